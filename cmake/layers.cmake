@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# vb_layer(wire SOURCES ... TESTS ... FUZZERS ...): one static library per folder of src/.
+# What it may link comes from src/LAYERS, and an #include outside of that stops the build.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+add_custom_target(check_layers ALL
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/check_layers.py ${CMAKE_SOURCE_DIR}/src
+  COMMENT "Checking the edges of src/LAYERS" VERBATIM)
+
+# The layers that `layer` may use, as targets.
+function(vb_edges layer result)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/LAYERS)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/src/LAYERS lines REGEX "^${layer} *:")
+  if(NOT lines)
+    message(FATAL_ERROR "layer '${layer}' is not in src/LAYERS")
+  endif()
+  string(REGEX REPLACE "^[^:]*:([^:]*):.*$" "\\1" uses "${lines}")
+  string(STRIP "${uses}" uses)
+  separate_arguments(uses)
+  list(TRANSFORM uses PREPEND "vb_")
+  set(${result} ${uses} PARENT_SCOPE)
+endfunction()
+
+function(vb_layer layer)
+  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;FUZZERS;LINK" ${ARGN})
+  vb_edges(${layer} edges)
+  list(REVERSE edges)
+  add_library(vb_${layer} STATIC ${arg_SOURCES})
+  target_include_directories(vb_${layer} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(vb_${layer} PUBLIC ${edges} PRIVATE vb_warnings ${arg_LINK})
+  add_dependencies(vb_${layer} check_layers)
+  if(arg_TESTS AND VB_TESTS)
+    vb_test(${layer}_test LABEL unit SOURCES ${arg_TESTS} LINK vb_${layer})
+  endif()
+  foreach(fuzzer IN LISTS arg_FUZZERS)
+    vb_fuzzer(${fuzzer} LINK vb_${layer})
+  endforeach()
+endfunction()

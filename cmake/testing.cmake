@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# vb_test(name LABEL unit SOURCES ... LINK ...) and vb_fuzzer(x_fuzz.cc LINK ...).
+if(VB_TESTS)
+  # Debian ships GoogleTest as source, so one recipe serves every compiler, sanitizer and CPU.
+  set(BUILD_GMOCK ON)
+  set(INSTALL_GTEST OFF)
+  add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+endif()
+
+function(vb_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LINK;ARGS" ${ARGN})
+  if(NOT VB_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings gtest gmock gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE VB_TESTDATA="${CMAKE_SOURCE_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# A fuzz target reads tests/corpus/<name>/. With VB_FUZZ it explores for a few seconds; without, it
+# replays the corpus and a fixed number of mutations of it, under whatever sanitizer the preset has.
+function(vb_fuzzer source)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  if(NOT VB_TESTS)
+    return()
+  endif()
+  get_filename_component(name ${source} NAME_WE)
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/corpus/${name})
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  if(VB_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=5 -max_len=4400 -print_final_stats=0
+             -verbosity=0 ${CMAKE_BINARY_DIR}/fuzz/${name}_found ${corpus})
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name}_found)
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_replay.cc)
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+endfunction()
