@@ -11,8 +11,8 @@ namespace verbatim {
 }  // namespace verbatim
 
 /// An invariant of ours. Kept in release builds: a wrong octet in a stranger's memory costs more.
-#define VB_ASSERT(expression)                                                   \
-  do {                                                                          \
-    if (!(expression)) [[unlikely]]                                             \
-      ::verbatim::stop_on_broken_invariant(#expression, __FILE__, __LINE__);    \
+#define VB_ASSERT(expression)                                                \
+  do {                                                                       \
+    if (!(expression)) [[unlikely]]                                          \
+      ::verbatim::stop_on_broken_invariant(#expression, __FILE__, __LINE__); \
   } while (false)

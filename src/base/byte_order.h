@@ -22,7 +22,7 @@ template <typename T>
 
 /// Host order to network order and back; the two are one operation.
 template <typename T>
-  requires std::is_unsigned_v<T>
+requires std::is_unsigned_v<T>
 [[nodiscard]] constexpr T big_endian(T value) noexcept {
   if constexpr (std::endian::native == std::endian::big) return value;
   return detail::swapped(value);
@@ -30,8 +30,8 @@ template <typename T>
 
 /// Reads a big-endian number at a fixed offset; the compiler proves the bound.
 template <typename T, std::size_t kOffset, std::size_t kExtent>
-  requires(kExtent != std::dynamic_extent && kOffset + sizeof(T) <= kExtent)
-[[nodiscard]] T load_be(std::span<const std::byte, kExtent> from) noexcept {
+requires(kExtent != std::dynamic_extent && kOffset + sizeof(T) <= kExtent) [[nodiscard]] T
+    load_be(std::span<const std::byte, kExtent> from) noexcept {
   T value;
   std::memcpy(&value, from.data() + kOffset, sizeof value);
   return big_endian(value);
@@ -39,8 +39,9 @@ template <typename T, std::size_t kOffset, std::size_t kExtent>
 
 /// Writes a big-endian number at a fixed offset; the compiler proves the bound.
 template <typename T, std::size_t kOffset, std::size_t kExtent>
-  requires(kExtent != std::dynamic_extent && kOffset + sizeof(T) <= kExtent)
-void store_be(std::span<std::byte, kExtent> to, T value) noexcept {
+requires(kExtent != std::dynamic_extent &&
+         kOffset + sizeof(T) <= kExtent) void store_be(std::span<std::byte, kExtent> to,
+                                                       T value) noexcept {
   value = big_endian(value);
   std::memcpy(to.data() + kOffset, &value, sizeof value);
 }

@@ -13,22 +13,23 @@ namespace verbatim {
 /// Why a caller's request was refused: one enumerator per action a caller can take.
 /// The border (`src/abi`) turns each into the errno of the man pages.
 enum class Errc : std::uint8_t {
-  kInvalidArgument,   // EINVAL: a value the function does not allow
-  kNoMemory,          // ENOMEM: a queue is full or storage ran out; poll completions, or free something
-  kBusy,              // EBUSY: something still uses the object; destroy that first
-  kNotSupported,      // EOPNOTSUPP: this adapter does not offer it
-  kNoSuchObject,      // ENOENT: the number names nothing
-  kTryAgain,          // EAGAIN: nothing there now
-  kAccessDenied,      // EACCES
-  kFault,             // EFAULT: the memory is not there
-  kAlreadyExists,     // EEXIST
-  kNoDevice,          // ENODEV
-  kTimedOut,          // ETIMEDOUT
-  kAddressInUse,      // EADDRINUSE
-  kNoData,            // ENODATA
+  kInvalidArgument,  // EINVAL: a value the function does not allow
+  kNoMemory,      // ENOMEM: a queue is full or storage ran out; poll completions, or free something
+  kBusy,          // EBUSY: something still uses the object; destroy that first
+  kNotSupported,  // EOPNOTSUPP: this adapter does not offer it
+  kNoSuchObject,  // ENOENT: the number names nothing
+  kTryAgain,      // EAGAIN: nothing there now
+  kAccessDenied,  // EACCES
+  kFault,         // EFAULT: the memory is not there
+  kAlreadyExists,  // EEXIST
+  kNoDevice,       // ENODEV
+  kTimedOut,       // ETIMEDOUT
+  kAddressInUse,   // EADDRINUSE
+  kNoData,         // ENODATA
 };
 
-/// A value, or the reason why there is none. Trivial types only need the union's room; nothing throws.
+/// A value, or the reason why there is none. Trivial types only need the union's room; nothing
+/// throws.
 template <typename T, typename E = Errc>
 class [[nodiscard]] Expected {
  public:
@@ -40,8 +41,7 @@ class [[nodiscard]] Expected {
   }
   Expected(E error) noexcept : error_(error), has_value_(false) {}  // NOLINT: implicit on purpose
 
-  Expected(const Expected& other) noexcept
-    requires std::is_copy_constructible_v<T>
+  Expected(const Expected& other) noexcept requires std::is_copy_constructible_v<T>
       : has_value_(other.has_value_) {
     if (has_value_) {
       new (&value_) T(other.value_);

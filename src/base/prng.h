@@ -19,7 +19,8 @@ class Prng {
     return z ^ (z >> 31);
   }
 
-  /// Uniform in [0, bound); 0 for bound 0. The bias of the multiply is below 2^-32 for small bounds.
+  /// Uniform in [0, bound); 0 for bound 0. The bias of the multiply is below 2^-32 for small
+  /// bounds.
   constexpr std::uint64_t below(std::uint64_t bound) noexcept {
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }

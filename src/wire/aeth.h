@@ -53,13 +53,14 @@ class Syndrome {
 
 /// Messages that a credit code stands for (table 45); code 31 has no number.
 inline constexpr std::array<std::uint16_t, 31> kCreditCodes = {
-    0,   1,   2,   3,    4,    6,    8,    12,   16,   24,   32,    48,    64,    96,   128, 192,
-    256, 384, 512, 768,  1024, 1536, 2048, 3072, 4096, 6144, 8192,  12288, 16384, 24576, 32768};
+    0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 /// How long an RNR NAK asks the requester to wait, in units of 10 microseconds (table 46).
 inline constexpr std::array<std::uint32_t, 32> kRnrTimerUnits = {
-    65536, 1,   2,   3,   4,   6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
-    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+    48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+    2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 [[nodiscard]] constexpr Duration rnr_delay(std::uint8_t timer_code) noexcept {
   return std::chrono::microseconds(10 * kRnrTimerUnits[timer_code & 0x1f]);
 }

@@ -44,7 +44,8 @@ struct Bth {
   }
 };
 
-/// A header that arrived: once parse() has succeeded every accessor is safe, and none of them judges.
+/// A header that arrived: once parse() has succeeded every accessor is safe, and none of them
+/// judges.
 class BthView {
  public:
   static Expected<BthView, WireError> parse(std::span<const std::byte> packet) noexcept {

@@ -10,8 +10,9 @@ namespace verbatim::wire {
 /// The CRC register before the first octet (IBA Vol 1, 7.8.1).
 inline constexpr std::uint32_t kCrc32Preset = 0xffff'ffff;
 
-/// Advances the CRC-32 register (generator 0x04C11DB7, octets LSB first) over `octets`. The register
-/// is raw: neither preset nor complemented here, so a computation can be carried on in pieces.
+/// Advances the CRC-32 register (generator 0x04C11DB7, octets LSB first) over `octets`. The
+/// register is raw: neither preset nor complemented here, so a computation can be carried on in
+/// pieces.
 [[nodiscard]] std::uint32_t crc32_update(std::uint32_t state,
                                          std::span<const std::byte> octets) noexcept;
 

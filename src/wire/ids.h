@@ -21,8 +21,8 @@ enum class PKey : std::uint16_t { kDefault = 0xffff };
 /// What a datagram must present to a queue pair (10.2.5). Bit 31 marks a controlled key.
 enum class QKey : std::uint32_t { kGsi = 0x8001'0000 };
 
-/// Names a memory region or window, for local and for remote use alike (10.6): the upper 24 bits are
-/// an index into a key table, the low octet tells generations of one entry apart.
+/// Names a memory region or window, for local and for remote use alike (10.6): the upper 24 bits
+/// are an index into a key table, the low octet tells generations of one entry apart.
 enum class MemoryKey : std::uint32_t {};
 
 /// Numbers a shared receive queue for XRC (24 bits).

@@ -12,7 +12,7 @@ using H = OpcodeInfo::Header;
 /// One operation as RC has it; the other transports are derived from it.
 struct Row {
   Operation operation;
-  const char* rc;   // its name on each transport, null where it does not exist
+  const char* rc;  // its name on each transport, null where it does not exist
   const char* uc;
   const char* ud;
   const char* xrc;
@@ -28,7 +28,8 @@ struct Row {
 #define VB_ALL(name) "RC " name, "UC " name, "UD " name, "XRC " name
 
 constexpr Row kRows[] = {
-    {Operation::kSendFirst, VB_RC_UC("SEND First"), 0, PayloadRule::kExactlyMtu, false, true, false},
+    {Operation::kSendFirst, VB_RC_UC("SEND First"), 0, PayloadRule::kExactlyMtu, false, true,
+     false},
     {Operation::kSendMiddle, VB_RC_UC("SEND Middle"), 0, PayloadRule::kExactlyMtu, false, false,
      false},
     {Operation::kSendLast, VB_RC_UC("SEND Last"), 0, PayloadRule::kOneToMtu, false, false, true},
@@ -37,8 +38,8 @@ constexpr Row kRows[] = {
     {Operation::kSendOnly, VB_ALL("SEND Only"), 0, PayloadRule::kUpToMtu, false, true, true},
     {Operation::kSendOnlyImm, VB_ALL("SEND Only with Immediate"), H::kImmDt, PayloadRule::kUpToMtu,
      false, true, true},
-    {Operation::kWriteFirst, VB_RC_UC("RDMA WRITE First"), H::kReth, PayloadRule::kExactlyMtu, false,
-     true, false},
+    {Operation::kWriteFirst, VB_RC_UC("RDMA WRITE First"), H::kReth, PayloadRule::kExactlyMtu,
+     false, true, false},
     {Operation::kWriteMiddle, VB_RC_UC("RDMA WRITE Middle"), 0, PayloadRule::kExactlyMtu, false,
      false, false},
     {Operation::kWriteLast, VB_RC_UC("RDMA WRITE Last"), 0, PayloadRule::kOneToMtu, false, false,
@@ -73,8 +74,8 @@ constexpr Row kRows[] = {
      PayloadRule::kUpToMtu, false, true, true},
     {Operation::kFlush, VB_RC_ONLY("FLUSH"), H::kFeth | H::kReth, PayloadRule::kNone, false, true,
      true},
-    {Operation::kAtomicWrite, VB_RC_ONLY("ATOMIC WRITE"), H::kReth, PayloadRule::kEight, false, true,
-     true},
+    {Operation::kAtomicWrite, VB_RC_ONLY("ATOMIC WRITE"), H::kReth, PayloadRule::kEight, false,
+     true, true},
 };
 
 #undef VB_RC_ONLY
@@ -113,10 +114,12 @@ constexpr std::array<OpcodeInfo, 256> make_table() noexcept {
     put(Transport::kRc, row, row.rc, 0);
     put(Transport::kUc, row, row.uc, 0);
     put(Transport::kUd, row, row.ud, H::kDeth);
-    put(Transport::kXrc, row, row.xrc, row.is_response ? std::uint16_t{0} : H::kXrcEth);
+    put(Transport::kXrc, row, row.xrc,
+        row.is_response ? 0 : static_cast<std::uint16_t>(H::kXrcEth));
   }
-  constexpr Row kCnpRow{operation_of(Opcode::kCnp), nullptr,           nullptr, nullptr, nullptr,
-                        H::kCnpReserved,            PayloadRule::kNone, false,   true,    true};
+  constexpr Row kCnpRow{
+      operation_of(Opcode::kCnp), nullptr, nullptr, nullptr, nullptr, H::kCnpReserved,
+      PayloadRule::kNone,         false,   true,    true};
   table[static_cast<std::size_t>(Opcode::kCnp)] = info(kCnpRow, "CNP", 0);
   return table;
 }

@@ -71,8 +71,8 @@ enum class PayloadRule : std::uint8_t {
   kEight,       // ATOMIC WRITE
 };
 
-/// One row of the opcode table: which headers follow the BTH, in which order they stand, and what the
-/// packet is to a message.
+/// One row of the opcode table: which headers follow the BTH, in which order they stand, and what
+/// the packet is to a message.
 struct OpcodeInfo {
   enum Header : std::uint16_t {
     kDeth = 1U << 0,

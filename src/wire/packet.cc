@@ -12,7 +12,8 @@ void PacketHeaders::emit(std::span<std::byte> to) const noexcept {
   const auto put = [&](OpcodeInfo::Header which, const auto& header) {
     using Header = std::remove_cvref_t<decltype(header)>;
     if (!info.has(which)) return;
-    header.emit(std::span<std::byte, Header::kSize>(to.data() + info.offset_of(which), Header::kSize));
+    header.emit(
+        std::span<std::byte, Header::kSize>(to.data() + info.offset_of(which), Header::kSize));
   };
   if (info.headers == 0) return;
   put(OpcodeInfo::kDeth, deth);

@@ -11,9 +11,9 @@
 
 namespace verbatim::wire {
 
-/// Writes one packet, BTH to ICRC, into a frame: headers first, then payload in as many pieces as the
-/// caller has, each copied and added to the ICRC in one pass, then padding and ICRC. The payload
-/// length is fixed at the start, since the ICRC begins with it.
+/// Writes one packet, BTH to ICRC, into a frame: headers first, then payload in as many pieces as
+/// the caller has, each copied and added to the ICRC in one pass, then padding and ICRC. The
+/// payload length is fixed at the start, since the ICRC begins with it.
 class PacketBuilder {
  public:
   struct Envelope {
