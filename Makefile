@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench check test-x86 format clean
+JOBS := $(shell nproc)
+
+help: ## this list
+	@echo "Verbatim: an RDMA adapter made of software. Targets:"
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='	' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+setup: ## install the Debian packages that are missing (or say which)
+	@scripts/setup.sh
+
+build: setup ## release build: build/release/bin/verbatim
+	@cmake --preset release -Wno-dev --log-level=WARNING
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build ## watch a simulated connection survive a bad network
+	@build/release/bin/verbatim demo
+
+test: setup ## the whole suite, about ten minutes on two cores
+	@scripts/test.sh format layers release dev fuzz
+
+bench: build ## how fast, beside what
+	@scripts/bench.sh build/release/bench
+
+check: setup ## before a push: format, layers, both compilers, tests
+	@scripts/test.sh format layers release dev clang
+
+test-x86: ## cross-build for x86-64 and run unit and sim tests under qemu
+	@scripts/setup.sh x86
+	@scripts/test.sh x86
+
+format: setup ## rewrite src, tests and bench as clang-format likes them
+	@scripts/check_format.sh --fix
+
+clean: ## remove build/
+	@rm -rf build

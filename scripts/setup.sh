@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that are missing; silent and quick when none is.
+# Usage: setup.sh [x86]     x86: also what `make test-x86` needs
+set -euo pipefail
+
+packages=(
+  cmake               # the build
+  ninja-build         # what CMake drives
+  g++                 # first compiler
+  clang               # second compiler: thread-safety analysis, libFuzzer
+  libclang-rt-14-dev  # clang's sanitizer and fuzzer runtimes
+  clang-format        # the format check
+  ccache              # makes a second build of the same sources quick
+  python3             # the layer check
+  googletest          # sources of GoogleTest, built once per compiler and sanitizer
+  nlohmann-json3-dev  # tests read golden packets
+  libbenchmark-dev    # bench/
+  libisal-dev         # bench/: the CRC that ours is measured beside
+  libcli11-dev        # command line of the `verbatim` tool
+  libfmt-dev          # its output
+)
+x86_packages=(
+  g++-x86-64-linux-gnu  # cross compiler
+  qemu-user             # runs what it built
+)
+
+if [[ ${1:-} == x86 && $(uname -m) != x86_64 ]]; then
+  packages+=("${x86_packages[@]}")
+fi
+
+is_installed() {
+  [[ $(dpkg-query -W -f=' ${db:Status-Status} ' "$1" 2>/dev/null) == *" installed "* ]]
+}
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is not Debian; if the build misses something, it is in these packages: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+if [[ $EUID -eq 0 ]]; then
+  as_root=(env)
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+  as_root=(sudo -n env)
+else
+  {
+    echo "setup: these packages are missing, and installing them needs root. Please run:"
+    echo
+    echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
+    echo
+  } >&2
+  exit 1
+fi
+
+echo "setup: installing ${missing[*]}"
+apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0)
+"${apt[@]}" update
+"${apt[@]}" install --no-install-recommends "${missing[@]}"

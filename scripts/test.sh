@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the named steps one after the other, all of them even when one fails, and ends with a summary.
+# Usage: test.sh format layers release dev clang fuzz x86
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+summary=()
+failed=0
+
+build() { # preset [target...]
+  local preset=$1
+  shift
+  cmake --preset "$preset" >"build/$preset.configure.log" 2>&1 ||
+    { cat "build/$preset.configure.log"; return 1; }
+  cmake --build --preset "$preset" -j "$jobs" "${@/#/--target=}"
+}
+
+run() { # preset [ctest argument...]
+  ctest --preset "$1" -j "$jobs" "${@:2}"
+}
+
+step_format() { scripts/check_format.sh; }
+step_layers() { python3 cmake/check_layers.py src; }
+step_release() { build release && run release; }
+# Format, layers and their like do not change with the compiler: release has run them.
+step_dev() { build dev && run dev -L 'unit|sim|fuzz'; }
+step_clang() { build clang && run clang -L 'unit|sim|fuzz'; }
+step_fuzz() { build fuzz fuzzers && run fuzz; }
+step_x86() {
+  if [[ $(uname -m) == x86_64 ]]; then
+    echo "this machine is x86-64: the other steps are that test"
+  else
+    build x86 && run x86
+  fi
+}
+
+describe() {
+  case $1 in
+    format) echo "clang-format over src, tests, bench" ;;
+    layers) echo "every #include against src/LAYERS" ;;
+    release) echo "g++ -O2, all tests" ;;
+    dev) echo "g++ with address and undefined-behaviour sanitizers" ;;
+    clang) echo "clang++ with address and undefined-behaviour sanitizers" ;;
+    fuzz) echo "clang++ with libFuzzer, a few seconds per target" ;;
+    x86) echo "g++ for x86-64 under qemu" ;;
+    *) return 1 ;;
+  esac
+}
+
+for step in "$@"; do
+  describe "$step" >/dev/null || { echo "test.sh: no step is called '$step'" >&2; exit 2; }
+done
+
+mkdir -p build
+for step in "$@"; do
+  printf '\n== %s: %s\n' "$step" "$(describe "$step")"
+  started=$SECONDS
+  log=build/$step.log
+  if "step_$step" 2>&1 | tee "$log"; then verdict=ok; else verdict=FAILED failed=1; fi
+  # ctest's closing line, where the step got that far.
+  tests=$(grep -E '% tests passed' "$log" | tail -n 1)
+  summary+=("$(printf '%-8s %-7s %4d s  %s' "$step" "$verdict" $((SECONDS - started)) "$tests")")
+done
+
+printf '\n== summary\n'
+printf '%s\n' "${summary[@]}"
+if [[ $failed -eq 0 ]]; then
+  echo "all of it passed, in $SECONDS s"
+else
+  echo "NOT all of it passed; see build/<step>.log"
+fi
+exit "$failed"
