@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "base/prng.h"
+#include "memory/key_table.h"
+
+namespace verbatim::memory {
+
+/// Hands out and takes back the entries of a key table: registration of regions, allocation of
+/// windows. Entries are reused in the order in which they were freed and under another low key
+/// octet, so that a stale key is noticed for as long as possible.
+///
+/// The registry is private to the process that owns the table; only the entries are ever shared.
+/// Thread: whoever holds the adapter's lock.
+class KeyRegistry {
+ public:
+  struct Region {
+    DomainId domain = DomainId::kNone;
+    std::uint64_t address = 0;  // in the owner's address space
+    std::uint64_t octets = 0;
+    std::uint64_t base = 0;  // what the key calls the first octet; ignored for zero-based regions
+    Access access = Access::kNone;
+  };
+
+  /// `free_list` has one place per entry of the table. `seed` chooses the low key octets.
+  KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list, std::uint64_t seed) noexcept;
+
+  /// kInvalidArgument for rights that contradict each other or a range that wraps, kNoMemory when
+  /// the table is full.
+  [[nodiscard]] Expected<wire::MemoryKey> register_region(const Region& region) noexcept;
+
+  /// kBusy while windows are bound to it. Access ends before this returns.
+  [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
+
+  [[nodiscard]] Expected<wire::MemoryKey> allocate_window(DomainId domain, KeyKind kind) noexcept;
+
+  /// Unbinds it if need be.
+  [[nodiscard]] Status free_window(wire::MemoryKey key) noexcept;
+
+  /// Another key for the same entry: what a type 1 window gets at its next binding.
+  [[nodiscard]] static wire::MemoryKey next_key(wire::MemoryKey key) noexcept {
+    const auto raw = static_cast<std::uint32_t>(key);
+    return wire::MemoryKey((raw & ~0xffU) | ((raw + 1) & 0xffU));
+  }
+
+  [[nodiscard]] const KeyTable& table() const noexcept { return table_; }
+  [[nodiscard]] std::uint32_t used_count() const noexcept { return table_.size() - free_count_; }
+
+ private:
+  [[nodiscard]] Expected<KeyEntry*> take_entry() noexcept;
+  void give_back(KeyEntry& entry) noexcept;
+
+  KeyTable table_;
+  std::span<std::uint32_t> free_list_;  // a ring of entry indices
+  std::uint32_t free_head_ = 0;         // the next to hand out
+  std::uint32_t free_count_ = 0;
+  Prng prng_;
+};
+
+}  // namespace verbatim::memory

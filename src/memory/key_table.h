@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "memory/key_entry.h"
+#include "memory/refusal.h"
+
+namespace verbatim::memory {
+
+/// An access that was allowed: which entry allows it, and where in it the access begins.
+struct Grant {
+  const KeyEntry* entry = nullptr;
+  std::uint64_t offset = 0;  // octets from the start of the entry's range
+
+  /// The octets in the owner's own address space.
+  [[nodiscard]] std::byte* local() const noexcept {
+    return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(entry->local + offset));
+  }
+};
+
+/// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal.
+///
+/// A view of entries in storage that the caller provides, possibly a segment mapped by several
+/// processes: it owns nothing, allocates nothing and holds no pointer into the entries besides the
+/// span. Entry i has the keys (first_index + i) << 8 | octet, so that keys of the processes of one
+/// host do not collide. Any thread may look up; changes are serialised by the owner.
+class KeyTable {
+ public:
+  /// What a queue pair wants to do through a key.
+  struct Want {
+    wire::MemoryKey key{};
+    DomainId domain = DomainId::kNone;
+    wire::QpNumber qp{};  // the queue pair that uses the key, for type 2 windows
+    std::uint64_t address = 0;
+    std::uint64_t octets = 0;
+    Access need = Access::kNone;
+  };
+
+  KeyTable() noexcept = default;
+  KeyTable(std::span<KeyEntry> entries, std::uint32_t first_index) noexcept
+      : entries_(entries), first_index_(first_index) {}
+
+  /// A scatter/gather element of the owner's own work request. Zero octets are not checked at all.
+  [[nodiscard]] Expected<Grant, Refusal> check_local(const Want& want) const noexcept;
+
+  /// A request that arrived from the peer. Zero octets are not checked at all (10.7.2.2).
+  [[nodiscard]] Expected<Grant, Refusal> check_remote(const Want& want) const noexcept;
+
+  /// Whether a FLUSH of a whole region may use the key: everything but the range.
+  [[nodiscard]] Expected<Grant, Refusal> check_whole(const Want& want) const noexcept;
+
+  [[nodiscard]] KeyEntry* find(wire::MemoryKey key) const noexcept {
+    const std::uint32_t index = (static_cast<std::uint32_t>(key) >> 8) - first_index_;
+    return index < entries_.size() ? &entries_[index] : nullptr;
+  }
+  [[nodiscard]] KeyEntry& at(std::uint32_t index) const noexcept { return entries_[index]; }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(entries_.size());
+  }
+  [[nodiscard]] std::uint32_t index_of(const KeyEntry& entry) const noexcept {
+    return static_cast<std::uint32_t>(&entry - entries_.data());
+  }
+  [[nodiscard]] std::uint32_t first_index() const noexcept { return first_index_; }
+
+ private:
+  [[nodiscard]] Expected<KeyEntry*, Refusal> find_live(wire::MemoryKey key) const noexcept;
+
+  std::span<KeyEntry> entries_;    // the caller's storage, as long as the adapter
+  std::uint32_t first_index_ = 0;  // the upper 24 key bits of entry 0
+};
+
+}  // namespace verbatim::memory

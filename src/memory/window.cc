@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/window.h"
+
+namespace verbatim::memory {
+namespace {
+
+constexpr Access kWindowRights =
+    Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic | Access::kZeroBased;
+
+bool is_window(const KeyEntry& entry) noexcept {
+  return entry.kind == KeyKind::kWindowType1 || entry.kind == KeyKind::kWindowType2A ||
+         entry.kind == KeyKind::kWindowType2B;
+}
+bool is_type2(const KeyEntry& entry) noexcept {
+  return entry.kind == KeyKind::kWindowType2A || entry.kind == KeyKind::kWindowType2B;
+}
+bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
+  return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
+}
+
+void count_window(KeyEntry& region, std::uint32_t change) noexcept {
+  std::atomic_ref(region.bound).fetch_add(change, std::memory_order_relaxed);
+}
+
+/// Ends what the window grants now, if anything.
+void release_range(const KeyTable& table, KeyEntry& window) noexcept {
+  if (load_live(window) == 0) return;
+  withdraw(window);
+  if (window.octets != 0) count_window(table.at(window.parent), ~0U);
+  window.octets = 0;
+}
+
+/// The checks that the two types share: the region, its rights and the range.
+BindRefusal check_region(const KeyTable& table, const Binder& binder, const BindRequest& request,
+                         KeyEntry** found) noexcept {
+  KeyEntry* region = table.find(request.region_key);
+  const auto key = static_cast<std::uint32_t>(request.region_key);
+  if (region == nullptr || region->kind != KeyKind::kRegion || load_live(*region) != key) {
+    return BindRefusal::kNoSuchRegion;
+  }
+  if (region->domain != binder.domain) return BindRefusal::kOtherDomain;
+  if (allows(region->access, Access::kZeroBased)) return BindRefusal::kZeroBasedRegion;
+  if (!allows(region->access, Access::kBindWindow)) return BindRefusal::kRegionDeniesBind;
+  const bool changes =
+      (request.access & (Access::kRemoteWrite | Access::kRemoteAtomic)) != Access::kNone;
+  if (changes && !allows(region->access, Access::kLocalWrite)) {
+    return BindRefusal::kRegionDeniesWrite;
+  }
+  if (request.address < region->base) return BindRefusal::kOutsideRegion;
+  const std::uint64_t offset = request.address - region->base;
+  if (offset > region->octets || request.octets > region->octets - offset) {
+    return BindRefusal::kOutsideRegion;
+  }
+  *found = region;
+  return BindRefusal::kNone;
+}
+
+BindRefusal check_window(const KeyTable& table, const Binder& binder, const BindRequest& request,
+                         KeyEntry** found) noexcept {
+  KeyEntry* window = table.find(request.window_key);
+  if (window == nullptr || !is_window(*window)) return BindRefusal::kNoSuchWindow;
+  if (window->key != static_cast<std::uint32_t>(request.window_key) ||
+      !same_index(request.new_key, request.window_key)) {
+    return BindRefusal::kWrongWindowKey;
+  }
+  if (window->domain != binder.domain) return BindRefusal::kOtherDomain;
+  if (!allows(kWindowRights, request.access)) return BindRefusal::kBadAccess;
+  *found = window;
+  return BindRefusal::kNone;
+}
+
+/// Fills the window from the region and lets its new key work.
+void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, const Binder& binder,
+                 const BindRequest& request) noexcept {
+  const std::uint64_t offset = request.address - region.base;
+  window.key = static_cast<std::uint32_t>(request.new_key);
+  window.access = request.access;
+  window.base = allows(request.access, Access::kZeroBased) ? 0 : request.address;
+  window.octets = request.octets;
+  window.local = region.local + offset;
+  window.shared_at = region.shared_at + offset;
+  window.backing = region.backing;
+  window.qp = static_cast<std::uint32_t>(binder.qp);
+  window.parent = table.index_of(region);
+  count_window(region, 1);
+  publish(window);
+}
+
+}  // namespace
+
+BindRefusal bind_type2(const KeyTable& table, const Binder& binder,
+                       const BindRequest& request) noexcept {
+  KeyEntry* window = nullptr;
+  KeyEntry* region = nullptr;
+  if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
+    return no;
+  }
+  if (!is_type2(*window)) return BindRefusal::kWrongWindowType;
+  if (load_live(*window) != 0) return BindRefusal::kAlreadyBound;
+  if (request.octets == 0) return BindRefusal::kEmptyRange;
+  if (const auto no = check_region(table, binder, request, &region); no != BindRefusal::kNone) {
+    return no;
+  }
+  grant_range(table, *window, *region, binder, request);
+  return BindRefusal::kNone;
+}
+
+BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
+                       const BindRequest& request) noexcept {
+  KeyEntry* window = nullptr;
+  KeyEntry* region = nullptr;
+  if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
+    return no;
+  }
+  if (window->kind != KeyKind::kWindowType1) return BindRefusal::kWrongWindowType;
+  if (allows(request.access, Access::kZeroBased)) return BindRefusal::kBadAccess;
+  if (request.octets == 0) {
+    release_range(table, *window);
+    window->key = static_cast<std::uint32_t>(request.new_key);
+    return BindRefusal::kNone;
+  }
+  if (const auto no = check_region(table, binder, request, &region); no != BindRefusal::kNone) {
+    return no;
+  }
+  release_range(table, *window);
+  grant_range(table, *window, *region, binder, request);
+  return BindRefusal::kNone;
+}
+
+BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::MemoryKey key) noexcept {
+  KeyEntry* entry = table.find(key);
+  if (entry == nullptr || entry->kind == KeyKind::kNone) return BindRefusal::kNoSuchWindow;
+  if (!is_type2(*entry)) return BindRefusal::kNotInvalidatable;
+  if (load_live(*entry) != static_cast<std::uint32_t>(key)) return BindRefusal::kWrongWindowKey;
+  if (entry->kind == KeyKind::kWindowType2B && entry->domain != binder.domain) {
+    return BindRefusal::kOtherDomain;
+  }
+  if (entry->qp != static_cast<std::uint32_t>(binder.qp)) return BindRefusal::kOtherQueuePair;
+  release_range(table, *entry);
+  return BindRefusal::kNone;
+}
+
+const char* name_of(BindRefusal refusal) noexcept {
+  switch (refusal) {
+    case BindRefusal::kNone:
+      return "not refused";
+    case BindRefusal::kNoSuchWindow:
+      return "no window has this key";
+    case BindRefusal::kWrongWindowKey:
+      return "the window has another key now";
+    case BindRefusal::kWrongWindowType:
+      return "the window is of the other type";
+    case BindRefusal::kAlreadyBound:
+      return "the window is bound; invalidate it first";
+    case BindRefusal::kOtherDomain:
+      return "window, region and queue pair differ in domain";
+    case BindRefusal::kNoSuchRegion:
+      return "no region has this key";
+    case BindRefusal::kZeroBasedRegion:
+      return "the region is zero-based";
+    case BindRefusal::kRegionDeniesBind:
+      return "the region was registered without MW_BIND";
+    case BindRefusal::kRegionDeniesWrite:
+      return "the region does not allow local write";
+    case BindRefusal::kOutsideRegion:
+      return "the range leaves the region";
+    case BindRefusal::kEmptyRange:
+      return "a type 2 window needs a length";
+    case BindRefusal::kBadAccess:
+      return "a window cannot have these rights";
+    case BindRefusal::kNotInvalidatable:
+      return "only a bound type 2 window can be invalidated";
+    case BindRefusal::kOtherQueuePair:
+      return "the window is bound to another queue pair";
+  }
+  return "?";
+}
+
+}  // namespace verbatim::memory
