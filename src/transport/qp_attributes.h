@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "memory/access.h"
+#include "wire/ids.h"
+#include "wire/psn.h"
+
+namespace verbatim::transport {
+
+/// Service types; the values are those of the verbs.
+enum class QpType : std::uint8_t {
+  kSmi = 0,  // not offered by the verbs, but the state table has rows for it
+  kGsi = 1,
+  kRc = 2,
+  kUc = 3,
+  kUd = 4,
+  kRawPacket = 8,
+  kXrcInitiator = 9,
+  kXrcTarget = 10,
+};
+
+/// States of a queue pair (IBA Vol 1, 10.3.1); the values are those of the verbs.
+enum class QpState : std::uint8_t {
+  kReset = 0,
+  kInit = 1,
+  kReadyToReceive = 2,
+  kReadyToSend = 3,
+  kSendQueueDrained = 4,
+  kSendQueueError = 5,
+  kError = 6,
+};
+inline constexpr std::uint8_t kQpStateCount = 7;
+
+/// Which attributes a modify names; the values are those of the verbs.
+enum class QpMask : std::uint32_t {
+  kNone = 0,
+  kState = 1U << 0,
+  kCurrentState = 1U << 1,
+  kSqdNotify = 1U << 2,
+  kAccess = 1U << 3,
+  kPKeyIndex = 1U << 4,
+  kPort = 1U << 5,
+  kQKey = 1U << 6,
+  kAddress = 1U << 7,
+  kPathMtu = 1U << 8,
+  kTimeout = 1U << 9,
+  kRetryCount = 1U << 10,
+  kRnrRetry = 1U << 11,
+  kReceivePsn = 1U << 12,
+  kMaxReadAtomic = 1U << 13,
+  kAlternatePath = 1U << 14,
+  kMinRnrTimer = 1U << 15,
+  kSendPsn = 1U << 16,
+  kMaxDestReadAtomic = 1U << 17,
+  kPathMigration = 1U << 18,
+  kCapabilities = 1U << 19,
+  kDestQp = 1U << 20,
+  kRateLimit = 1U << 25,
+};
+[[nodiscard]] constexpr QpMask operator|(QpMask a, QpMask b) noexcept {
+  return QpMask(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+[[nodiscard]] constexpr QpMask operator&(QpMask a, QpMask b) noexcept {
+  return QpMask(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
+}
+/// Whether `mask` names every attribute in `part`.
+[[nodiscard]] constexpr bool names(QpMask mask, QpMask part) noexcept {
+  return (mask & part) == part;
+}
+
+/// The attributes that the transport itself lives by. Addresses, ports and partitions belong to the
+/// adapter, which gives the queue pair a finished Path.
+struct QpAttributes {
+  QpState state = QpState::kReset;
+  memory::Access access = memory::Access::kNone;  // what the peer may do at all
+  wire::QKey qkey{};
+  wire::PathMtu path_mtu = wire::PathMtu::k1024;
+  std::uint8_t timeout = 0;      // 4.096 us * 2^timeout; 0 is never, at most 31
+  std::uint8_t retry_count = 0;  // 0..7
+  std::uint8_t rnr_retry = 0;    // 0..7; 7 is for ever
+  std::uint8_t min_rnr_timer = 0;
+  std::uint8_t max_read_atomic = 0;       // READs and atomics in flight as a requester
+  std::uint8_t max_dest_read_atomic = 0;  // READs and atomics remembered as a responder
+  bool sqd_notify = false;                // an event when the send queue has drained
+  wire::Psn receive_psn{};
+  wire::Psn send_psn{};
+  wire::QpNumber dest_qp{};
+};
+
+}  // namespace verbatim::transport
