@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace verbatim::wire {
@@ -17,8 +18,9 @@ enum class WireError : std::uint8_t {
   kNotRoce,            // an IP datagram that is not UDP to port 4791
   kBadClass,           // a MAD of another management class
   kBadAttribute,       // a MAD attribute that names no message
+  kNotTransport,       // a native packet with something else than a BTH inside
 };
-inline constexpr std::size_t kWireErrorCount = 10;
+inline constexpr std::size_t kWireErrorCount = 11;
 
 [[nodiscard]] constexpr const char* name_of(WireError error) noexcept {
   switch (error) {
@@ -42,6 +44,8 @@ inline constexpr std::size_t kWireErrorCount = 10;
       return "bad management class";
     case WireError::kBadAttribute:
       return "bad attribute";
+    case WireError::kNotTransport:
+      return "not an IBA transport packet";
   }
   return "?";
 }
