@@ -10,6 +10,7 @@ packages=(
   g++                 # first compiler
   clang               # second compiler: thread-safety analysis, libFuzzer
   libclang-rt-14-dev  # clang's sanitizer and fuzzer runtimes
+  llvm                # llvm-symbolizer: names in their stack traces
   clang-format        # the format check
   ccache              # makes a second build of the same sources quick
   python3             # the layer check
