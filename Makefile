@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench check test-x86 format clean
+.PHONY: help setup configure build demo test bench check test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -12,11 +12,16 @@ help: ## this list
 setup: ## install the Debian packages that are missing (or say which)
 	@scripts/setup.sh
 
-build: setup ## release build: build/release/bin/verbatim
-	@cmake --preset release -Wno-dev --log-level=WARNING
+configure: setup
+	@mkdir -p build
+	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+
+build: configure ## release build: build/release/bin/verbatim
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build ## watch a simulated connection survive a bad network
+# The tool alone, without the tests: a first look should not wait for those.
+demo: configure ## watch a simulated connection survive a bad network
+	@cmake --build --preset release -j $(JOBS) --target verbatim
 	@build/release/bin/verbatim demo
 
 test: setup ## the whole suite, about ten minutes on two cores
