@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/assert.h"
+#include "transport/work.h"
+
+namespace verbatim::transport {
+
+/// The completions of one work queue on their way to its completion queue: a ring with one
+/// producer, whoever executes the work, and one consumer, whoever polls. It is as deep as the work
+/// queue, and a request is only accepted while its completion has a place here, so push() cannot
+/// find it full.
+///
+/// A view of a block of plain data that the caller provides.
+class CompletionLane {
+ public:
+  [[nodiscard]] static std::size_t octets_for(std::uint32_t depth) noexcept {
+    return sizeof(Header) + std::size_t{ring_size(depth)} * sizeof(Completion);
+  }
+
+  CompletionLane() noexcept = default;
+  static CompletionLane create(std::span<std::byte> block, std::uint32_t depth) noexcept;
+  static CompletionLane attach(std::byte* block) noexcept {
+    CompletionLane lane;
+    lane.block_ = block;
+    return lane;
+  }
+  [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
+
+  /// Completions that nobody has collected.
+  [[nodiscard]] std::uint32_t count() const noexcept { return load_tail() - load_head(); }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return header().mask + 1; }
+
+  // The producer.
+  /// False when the lane is full, which for a lane as deep as its work queue never happens.
+  [[nodiscard]] bool push(const Completion& completion) noexcept {
+    Header& h = header();
+    const std::uint32_t tail = h.tail;
+    if (tail - load_head() > h.mask) return false;
+    slot(tail) = completion;
+    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
+    return true;
+  }
+
+  // The consumer.
+  [[nodiscard]] bool pop(Completion& into) noexcept {
+    Header& h = header();
+    const std::uint32_t head = h.head;
+    if (head == load_tail()) return false;
+    into = slot(head);
+    std::atomic_ref(h.head).store(head + 1, std::memory_order_release);  // pairs with load_head()
+    return true;
+  }
+
+ private:
+  struct Header {
+    std::uint32_t mask = 0;
+    alignas(64) std::uint32_t tail = 0;  // atomic; completions ever pushed
+    alignas(64) std::uint32_t head = 0;  // atomic; completions ever collected
+  };
+  static std::uint32_t ring_size(std::uint32_t depth) noexcept {
+    return std::bit_ceil(depth == 0 ? 1U : depth);
+  }
+  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] Completion& slot(std::uint32_t number) const noexcept {
+    return *std::bit_cast<Completion*>(block_ + sizeof(Header) +
+                                       std::size_t{number & header().mask} * sizeof(Completion));
+  }
+  [[nodiscard]] std::uint32_t load_tail() const noexcept {
+    return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with push()
+  }
+  [[nodiscard]] std::uint32_t load_head() const noexcept {
+    return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with pop()
+  }
+
+  std::byte* block_ = nullptr;  // the caller's, 64-aligned
+};
+
+inline CompletionLane CompletionLane::create(std::span<std::byte> block,
+                                             std::uint32_t depth) noexcept {
+  VB_ASSERT(block.size() >= octets_for(depth));
+  auto* header = new (block.data()) Header;
+  header->mask = ring_size(depth) - 1;
+  return attach(block.data());
+}
+
+}  // namespace verbatim::transport

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/completion_queue.h"
+
+#include <algorithm>
+#include <new>
+
+namespace verbatim::transport {
+
+CompletionBoard CompletionBoard::create(std::span<std::byte> block,
+                                        std::uint32_t lane_limit) noexcept {
+  VB_ASSERT(block.size() >= octets_for(lane_limit));
+  std::ranges::fill(block.first(octets_for(lane_limit)), std::byte{0});
+  auto* header = new (block.data()) Header;
+  header->lane_limit = lane_limit;
+  return attach(block.data());
+}
+
+void CompletionPort::wake_if_armed(const Completion& completion) noexcept {
+  auto armed = Arming(board_.armed().load(std::memory_order_acquire));
+  if (armed == Arming::kNone) return;
+  const bool urgent = completion.solicited || completion.status != WcStatus::kSuccess;
+  if (armed == Arming::kSolicited && !urgent) return;
+  if (board_.armed().exchange(0, std::memory_order_acq_rel) == 0) return;
+  board_.fired().store(1, std::memory_order_release);  // pairs with take_event()
+}
+
+Expected<CompletionPort> CompletionQueue::attach(CompletionLane lane) noexcept {
+  const auto free = std::ranges::find_if(lanes_, [](const auto& l) { return !l.exists(); });
+  if (free == lanes_.end()) return Errc::kNoMemory;
+  *free = lane;
+  const auto index = static_cast<std::uint32_t>(free - lanes_.begin());
+  used_ = std::max(used_, index + 1);
+  board_.hint(index).store(0, std::memory_order_relaxed);
+  return CompletionPort(lane, board_, index);
+}
+
+void CompletionQueue::detach(const CompletionPort& port) noexcept {
+  lanes_[port.index()] = {};
+  board_.hint(port.index()).store(0, std::memory_order_relaxed);
+  while (used_ > 0 && !lanes_[used_ - 1].exists()) --used_;
+  if (turn_ >= used_) turn_ = 0;
+}
+
+bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
+  if (lanes_[lane].pop(into)) return true;
+  // Empty: lower the flag, then look once more, since a producer may have raised it in between. The
+  // fence keeps the look behind the store; it is paid once per lane that ran dry, not per poll.
+  board_.hint(lane).store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!lanes_[lane].pop(into)) return false;
+  board_.hint(lane).store(1, std::memory_order_relaxed);
+  return true;
+}
+
+std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
+  std::size_t count = 0;
+  std::uint32_t lane = turn_;
+  std::uint32_t looked =
+      0;  // lanes since the last completion: one full round without ends the poll
+  while (count < into.size() && looked < used_) {
+    if (lane >= used_) lane = 0;
+    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
+      lane += 8;
+      looked += 8;
+      continue;
+    }
+    // pairs with the release in CompletionPort::publish()
+    const bool hinted = board_.hint(lane).load(std::memory_order_acquire) != 0;
+    bool found = false;
+    while (hinted && count < into.size() && collect(lane, into[count])) {
+      ++count;
+      found = true;
+    }
+    looked = found ? 0 : looked + 1;
+    if (count < into.size()) ++lane;
+  }
+  turn_ = lane >= used_ ? 0 : lane;
+  return count;
+}
+
+void CompletionQueue::arm(Arming what) noexcept {
+  // Arming for everything is not weakened by a later request for solicited completions.
+  const std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
+  const std::uint32_t wanted = std::max(now, static_cast<std::uint32_t>(what));
+  board_.armed().store(wanted, std::memory_order_seq_cst);
+}
+
+std::uint32_t CompletionQueue::waiting_count() const noexcept {
+  std::uint32_t total = 0;
+  for (std::uint32_t lane = 0; lane < used_; ++lane) {
+    if (lanes_[lane].exists()) total += lanes_[lane].count();
+  }
+  return total;
+}
+
+Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
+  if (capacity == 0 || capacity < waiting_count()) return Errc::kInvalidArgument;
+  capacity_ = capacity;
+  return Ok{};
+}
+
+}  // namespace verbatim::transport

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "transport/completion_lane.h"
+
+namespace verbatim::transport {
+
+/// What a completion queue is armed for (IBA Vol 1, 11.4.2.2).
+enum class Arming : std::uint32_t { kNone = 0, kSolicited = 1, kAny = 2 };
+
+/// The part of a completion queue that producers touch, possibly from a peer process: whether it is
+/// armed, and a byte per lane that says "look here". Plain data in a block that the caller
+/// provides.
+class CompletionBoard {
+ public:
+  [[nodiscard]] static std::size_t octets_for(std::uint32_t lane_limit) noexcept {
+    return sizeof(Header) + ((std::size_t{lane_limit} + 63) & ~std::size_t{63});
+  }
+
+  CompletionBoard() noexcept = default;
+  static CompletionBoard create(std::span<std::byte> block, std::uint32_t lane_limit) noexcept;
+  static CompletionBoard attach(std::byte* block) noexcept {
+    CompletionBoard board;
+    board.block_ = block;
+    return board;
+  }
+  [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
+
+  [[nodiscard]] std::uint32_t lane_limit() const noexcept { return header().lane_limit; }
+  [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t lane) const noexcept {
+    return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane));
+  }
+  /// Eight hints at once, for a quick look; lane is a multiple of eight.
+  [[nodiscard]] std::uint64_t hints_from(std::uint32_t lane) const noexcept {
+    return std::atomic_ref(*std::bit_cast<std::uint64_t*>(block_ + sizeof(Header) + lane))
+        .load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::atomic_ref<std::uint32_t> armed() const noexcept {
+    return std::atomic_ref(header().armed);
+  }
+  [[nodiscard]] std::atomic_ref<std::uint32_t> fired() const noexcept {
+    return std::atomic_ref(header().fired);
+  }
+
+ private:
+  struct alignas(64) Header {
+    std::uint32_t lane_limit = 0;
+    std::uint32_t armed = 0;  // atomic; Arming
+    std::uint32_t fired = 0;  // atomic; an event is due to whoever waits
+  };
+  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  std::byte* block_ = nullptr;
+};
+
+/// What a work queue has of its completion queue: its lane and the board. One producer each.
+class CompletionPort {
+ public:
+  CompletionPort() noexcept = default;
+  CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t index) noexcept
+      : lane_(lane), board_(board), index_(index) {}
+
+  /// Completions that the consumer has not collected.
+  [[nodiscard]] std::uint32_t uncollected() const noexcept { return lane_.count(); }
+  [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+
+  /// False when the lane is full; then the completion queue has overrun.
+  [[nodiscard]] bool publish(const Completion& completion) noexcept {
+    if (!lane_.push(completion)) return false;
+    board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
+    if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      wake_if_armed(completion);
+    }
+    return true;
+  }
+
+ private:
+  void wake_if_armed(const Completion& completion) noexcept;
+
+  CompletionLane lane_;
+  CompletionBoard board_;
+  std::uint32_t index_ = 0;
+};
+
+/// A completion queue (IBA Vol 1, 10.8.6) as its owner sees it: the lanes that feed it, collected
+/// in turn. Order holds within each lane, hence within each work queue, which is all that is
+/// promised.
+///
+/// Storage for the lane list is the caller's. Thread: whoever holds the queue's lock polls,
+/// attaches and arms; producers only use their CompletionPort.
+class CompletionQueue {
+ public:
+  /// `lanes` has board.lane_limit() places.
+  CompletionQueue(CompletionBoard board, std::span<CompletionLane> lanes,
+                  std::uint32_t capacity) noexcept
+      : board_(board), lanes_(lanes), capacity_(capacity) {}
+
+  /// Gives a work queue its port. kNoMemory when every lane is taken.
+  [[nodiscard]] Expected<CompletionPort> attach(CompletionLane lane) noexcept;
+  /// Forgets the lane and what is still in it: its queue pair is gone.
+  void detach(const CompletionPort& port) noexcept;
+
+  /// Collects up to into.size() completions; returns how many.
+  [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
+
+  /// Asks for one event at the next completion that `what` matches.
+  void arm(Arming what) noexcept;
+  /// Whether an event became due since the last call.
+  [[nodiscard]] bool take_event() noexcept {
+    return board_.fired().exchange(0, std::memory_order_acquire) != 0;
+  }
+
+  /// Completions that wait to be collected.
+  [[nodiscard]] std::uint32_t waiting_count() const noexcept;
+  [[nodiscard]] bool is_overrun() const noexcept { return waiting_count() > capacity_; }
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  /// kInvalidArgument when more completions wait than would fit.
+  [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
+
+ private:
+  [[nodiscard]] bool collect(std::uint32_t lane, Completion& into) noexcept;
+
+  CompletionBoard board_;
+  std::span<CompletionLane> lanes_;  // the caller's, by lane index; unused ones do not exist()
+  std::uint32_t capacity_;           // what the consumer asked for
+  std::uint32_t used_ = 0;           // lanes below this index may be in use
+  std::uint32_t turn_ = 0;           // where the next look begins
+};
+
+}  // namespace verbatim::transport

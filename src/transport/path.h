@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "wire/icrc.h"
+#include "wire/ids.h"
+
+namespace verbatim::transport {
+
+/// Where a packet goes and how it is addressed: what an address vector becomes once the adapter has
+/// resolved it. The transport only needs the part that the ICRC covers; the link reads the rest.
+struct Path {
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::uint16_t source_port = 0xc000;  // UDP; one per queue pair, or packets overtake each other
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint32_t flow_label = 0;
+  wire::PKey pkey = wire::PKey::kDefault;
+  wire::IcrcSeed seed = wire::IcrcSeed::roce_v2({}, {}, 0xc000);
+
+  /// Must follow any change of the addresses or the port.
+  void refresh_seed() noexcept { seed = wire::IcrcSeed::roce_v2(source, destination, source_port); }
+};
+
+}  // namespace verbatim::transport

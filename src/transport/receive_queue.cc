@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/receive_queue.h"
+
+#include <algorithm>
+#include <new>
+
+namespace verbatim::transport {
+
+ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limits) noexcept {
+  VB_ASSERT(block.size() >= octets_for(limits));
+  auto* header = new (block.data()) Header;
+  header->depth = limits.depth;
+  header->sge_limit = limits.sge_limit;
+  header->stride = stride(limits.sge_limit);
+  header->mask = ring_size(limits.depth) - 1;
+  return attach(block.data());
+}
+
+Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t uncollected) noexcept {
+  Header& h = header();
+  if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
+  const std::uint32_t tail = h.tail;
+  if (tail - load_head() + uncollected >= h.depth) return Errc::kNoMemory;
+  ReceiveEntry& slot = entry(tail);
+  slot = {.wr_id = request.wr_id,
+          .sge_count = static_cast<std::uint32_t>(request.list.size()),
+          .claim = 0};
+  std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
+  std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
+  return Ok{};
+}
+
+std::span<const memory::Sge> ReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
+  // The count is read once and bounded: the entry may lie in memory that a peer can write.
+  const std::uint32_t count = std::min(entry.sge_count, header().sge_limit);
+  return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
+}
+
+void ReceiveQueue::clear() noexcept {
+  Header& h = header();
+  std::atomic_ref(h.head).store(h.tail, std::memory_order_release);
+}
+
+}  // namespace verbatim::transport

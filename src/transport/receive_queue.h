@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "memory/scatter_gather.h"
+#include "transport/work.h"
+
+namespace verbatim::transport {
+
+/// One posted receive: its head; its scatter list follows in the same slot. Plain data.
+struct ReceiveEntry {
+  std::uint64_t wr_id = 0;
+  std::uint32_t sge_count = 0;
+  std::uint32_t claim = 0;  // atomic; shared queues only, see SharedReceiveQueue
+};
+static_assert(sizeof(ReceiveEntry) == sizeof(memory::Sge));
+
+/// The posted receives of one queue pair (IBA Vol 1, 10.8.2): a ring with one producer, the owner,
+/// and one consumer, the responder, which may be a peer process.
+///
+/// A view of a block of plain data that the caller provides; the block holds no pointer, so any
+/// process that maps it can make a view of its own. The head moves after the completion is
+/// published: a consumer that dies leaves an entry that a flush still finds.
+class ReceiveQueue {
+ public:
+  struct Limits {
+    std::uint32_t depth = 0;      // entries
+    std::uint32_t sge_limit = 0;  // scatter elements of one entry
+  };
+
+  [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
+    return sizeof(Header) + std::size_t{ring_size(limits.depth)} * stride(limits.sge_limit);
+  }
+
+  ReceiveQueue() noexcept = default;
+  /// Makes an empty queue in `block` (64-aligned, octets_for() octets).
+  static ReceiveQueue create(std::span<std::byte> block, const Limits& limits) noexcept;
+  /// Looks at a queue that somebody made at `block`.
+  static ReceiveQueue attach(std::byte* block) noexcept {
+    ReceiveQueue queue;
+    queue.block_ = block;
+    return queue;
+  }
+
+  [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return header().depth; }
+  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return header().sge_limit; }
+
+  // The owner.
+  /// `uncollected` is how many completions of this queue wait in its lane: each needs a place
+  /// there.
+  [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t uncollected) noexcept;
+  [[nodiscard]] std::uint32_t posted_count() const noexcept { return load_tail() - load_head(); }
+  /// Forgets everything: a queue pair that goes to RESET.
+  void clear() noexcept;
+
+  // The consumer.
+  [[nodiscard]] const ReceiveEntry* front() const noexcept {
+    const std::uint32_t head = load_head();
+    return head == load_tail() ? nullptr : &entry(head);
+  }
+  void pop() noexcept {
+    // pairs with the acquire in posted_count(): the slot is free once the owner sees it
+    std::atomic_ref(header().head).store(load_head() + 1, std::memory_order_release);
+  }
+  [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept;
+
+ private:
+  struct Header {
+    std::uint32_t depth = 0;
+    std::uint32_t sge_limit = 0;
+    std::uint32_t stride = 0;            // octets from slot to slot
+    std::uint32_t mask = 0;              // ring size - 1
+    alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted, written by the owner
+    alignas(64) std::uint32_t head = 0;  // atomic; entries ever consumed, written by the consumer
+  };
+  static std::uint32_t ring_size(std::uint32_t depth) noexcept {
+    return std::bit_ceil(depth == 0 ? 1U : depth);
+  }
+  static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
+    return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
+  }
+  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
+    const Header& h = header();
+    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) +
+                                         std::size_t{number & h.mask} * h.stride);
+  }
+  [[nodiscard]] std::uint32_t load_tail() const noexcept {
+    return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with post()
+  }
+  [[nodiscard]] std::uint32_t load_head() const noexcept {
+    return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with pop()
+  }
+
+  std::byte* block_ = nullptr;  // the caller's, as long as the queue pair
+};
+
+}  // namespace verbatim::transport
