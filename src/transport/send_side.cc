@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/send_side.h"
+
+namespace verbatim::transport {
+namespace {
+
+WcOpcode wc_opcode_of(SendOpcode opcode) noexcept {
+  switch (opcode) {
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case SendOpcode::kSend:
+    case SendOpcode::kSendImm:
+    case SendOpcode::kSendInvalidate:
+      return WcOpcode::kSend;
+    case SendOpcode::kRead:
+      return WcOpcode::kRead;
+    case SendOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case SendOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case SendOpcode::kLocalInvalidate:
+      return WcOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow:
+      return WcOpcode::kBindWindow;
+    case SendOpcode::kFlush:
+      return WcOpcode::kFlush;
+    case SendOpcode::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
+  }
+  return WcOpcode::kSend;
+}
+
+}  // namespace
+
+BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
+                                    const Segment& segment, const memory::LocalAccess& access,
+                                    wire::PacketBuilder& builder) noexcept {
+  if (entry.is_inline) {
+    builder.append(queue.inline_data_of(entry).subspan(segment.offset, segment.octets));
+    return Ok{};
+  }
+  const auto list = queue.list_of(entry);
+  if (entry.walk_at != segment.offset) entry.walk = memory::cursor_at(list, segment.offset);
+  entry.walk_at = segment.offset + segment.octets;
+  return memory::walk(list, entry.walk, segment.octets, access,
+                      [&](std::span<std::byte> piece) { builder.append(piece); });
+}
+
+Completion completion_of(const SendEntry& entry, WcStatus status, Reason reason,
+                         wire::QpNumber qp) noexcept {
+  Completion completion;
+  completion.wr_id = entry.wr_id;
+  completion.status = status;
+  completion.opcode = wc_opcode_of(entry.opcode);
+  completion.octets = entry.octets;
+  completion.qp = qp;
+  completion.vendor_error = static_cast<std::uint32_t>(reason);
+  return completion;
+}
+
+}  // namespace verbatim::transport

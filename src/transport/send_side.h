@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/scatter_gather.h"
+#include "transport/segmentation.h"
+#include "transport/send_queue.h"
+#include "wire/packet_builder.h"
+
+/// What the sending halves of all service types share.
+namespace verbatim::transport {
+
+/// Copies one segment's payload from the entry's gather list, or from its inline data, into a
+/// packet. The entry remembers where it stands, so that packets in order cost no search.
+[[nodiscard]] BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
+                                                  const Segment& segment,
+                                                  const memory::LocalAccess& access,
+                                                  wire::PacketBuilder& builder) noexcept;
+
+/// The completion that reports `entry`.
+[[nodiscard]] Completion completion_of(const SendEntry& entry, WcStatus status, Reason reason,
+                                       wire::QpNumber qp) noexcept;
+
+}  // namespace verbatim::transport
