@@ -27,7 +27,8 @@ class Prng {
 
   /// Uniform in [low, high], both inclusive.
   constexpr std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept {
-    return low + below(high - low + 1);
+    const std::uint64_t count = high - low + 1;  // 0 when it is all 2^64 of them
+    return count == 0 ? next() : low + below(count);
   }
 
   constexpr bool one_in(std::uint64_t n) noexcept { return below(n) == 0; }
