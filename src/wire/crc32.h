@@ -20,6 +20,11 @@ inline constexpr std::uint32_t kCrc32Preset = 0xffff'ffff;
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t state, std::byte* to,
                                        std::span<const std::byte> from) noexcept;
 
+/// The register that had to stand in front of `octets` octets of zeroes to become `state`: a CRC
+/// run backwards, at the price of two multiplications. At most kCrc32MaxZeroes.
+[[nodiscard]] std::uint32_t crc32_before_zeroes(std::uint32_t state, std::size_t octets) noexcept;
+inline constexpr std::size_t kCrc32MaxZeroes = 0xffff;
+
 /// Which implementation this CPU got, for `make bench` and bug reports.
 [[nodiscard]] const char* crc32_implementation() noexcept;
 
