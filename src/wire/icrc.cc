@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/icrc.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/byte_order.h"
+#include "wire/bth.h"
+#include "wire/crc32.h"
+#include "wire/crc32_tables.h"
+#include "wire/grh.h"
+#include "wire/ipv4.h"
+#include "wire/ipv6.h"
+#include "wire/lrh.h"
+#include "wire/packet.h"
+#include "wire/udp.h"
+
+namespace verbatim::wire {
+namespace {
+
+// RoCE has no LRH; in its place the ICRC covers as many ones (annex A17.3.3).
+constexpr std::size_t kIpv4BthAt = Lrh::kSize + Ipv4::kSize + Udp::kSize;
+constexpr std::size_t kIpv6BthAt = Lrh::kSize + Ipv6::kSize + Udp::kSize;
+constexpr std::size_t kRoceV1BthAt = Lrh::kSize + Grh::kSize;
+constexpr std::size_t kBthEcnAt = 4;  // FECN, BECN and reserved bits: switches change them
+
+/// Routers change these on the way, so they count as ones.
+void mask(std::span<std::byte> octets, std::size_t at, unsigned bits = 0xff) noexcept {
+  octets[at] |= static_cast<std::byte>(bits);
+}
+
+void mask_ipv4(std::span<std::byte> header) noexcept {
+  mask(header, 1);  // DSCP and ECN
+  mask(header, 8);  // time to live
+  mask(header, 10);
+  mask(header, 11);  // checksum
+}
+
+/// IPv6 and GRH have one layout.
+void mask_ipv6(std::span<std::byte> header) noexcept {
+  mask(header, 0, 0x0f);
+  for (std::size_t at = 1; at < 4; ++at) mask(header, at);  // traffic class, flow label
+  mask(header, 7);                                          // hop limit
+}
+
+void mask_udp(std::span<std::byte> header) noexcept {
+  mask(header, 6);
+  mask(header, 7);  // checksum
+}
+
+/// The part that a 16-bit field of otherwise equal headers has in the register at the BTH. A CRC is
+/// linear, so the parts of the fields are simply added to the register of headers where they are 0.
+class Field {
+ public:
+  /// `to_bth`: octets from the first of the field to the BTH.
+  explicit consteval Field(std::size_t to_bth) noexcept {
+    for (std::size_t bit = 1; bit < 256; bit *= 2) {
+      const auto octet = static_cast<std::uint32_t>(bit);
+      const std::uint32_t high = after_zeroes(octet, to_bth);
+      const std::uint32_t low = after_zeroes(octet, to_bth - 1);
+      for (std::size_t below = 0; below < bit; ++below) {
+        high_[bit + below] = high ^ high_[below];
+        low_[bit + below] = low ^ low_[below];
+      }
+    }
+  }
+  /// Two fields that always have the same value.
+  friend consteval Field operator+(const Field& a, const Field& b) noexcept {
+    Field both = a;
+    for (std::size_t value = 0; value < 256; ++value) {
+      both.high_[value] ^= b.high_[value];
+      both.low_[value] ^= b.low_[value];
+    }
+    return both;
+  }
+  [[nodiscard]] std::uint32_t part_of(std::size_t value) const noexcept {
+    return high_[(value >> 8) & 0xff] ^ low_[value & 0xff];
+  }
+
+ private:
+  static consteval std::uint32_t after_zeroes(std::uint32_t state, std::size_t octets) noexcept {
+    for (std::size_t bit = 0; bit < 8 * octets; ++bit) state = crc32_field::times_x(state);
+    return state;
+  }
+  std::array<std::uint32_t, 256> high_{};
+  std::array<std::uint32_t, 256> low_{};
+};
+
+constexpr std::size_t kIdentificationToBth = kIpv4BthAt - Lrh::kSize - 4;
+constexpr Field kUdpLength(Udp::kSize - 4);
+constexpr Field kIpv4Length(kIpv4BthAt - Lrh::kSize - 2);
+constexpr Field kIpv4Identification(kIdentificationToBth);
+constexpr Field kIpv6Lengths = Field(kIpv6BthAt - Lrh::kSize - 4) + kUdpLength;
+constexpr Field kGrhLength(kRoceV1BthAt - Lrh::kSize - 4);
+
+template <std::size_t kSize>
+std::array<std::byte, kSize> ones() noexcept {
+  std::array<std::byte, kSize> octets;
+  octets.fill(std::byte{0xff});
+  return octets;
+}
+
+}  // namespace
+
+IcrcSeed IcrcSeed::roce_v2(const Gid& source, const Gid& destination,
+                           std::uint16_t source_port) noexcept {
+  const bool ipv4 = source.is_ipv4_mapped() && destination.is_ipv4_mapped();
+  auto headers = ones<kIpv6BthAt>();
+  const auto ip = std::span(headers).subspan<Lrh::kSize>();
+  const auto udp = ip.subspan(ipv4 ? Ipv4::kSize : Ipv6::kSize).first<Udp::kSize>();
+  if (ipv4) {
+    Ipv4{.source = ipv4_of(source), .destination = ipv4_of(destination)}.emit(
+        ip.first<Ipv4::kSize>());
+    mask_ipv4(ip);
+  } else {
+    Ipv6{.source = source, .destination = destination}.emit(ip.first<Ipv6::kSize>());
+    mask_ipv6(ip);
+  }
+  Udp{.source_port = source_port}.emit(udp);
+  mask_udp(udp);
+  const auto covered = std::span<const std::byte>(headers).first(ipv4 ? kIpv4BthAt : kIpv6BthAt);
+  return {ipv4 ? Kind::kRoceV2Ipv4 : Kind::kRoceV2Ipv6, crc32_update(kCrc32Preset, covered)};
+}
+
+IcrcSeed IcrcSeed::roce_v1(const Gid& source, const Gid& destination) noexcept {
+  auto headers = ones<kRoceV1BthAt>();
+  const auto grh = std::span(headers).subspan<Lrh::kSize>();
+  Grh{.source = source, .destination = destination}.emit(grh);
+  mask_ipv6(grh);
+  return {Kind::kRoceV1, crc32_update(kCrc32Preset, headers)};
+}
+
+std::uint32_t IcrcSeed::start(std::size_t transport_octets,
+                              std::uint16_t ipv4_identification) const noexcept {
+  VB_ASSERT(transport_octets <= kIcrcMaxTransportOctets);
+  const std::size_t udp_octets = Udp::kSize + transport_octets;
+  switch (kind_) {
+    case Kind::kRoceV2Ipv4:
+      return without_lengths_ ^ kIpv4Length.part_of(Ipv4::kSize + udp_octets) ^
+             kIpv4Identification.part_of(ipv4_identification) ^ kUdpLength.part_of(udp_octets);
+    case Kind::kRoceV2Ipv6:
+      return without_lengths_ ^ kIpv6Lengths.part_of(udp_octets);
+    case Kind::kRoceV1:
+      return without_lengths_ ^ kGrhLength.part_of(transport_octets);
+  }
+  return 0;
+}
+
+std::uint32_t icrc_over_headers(std::uint32_t state, std::span<const std::byte> headers) noexcept {
+  VB_ASSERT(headers.size() >= Bth::kSize);
+  std::array<std::byte, Bth::kSize> bth;
+  std::memcpy(bth.data(), headers.data(), bth.size());
+  mask(bth, kBthEcnAt);
+  return crc32_update(crc32_update(state, bth), headers.subspan(bth.size()));
+}
+
+void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {
+  // Least significant octet first, as the register shifts it out.
+  store_be<std::uint32_t, 0>(to, __builtin_bswap32(~state));
+}
+
+std::optional<std::uint16_t> verify_icrc(const IcrcSeed& seed,
+                                         std::span<const std::byte> transport) noexcept {
+  if (transport.size() < Bth::kSize + kIcrcSize) return std::nullopt;
+  if (transport.size() > kIcrcMaxTransportOctets) return std::nullopt;
+  const auto covered = transport.first(transport.size() - kIcrcSize);
+  const auto stored = load_be<std::uint32_t, 0>(transport.last<kIcrcSize>());
+  const std::uint32_t computed = icrc_over_headers(seed.start(transport.size()), covered);
+  const std::uint32_t difference = computed ^ ~__builtin_bswap32(stored);
+  if (difference == 0) return 0;
+  if (!seed.is_ipv4()) return std::nullopt;
+
+  // What has to be added to four octets, identification and flags, to make the difference. The
+  // first of them is the low octet.
+  const std::uint32_t missing =
+      crc32_before_zeroes(difference, kIdentificationToBth + covered.size());
+  constexpr std::uint32_t kMayFragment = 0x0040;  // takes back the flag that start() has set
+  const std::uint32_t flags = missing >> 16;
+  if (flags != 0 && flags != kMayFragment) return std::nullopt;
+  return __builtin_bswap16(static_cast<std::uint16_t>(missing & 0xffff));
+}
+
+std::uint32_t icrc_of_native(std::span<const std::byte> packet_without_icrc) noexcept {
+  std::array<std::byte, Lrh::kSize + Grh::kSize + Bth::kSize> headers{};
+  const auto count = std::min(headers.size(), packet_without_icrc.size());
+  std::copy_n(packet_without_icrc.begin(), count, headers.begin());
+
+  std::size_t bth_at = Lrh::kSize;
+  if ((headers[1] & std::byte{3}) == static_cast<std::byte>(LinkNextHeader::kGrh)) {
+    std::fill_n(headers.begin(), Lrh::kSize, std::byte{0xff});
+    mask_ipv6(std::span(headers).subspan(Lrh::kSize));
+    bth_at += Grh::kSize;
+  } else {
+    mask(headers, 0, 0xf0);  // virtual lane
+  }
+  mask(headers, bth_at + kBthEcnAt);
+  const std::uint32_t state =
+      crc32_update(kCrc32Preset, std::span<const std::byte>(headers).first(count));
+  return crc32_update(state, packet_without_icrc.subspan(count));
+}
+
+}  // namespace verbatim::wire
