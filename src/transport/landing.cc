@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/landing.h"
+
+#include <cstring>
+
+namespace verbatim::transport {
+
+bool Landing::take_receive() noexcept {
+  if (state_->receive_taken) return true;
+  if (shared_.exists()) {
+    const auto claim = shared_.claim(static_cast<std::uint32_t>(state_->number) | kQpClaimBit);
+    if (claim.entry == nullptr) return false;
+    state_->shared_slot = claim.slot;
+  } else if (!queue_.exists() || queue_.front() == nullptr) {
+    return false;
+  }
+  state_->receive_taken = true;
+  state_->scatter = {};
+  return true;
+}
+
+const ReceiveEntry& Landing::entry() const noexcept {
+  return shared_.exists() ? shared_.at(state_->shared_slot) : *queue_.front();
+}
+
+std::span<const memory::Sge> Landing::list() const noexcept {
+  return shared_.exists() ? shared_.list_of(entry()) : queue_.list_of(entry());
+}
+
+std::uint64_t Landing::receive_octets() const noexcept { return memory::total_octets(list()); }
+
+BasicStatus<memory::Refusal> Landing::scatter(std::span<const std::byte> payload) noexcept {
+  const memory::LocalAccess access{.table = &keys_,
+                                   .domain = shared_.exists() ? shared_.domain() : state_->domain,
+                                   .need = memory::Access::kLocalWrite};
+  const std::byte* from = payload.data();
+  memory::SgeCursor cursor = state_->scatter;
+  auto placed =
+      memory::walk(list(), cursor, payload.size(), access, [&](std::span<std::byte> piece) {
+        std::memcpy(piece.data(), from, piece.size());
+        from += piece.size();
+      });
+  state_->scatter = cursor;
+  return placed;
+}
+
+BasicStatus<memory::Refusal> Landing::begin_write(const wire::Reth& reth) noexcept {
+  auto grant = keys_.check_remote({.key = reth.rkey,
+                                   .domain = state_->domain,
+                                   .qp = state_->number,
+                                   .address = reth.address,
+                                   .octets = reth.dma_octets,
+                                   .need = memory::Access::kRemoteWrite});
+  if (!grant) return grant.error();
+  state_->write_address = reth.address;
+  state_->write_key = reth.rkey;
+  state_->write_octets = reth.dma_octets;
+  return Ok{};
+}
+
+BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) noexcept {
+  if (payload.empty()) return Ok{};
+  // Checked again for every packet: the key may have gone since the first.
+  auto grant = keys_.check_remote({.key = state_->write_key,
+                                   .domain = state_->domain,
+                                   .qp = state_->number,
+                                   .address = state_->write_address + state_->arrived,
+                                   .octets = payload.size(),
+                                   .need = memory::Access::kRemoteWrite});
+  if (!grant) return grant.error();
+  std::memcpy(grant->local(), payload.data(), payload.size());
+  return Ok{};
+}
+
+bool Landing::complete_receive(Completion completion) noexcept {
+  VB_ASSERT(state_->receive_taken);
+  completion.wr_id = entry().wr_id;
+  completion.qp = state_->number;
+  const bool placed = port_.publish(completion);
+  give_entry_back();
+  return placed;
+}
+
+void Landing::give_entry_back() noexcept {
+  if (shared_.exists()) {
+    shared_.release(state_->shared_slot);
+  } else {
+    queue_.pop();
+  }
+  state_->receive_taken = false;
+}
+
+void Landing::abandon_message() noexcept {
+  state_->inbound = Inbound::kNone;
+  state_->arrived = 0;
+  state_->scatter = {};
+}
+
+void Landing::flush() noexcept {
+  const Completion flushed{.status = WcStatus::kFlushed, .opcode = WcOpcode::kReceive};
+  // A message that had begun is over; its receive is reported like the others.
+  if (state_->receive_taken) (void)complete_receive(flushed);  // a full queue has overrun already
+  if (shared_.exists() || !queue_.exists()) return;
+  while (queue_.front() != nullptr) {
+    state_->receive_taken = true;
+    (void)complete_receive(flushed);  // likewise
+  }
+}
+
+void Landing::clear() noexcept {
+  if (state_->receive_taken && shared_.exists()) shared_.release(state_->shared_slot);
+  state_->receive_taken = false;
+  if (queue_.exists()) queue_.clear();
+  abandon_message();
+}
+
+}  // namespace verbatim::transport

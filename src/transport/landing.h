@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "memory/key_table.h"
+#include "transport/completion_queue.h"
+#include "transport/receive_queue.h"
+#include "transport/responder_state.h"
+#include "transport/shared_receive_queue.h"
+#include "wire/extension_headers.h"
+
+namespace verbatim::transport {
+
+/// Where messages land: takes receives, scatters into them, writes through R_Keys and publishes the
+/// receive completions. RC, UC and UD responders, and a peer that executes requests directly, all
+/// end here, so that memory and completions come out the same whichever way data took.
+///
+/// A view: the state and the queues are the caller's, possibly shared. It decides nothing about
+/// sequence numbers or answers. Thread: whoever runs the responder.
+class Landing {
+ public:
+  Landing() noexcept = default;
+  Landing(ResponderState* state, ReceiveQueue queue, SharedReceiveQueue shared, CompletionPort port,
+          memory::KeyTable keys) noexcept
+      : state_(state), queue_(queue), shared_(shared), port_(port), keys_(keys) {}
+
+  /// Claimants of shared receives are queue pair numbers with this bit, so that none is zero.
+  static constexpr std::uint32_t kQpClaimBit = 0x8000'0000;
+
+  /// XRC: the shared receive queue that the next packet names.
+  void use_shared(SharedReceiveQueue shared) noexcept { shared_ = shared; }
+  [[nodiscard]] bool has_shared() const noexcept { return shared_.exists(); }
+  [[nodiscard]] const memory::KeyTable& keys() const noexcept { return keys_; }
+
+  /// Makes sure that the message has a receive; false when none is posted.
+  [[nodiscard]] bool take_receive() noexcept;
+  /// Room in the receive that was taken.
+  [[nodiscard]] std::uint64_t receive_octets() const noexcept;
+  /// Places payload behind what arrived before. Not for payload that does not fit.
+  [[nodiscard]] BasicStatus<memory::Refusal> scatter(std::span<const std::byte> payload) noexcept;
+
+  /// Whether the whole range of a WRITE may be written; remembers it.
+  [[nodiscard]] BasicStatus<memory::Refusal> begin_write(const wire::Reth& reth) noexcept;
+  /// Writes payload behind what arrived before.
+  [[nodiscard]] BasicStatus<memory::Refusal> write(std::span<const std::byte> payload) noexcept;
+
+  /// Reports the receive that was taken and gives its entry back. `completion` needs everything but
+  /// wr_id and qp. False when the completion queue has no place.
+  [[nodiscard]] bool complete_receive(Completion completion) noexcept;
+  /// The message is over, without a completion; a receive it had taken stays for the next one.
+  void abandon_message() noexcept;
+  /// Every posted receive as flushed; a shared queue keeps its own.
+  void flush() noexcept;
+  /// RESET: no message, no receive, no completion.
+  void clear() noexcept;
+
+ private:
+  [[nodiscard]] const ReceiveEntry& entry() const noexcept;
+  [[nodiscard]] std::span<const memory::Sge> list() const noexcept;
+  void give_entry_back() noexcept;
+
+  ResponderState* state_ = nullptr;
+  ReceiveQueue queue_;
+  SharedReceiveQueue shared_;
+  CompletionPort port_;
+  memory::KeyTable keys_;
+};
+
+}  // namespace verbatim::transport

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/landing.h"
+#include "transport/path.h"
+#include "transport/responder_state.h"
+#include "wire/packet.h"
+
+namespace verbatim::transport {
+
+/// The receiving half of a reliable connection (IBA Vol 1, 9.7.4 and 9.7.5): accepts requests in
+/// order, executes each once, and owes the peer acknowledgements, refusals and data. XRC targets
+/// are the same, with a shared receive queue named by each packet.
+///
+/// A view over a ResponderState: it performs no I/O, reads no clock and allocates nothing. Its
+/// owner
+///   1. hands it requests (handle_request) for this queue pair, already checked for ICRC, partition
+///      and source address;
+///   2. then drains poll_transmit() until it returns 0; several requests may share one answer;
+///   3. then looks at state().failed: the queue pair goes to ERR, after what is owed has been sent.
+/// Thread: whoever runs the queue pair.
+class RcResponder {
+ public:
+  struct Counters {
+    std::uint64_t requests = 0;
+    std::uint64_t duplicates = 0;
+    std::uint64_t out_of_sequence = 0;
+    std::uint64_t not_ready = 0;
+    std::uint64_t refused = 0;
+  };
+
+  RcResponder() noexcept = default;
+  RcResponder(ResponderState* state, Landing landing, wire::Transport transport) noexcept
+      : state_(state), landing_(landing), transport_(transport) {}
+
+  void handle_request(const wire::PacketView& packet) noexcept;
+  void handle_xrc_request(const wire::PacketView& packet, SharedReceiveQueue shared) noexcept {
+    landing_.use_shared(shared);
+    handle_request(packet);
+  }
+
+  /// Writes the next answer into `frame`, which holds wire::kMaxTransportOctets; 0 when none is
+  /// owed.
+  [[nodiscard]] std::size_t poll_transmit(const Path& path, std::span<std::byte> frame,
+                                          std::uint16_t ipv4_identification) noexcept;
+  [[nodiscard]] bool owes_answers() const noexcept {
+    return state_->answer_owed || state_->replay_pending > 0;
+  }
+  /// The owner ends the connection: nothing is owed any more.
+  void drop_answers() noexcept;
+
+  [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
+  [[nodiscard]] Landing& landing() noexcept { return landing_; }
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  /// What became of a request, in the words of the specification.
+  enum class Verdict : std::uint8_t {
+    kAccepted,
+    kNotReady,        // no receive: RNR NAK
+    kInvalidRequest,  // NAK 0x61
+    kTooLong,         // NAK 0x61, the receive reports a length error
+    kAccessRefused,   // NAK 0x62
+    kInvalidateRefused,
+    kPlacementFailed,  // NAK 0x63: our own receive list is at fault
+    kOverrun,          // no place for the completion: no answer at all
+  };
+  struct Judgement {
+    Verdict verdict = Verdict::kAccepted;
+    Reason reason = Reason::kNone;
+    [[nodiscard]] bool accepted() const noexcept { return verdict == Verdict::kAccepted; }
+  };
+
+  // The checks, in the order of the specification (9.7.4.1).
+  [[nodiscard]] Judgement judge(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement check_opcode_sequence(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] Judgement check_enabled(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] Judgement check_resources(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement check_lengths(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] Judgement check_key(const wire::PacketView& packet) noexcept;
+
+  // Executing.
+  [[nodiscard]] Judgement execute(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement execute_send(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement execute_write(const wire::PacketView& packet) noexcept;
+  void execute_read(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement execute_atomic(const wire::PacketView& packet) noexcept;
+  void execute_flush(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement execute_atomic_write(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Expected<memory::Grant, memory::Refusal> find_eight(
+      wire::MemoryKey key, std::uint64_t address, memory::Access need) const noexcept;
+  [[nodiscard]] Judgement finish_receive(const wire::PacketView& packet, WcOpcode opcode) noexcept;
+
+  // Answering.
+  void refuse(const wire::PacketView& packet, const Judgement& judgement) noexcept;
+  void fail(wire::Psn psn, const Judgement& judgement) noexcept;
+  void answer_duplicate(const wire::PacketView& packet) noexcept;
+  void repeat_read(const wire::PacketView& packet) noexcept;
+  void owe(wire::Syndrome syndrome, wire::Psn psn) noexcept;
+  [[nodiscard]] ReplayEntry& remember(ReplayEntry::Kind kind, wire::Psn psn) noexcept;
+  [[nodiscard]] ReplayEntry& replay_at(std::uint32_t age) noexcept;
+  [[nodiscard]] ReplayEntry* find_replay(wire::Psn psn) noexcept;
+  [[nodiscard]] ReplayEntry* next_pending() noexcept;
+  [[nodiscard]] std::size_t send_answer(const Path& path, std::span<std::byte> frame,
+                                        std::uint16_t identification) noexcept;
+  [[nodiscard]] std::size_t send_replay(ReplayEntry& entry, const Path& path,
+                                        std::span<std::byte> frame,
+                                        std::uint16_t identification) noexcept;
+
+  ResponderState* state_ = nullptr;
+  Landing landing_;
+  wire::Transport transport_ = wire::Transport::kRc;
+  Counters counters_;
+};
+
+}  // namespace verbatim::transport

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a responder owes the peer: acknowledgements, refusals, data, and the same again for
+// duplicates.
+#include "transport/rc_responder.h"
+#include "transport/segmentation.h"
+#include "wire/packet_builder.h"
+
+namespace verbatim::transport {
+
+using wire::OpcodeInfo;
+using wire::Operation;
+using wire::PacketView;
+using wire::Psn;
+using wire::Syndrome;
+
+void RcResponder::owe(Syndrome syndrome, Psn psn) noexcept {
+  state_->answer_owed = true;
+  state_->answer = syndrome;
+  state_->answer_psn = psn;
+  state_->answer_msn = state_->msn;
+}
+
+void RcResponder::refuse(const PacketView& packet, const Judgement& judgement) noexcept {
+  if (judgement.verdict == Verdict::kNotReady) {
+    ++counters_.not_ready;
+    owe(Syndrome::rnr(state_->min_rnr_timer), packet.psn());
+    state_->nak_sent = true;
+    return;
+  }
+  ++counters_.refused;
+  fail(packet.psn(), judgement);
+}
+
+/// The connection is over. A receive that was taken says why; otherwise an event does (9.9.2).
+void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
+  Syndrome::Nak nak = Syndrome::Nak::kInvalidRequest;
+  WcStatus status = WcStatus::kRemoteInvalidRequest;
+  QpEvent event = QpEvent::kRequestError;
+  switch (judgement.verdict) {
+    case Verdict::kTooLong:
+      status = WcStatus::kLocalLength;
+      break;
+    case Verdict::kAccessRefused:
+      nak = Syndrome::Nak::kRemoteAccess;
+      status = WcStatus::kRemoteAccess;
+      event = QpEvent::kAccessError;
+      break;
+    case Verdict::kInvalidateRefused:
+      nak = Syndrome::Nak::kRemoteAccess;
+      event = QpEvent::kAccessError;
+      break;
+    case Verdict::kPlacementFailed:
+      nak = Syndrome::Nak::kRemoteOperation;
+      status = WcStatus::kLocalProtection;
+      event = QpEvent::kFatal;
+      break;
+    case Verdict::kOverrun:
+      nak = Syndrome::Nak::kRemoteOperation;
+      event = QpEvent::kFatal;
+      break;
+    case Verdict::kInvalidRequest:
+    case Verdict::kAccepted:
+    case Verdict::kNotReady:
+      break;
+  }
+  owe(Syndrome::nak(nak), psn);
+  state_->failed = true;
+  state_->event = event;
+  state_->event_due = true;
+  state_->reason = judgement.reason;
+  if (state_->receive_taken) {
+    state_->event_due = false;
+    const Completion completion{.status = status,
+                                .opcode = WcOpcode::kReceive,
+                                .vendor_error = static_cast<std::uint32_t>(judgement.reason)};
+    (void)landing_.complete_receive(completion);  // a full queue has overrun already
+  }
+  landing_.abandon_message();
+}
+
+// ---- Duplicates
+// ----------------------------------------------------------------------------------
+
+void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
+  switch (packet.operation()) {
+    case Operation::kReadRequest:
+      repeat_read(packet);
+      return;
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+    case Operation::kFlush:
+    case Operation::kAtomicWrite: {
+      ReplayEntry* entry = find_replay(packet.psn());
+      if (entry == nullptr || entry->kind == ReplayEntry::Kind::kRead) return;
+      if (!entry->pending) ++state_->replay_pending;
+      entry->pending = true;
+      return;
+    }
+    default:
+      break;
+  }
+  if (!packet.bth().ack_request() || state_->answer_owed) return;
+  // Acknowledge as much as there is, but nothing behind an answer that may have been lost: that
+  // would tell the requester that it was (9.7.5.1.3).
+  Psn newest = state_->expected_psn - 1;
+  for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
+    const ReplayEntry& entry = replay_at(age);
+    if (!packet.psn().is_before(entry.first_psn)) continue;
+    newest = entry.first_psn - 1;
+    break;
+  }
+  owe(Syndrome::ack(), newest);
+}
+
+/// A repeated READ is answered from memory, from the packet that it asks for on, if it is the rest
+/// of one that we remember; anything else is dropped (9.7.5.1.3).
+void RcResponder::repeat_read(const PacketView& packet) noexcept {
+  ReplayEntry* entry = find_replay(packet.psn());
+  if (entry == nullptr || entry->kind != ReplayEntry::Kind::kRead) return;
+  const wire::Reth reth = packet.reth();
+  const auto skipped = static_cast<std::uint32_t>(packet.psn().distance_from(entry->first_psn));
+  const std::uint64_t offset = std::uint64_t{skipped} * state_->path_mtu;
+  if (reth.rkey != entry->rkey || reth.address != entry->address + offset ||
+      offset + reth.dma_octets != entry->octets) {
+    return;
+  }
+  if (!entry->pending) ++state_->replay_pending;
+  entry->pending = true;
+  entry->start = entry->next = skipped;
+}
+
+ReplayEntry& RcResponder::replay_at(std::uint32_t age) noexcept {
+  return state_->replay[(state_->replay_oldest + age) % kMaxReadAtomic];
+}
+
+ReplayEntry& RcResponder::remember(ReplayEntry::Kind kind, Psn psn) noexcept {
+  if (state_->replay_count == state_->replay_limit) {
+    if (replay_at(0).pending) --state_->replay_pending;  // a repetition that nobody waits for
+    state_->replay_oldest = (state_->replay_oldest + 1) % kMaxReadAtomic;
+    --state_->replay_count;
+  }
+  ReplayEntry& entry = replay_at(state_->replay_count++);
+  entry = {.kind = kind, .pending = true, .first_psn = psn, .msn = state_->msn};
+  ++state_->replay_pending;
+  return entry;
+}
+
+ReplayEntry* RcResponder::find_replay(Psn psn) noexcept {
+  for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
+    if (replay_at(age).contains(psn)) return &replay_at(age);
+  }
+  return nullptr;
+}
+
+ReplayEntry* RcResponder::next_pending() noexcept {
+  if (state_->replay_pending == 0) return nullptr;
+  for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
+    if (replay_at(age).pending) return &replay_at(age);
+  }
+  return nullptr;
+}
+
+// ---- Sending answers
+// -----------------------------------------------------------------------------
+
+std::size_t RcResponder::poll_transmit(const Path& path, std::span<std::byte> frame,
+                                       std::uint16_t ipv4_identification) noexcept {
+  // Answers leave in the order of their sequence numbers (9.7.5.1).
+  ReplayEntry* entry = next_pending();
+  const bool answer_first =
+      state_->answer_owed &&
+      (entry == nullptr || state_->answer_psn.is_before(entry->first_psn + entry->next));
+  if (answer_first) return send_answer(path, frame, ipv4_identification);
+  return entry == nullptr ? 0 : send_replay(*entry, path, frame, ipv4_identification);
+}
+
+namespace {
+
+wire::PacketHeaders answer_headers(const ResponderState& state, const Path& path,
+                                   wire::Opcode opcode, Psn psn) noexcept {
+  wire::PacketHeaders headers;
+  headers.bth.opcode = opcode;
+  headers.bth.migrated = true;
+  headers.bth.pkey = path.pkey;
+  headers.bth.dest_qp = state.dest_qp;
+  headers.bth.psn = psn;
+  return headers;
+}
+
+/// First, Middle, Last or Only: by where this transmission began, not by where the READ did.
+Operation read_response(const ReplayEntry& entry) noexcept {
+  const bool first = entry.next == entry.start;
+  const bool last = entry.next + 1 == entry.packets;
+  if (first) return last ? Operation::kReadResponseOnly : Operation::kReadResponseFirst;
+  return last ? Operation::kReadResponseLast : Operation::kReadResponseMiddle;
+}
+
+}  // namespace
+
+std::size_t RcResponder::send_answer(const Path& path, std::span<std::byte> frame,
+                                     std::uint16_t identification) noexcept {
+  state_->answer_owed = false;
+  auto headers = answer_headers(*state_, path, wire::opcode_of(transport_, Operation::kAcknowledge),
+                                state_->answer_psn);
+  headers.aeth = {.syndrome = state_->answer, .msn = state_->answer_msn};
+  wire::PacketBuilder builder(frame, headers, 0,
+                              {.seed = &path.seed, .ipv4_identification = identification});
+  return builder.finish();
+}
+
+std::size_t RcResponder::send_replay(ReplayEntry& entry, const Path& path,
+                                     std::span<std::byte> frame,
+                                     std::uint16_t identification) noexcept {
+  const Psn psn = entry.first_psn + entry.next;
+  const bool is_read = entry.kind == ReplayEntry::Kind::kRead;
+  const bool is_atomic = entry.kind == ReplayEntry::Kind::kAtomic;
+  Operation operation = is_atomic ? Operation::kAtomicAcknowledge : Operation::kReadResponseOnly;
+  std::span<const std::byte> payload;
+  if (is_read) {
+    operation = read_response(entry);
+    const std::uint32_t offset = entry.next * state_->path_mtu;
+    const std::uint32_t octets = std::min(state_->path_mtu, entry.octets - offset);
+    auto grant = landing_.keys().check_remote({.key = entry.rkey,
+                                               .domain = state_->domain,
+                                               .qp = state_->number,
+                                               .address = entry.address + offset,
+                                               .octets = octets,
+                                               .need = memory::Access::kRemoteRead});
+    if (!grant) {
+      // The key went while we were reading: refuse from here on.
+      drop_answers();
+      fail(psn, {Verdict::kAccessRefused, reason_of(grant.error())});
+      return send_answer(path, frame, identification);
+    }
+    if (octets > 0) payload = {grant->local(), octets};
+  }
+  auto headers = answer_headers(*state_, path, wire::opcode_of(transport_, operation), psn);
+  headers.aeth = {.syndrome = Syndrome::ack(), .msn = entry.msn};
+  headers.atomic_ack_eth.original = entry.original;
+  wire::PacketBuilder builder(frame, headers, payload.size(),
+                              {.seed = &path.seed, .ipv4_identification = identification});
+  builder.append(payload);
+  if (++entry.next == entry.packets) {
+    entry.pending = false;
+    entry.answered = true;
+    entry.start = entry.next = 0;
+    --state_->replay_pending;
+  }
+  return builder.finish();
+}
+
+void RcResponder::drop_answers() noexcept {
+  state_->answer_owed = false;
+  state_->replay_pending = 0;
+  for (ReplayEntry& entry : state_->replay) entry.pending = false;
+}
+
+}  // namespace verbatim::transport

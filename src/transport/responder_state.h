@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#include "memory/access.h"
+#include "memory/domain.h"
+#include "memory/scatter_gather.h"
+#include "transport/reason.h"
+#include "transport/work.h"
+#include "wire/aeth.h"
+#include "wire/ids.h"
+#include "wire/psn.h"
+
+namespace verbatim::transport {
+
+/// The most READs and atomics that a responder remembers (max_dest_rd_atomic).
+inline constexpr std::uint32_t kMaxReadAtomic = 16;
+
+/// A READ, atomic, FLUSH or ATOMIC WRITE that was executed, kept so that a repeated request is
+/// answered again and not executed again (IBA Vol 1, 9.7.5.1.2).
+struct ReplayEntry {
+  enum class Kind : std::uint8_t { kRead, kAtomic, kFlush, kAtomicWrite };
+  Kind kind = Kind::kRead;
+  bool pending = false;        // has packets to send
+  bool answered = false;       // was sent whole at least once
+  wire::Psn first_psn{};       // of the request, and of its first response
+  std::uint32_t packets = 1;   // responses
+  std::uint32_t start = 0;     // response that this transmission began with
+  std::uint32_t next = 0;      // response to send next
+  std::uint32_t msn = 0;       // what its responses say
+  std::uint32_t octets = 0;    // READ: of the whole range
+  wire::MemoryKey rkey{};      // READ
+  std::uint64_t address = 0;   // READ
+  std::uint64_t original = 0;  // atomics: what was there before
+
+  [[nodiscard]] bool contains(wire::Psn psn) const noexcept {
+    return !psn.is_before(first_psn) && psn.is_before(first_psn + packets);
+  }
+};
+
+/// What kind of message is arriving.
+enum class Inbound : std::uint8_t { kNone, kSend, kWrite };
+
+/// The receiving half of a queue pair, all of it: who it is, how far the peer has come, what it is
+/// owed. Plain data of fixed size in storage that the caller provides, so that the same machine
+/// runs in a private array, in a simulator and in a segment that two processes map.
+struct alignas(64) ResponderState {
+  // Who we are. Written by the owner when the queue pair is modified.
+  wire::QpNumber number{};
+  wire::QpNumber dest_qp{};
+  memory::DomainId domain = memory::DomainId::kNone;
+  memory::Access access = memory::Access::kNone;  // what the peer may do at all
+  std::uint32_t path_mtu = 1024;
+  std::uint8_t min_rnr_timer = 0;
+  std::uint8_t replay_limit = 0;  // max_dest_rd_atomic
+  wire::QKey qkey{};              // UD
+
+  // The message that is arriving.
+  wire::Psn expected_psn{};
+  std::uint32_t msn = 0;  // messages completed, 24 bits
+  Inbound inbound = Inbound::kNone;
+  bool receive_taken = false;      // a receive belongs to this message (UC: or to the next)
+  std::uint32_t shared_slot = 0;   // which entry of the shared receive queue, if there is one
+  memory::SgeCursor scatter{};     // where the next payload octet goes
+  std::uint32_t arrived = 0;       // payload octets of the message so far
+  std::uint32_t write_octets = 0;  // WRITE: its DMA length
+  std::uint64_t write_address = 0;
+  wire::MemoryKey write_key{};
+
+  // What the peer is owed.
+  bool nak_sent = false;     // a gap or an empty receive queue was reported; once is enough
+  bool answer_owed = false;  // an acknowledgement or a refusal
+  wire::Syndrome answer{};
+  wire::Psn answer_psn{};
+  std::uint32_t answer_msn = 0;
+  std::uint32_t replay_oldest = 0;  // index of the oldest entry
+  std::uint32_t replay_count = 0;
+  std::uint32_t replay_pending = 0;  // entries with packets to send
+  std::array<ReplayEntry, kMaxReadAtomic> replay{};
+
+  // How it ended, if it did: the owner sees `failed`, changes the state and raises the event.
+  bool failed = false;
+  bool event_due = false;  // nothing else tells the program
+  QpEvent event{};
+  Reason reason = Reason::kNone;
+};
+static_assert(std::is_trivially_copyable_v<ResponderState>);
+static_assert(std::is_standard_layout_v<ResponderState>);
+
+}  // namespace verbatim::transport

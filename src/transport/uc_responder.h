@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "transport/landing.h"
+#include "transport/responder_state.h"
+#include "wire/packet.h"
+
+namespace verbatim::transport {
+
+/// The receiving half of an unreliable connection (IBA Vol 1, 9.8.2): no answers. Whatever is
+/// missing or wrong costs the message that it belongs to, silently; a receive that the message had
+/// taken serves the next one. Only a fault in our own receive list ends the queue pair.
+///
+/// A view over a ResponderState. Thread: whoever runs the queue pair.
+class UcResponder {
+ public:
+  struct Counters {
+    std::uint64_t requests = 0;
+    std::uint64_t messages_lost = 0;  // begun and never finished, or refused
+  };
+
+  UcResponder() noexcept = default;
+  UcResponder(ResponderState* state, Landing landing) noexcept : state_(state), landing_(landing) {}
+
+  void handle_request(const wire::PacketView& packet) noexcept;
+
+  [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
+  [[nodiscard]] Landing& landing() noexcept { return landing_; }
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  void lose_message() noexcept;
+  [[nodiscard]] bool continues_message(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] bool has_right_length(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] bool accept_send(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] bool accept_write(const wire::PacketView& packet) noexcept;
+  void finish_receive(const wire::PacketView& packet, WcOpcode opcode) noexcept;
+
+  ResponderState* state_ = nullptr;
+  Landing landing_;
+  Counters counters_;
+};
+
+}  // namespace verbatim::transport
