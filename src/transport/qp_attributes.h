@@ -74,6 +74,7 @@ enum class QpMask : std::uint32_t {
 /// adapter, which gives the queue pair a finished Path.
 struct QpAttributes {
   QpState state = QpState::kReset;
+  QpState current_state = QpState::kReset;        // kCurrentState: what the caller believes
   memory::Access access = memory::Access::kNone;  // what the peer may do at all
   wire::QKey qkey{};
   wire::PathMtu path_mtu = wire::PathMtu::k1024;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "memory/window.h"
 #include "transport/send_side.h"
 #include "wire/packet_builder.h"
 
@@ -62,7 +61,7 @@ std::size_t RcRequester::poll_transmit(Instant now, std::span<std::byte> frame,
     if (entry.stage == SendStage::kPosted) {
       if (!may_start(entry)) return 0;
       if (is_local(entry.opcode)) {
-        run_local(entry);
+        execute_locally(entry);
         if (failed_) return 0;
         continue;
       }
@@ -92,21 +91,12 @@ void RcRequester::start_entry(SendEntry& entry) noexcept {
   if (is_answered(entry.opcode)) ++answers_pending_;
 }
 
-void RcRequester::run_local(SendEntry& entry) noexcept {
-  const memory::Binder binder{.domain = config_.domain, .qp = config_.number};
-  memory::BindRefusal refused;
-  WcStatus status = WcStatus::kLocalQpOperation;
-  if (entry.opcode == SendOpcode::kLocalInvalidate) {
-    refused = memory::invalidate(keys_, binder, entry.invalidate_key);
-  } else {
-    const memory::BindRequest& bind = queue_->bind_of(entry);
-    refused = entry.bind_type1 ? memory::bind_type1(keys_, binder, bind)
-                               : memory::bind_type2(keys_, binder, bind);
-    status = WcStatus::kWindowBind;
-  }
+void RcRequester::execute_locally(SendEntry& entry) noexcept {
+  const auto outcome =
+      run_local(*queue_, entry, keys_, {.domain = config_.domain, .qp = config_.number});
   ++cursor_;
-  if (refused != memory::BindRefusal::kNone) {
-    fail_entry(entry, status, reason_of(refused));
+  if (outcome.status != WcStatus::kSuccess) {
+    fail_entry(entry, outcome.status, outcome.reason);
     return;
   }
   entry.stage = SendStage::kDone;

@@ -107,7 +107,7 @@ class RcRequester {
   [[nodiscard]] wire::Psn cursor_psn() const noexcept;
   [[nodiscard]] bool may_start(const SendEntry& entry) const noexcept;
   void start_entry(SendEntry& entry) noexcept;
-  void run_local(SendEntry& entry) noexcept;
+  void execute_locally(SendEntry& entry) noexcept;
   [[nodiscard]] std::size_t send_segment(SendEntry& entry, std::span<std::byte> frame,
                                          std::uint16_t identification) noexcept;
   [[nodiscard]] std::size_t send_answered(SendEntry& entry, std::span<std::byte> frame,

@@ -73,7 +73,7 @@ Access flush_rights(const wire::Feth& feth) noexcept {
 
 }  // namespace
 
-void RcResponder::handle_request(const PacketView& packet) noexcept {
+void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue named) noexcept {
   if (state_->failed) return;
   const std::int32_t ahead = packet.psn().distance_from(state_->expected_psn);
   if (ahead < 0) {
@@ -89,7 +89,8 @@ void RcResponder::handle_request(const PacketView& packet) noexcept {
     }
     return;
   }
-  Judgement judgement = judge(packet);
+  Judgement judgement{Verdict::kInvalidRequest, Reason::kOutOfOrderOpcode};
+  if (transport_ != wire::Transport::kXrc || use_named(packet, named)) judgement = judge(packet);
   if (judgement.accepted()) judgement = execute(packet);
   if (!judgement.accepted()) {
     refuse(packet, judgement);

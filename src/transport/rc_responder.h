@@ -37,11 +37,8 @@ class RcResponder {
   RcResponder(ResponderState* state, Landing landing, wire::Transport transport) noexcept
       : state_(state), landing_(landing), transport_(transport) {}
 
-  void handle_request(const wire::PacketView& packet) noexcept;
-  void handle_xrc_request(const wire::PacketView& packet, SharedReceiveQueue shared) noexcept {
-    landing_.use_shared(shared);
-    handle_request(packet);
-  }
+  /// XRC: `named` is the shared receive queue that the packet names; it need not exist.
+  void handle_request(const wire::PacketView& packet, SharedReceiveQueue named = {}) noexcept;
 
   /// Writes the next answer into `frame`, which holds wire::kMaxTransportOctets; 0 when none is
   /// owed.
@@ -74,6 +71,8 @@ class RcResponder {
     Reason reason = Reason::kNone;
     [[nodiscard]] bool accepted() const noexcept { return verdict == Verdict::kAccepted; }
   };
+
+  [[nodiscard]] bool use_named(const wire::PacketView& packet, SharedReceiveQueue named) noexcept;
 
   // The checks, in the order of the specification (9.7.4.1).
   [[nodiscard]] Judgement judge(const wire::PacketView& packet) noexcept;

@@ -62,11 +62,12 @@ struct alignas(64) ResponderState {
   wire::Psn expected_psn{};
   std::uint32_t msn = 0;  // messages completed, 24 bits
   Inbound inbound = Inbound::kNone;
-  bool receive_taken = false;      // a receive belongs to this message (UC: or to the next)
-  std::uint32_t shared_slot = 0;   // which entry of the shared receive queue, if there is one
-  memory::SgeCursor scatter{};     // where the next payload octet goes
-  std::uint32_t arrived = 0;       // payload octets of the message so far
-  std::uint32_t write_octets = 0;  // WRITE: its DMA length
+  bool receive_taken = false;       // a receive belongs to this message (UC: or to the next)
+  std::uint32_t shared_slot = 0;    // which entry of the shared receive queue, if there is one
+  wire::SrqNumber shared_number{};  // XRC: which shared receive queue
+  memory::SgeCursor scatter{};      // where the next payload octet goes
+  std::uint32_t arrived = 0;        // payload octets of the message so far
+  std::uint32_t write_octets = 0;   // WRITE: its DMA length
   std::uint64_t write_address = 0;
   wire::MemoryKey write_key{};
 

@@ -47,6 +47,22 @@ BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
                       [&](std::span<std::byte> piece) { builder.append(piece); });
 }
 
+LocalOutcome run_local(const SendQueue& queue, const SendEntry& entry, const memory::KeyTable& keys,
+                       const memory::Binder& binder) noexcept {
+  WcStatus failure = WcStatus::kLocalQpOperation;
+  memory::BindRefusal refused;
+  if (entry.opcode == SendOpcode::kLocalInvalidate) {
+    refused = memory::invalidate(keys, binder, entry.invalidate_key);
+  } else {
+    const memory::BindRequest& bind = queue.bind_of(entry);
+    refused = entry.bind_type1 ? memory::bind_type1(keys, binder, bind)
+                               : memory::bind_type2(keys, binder, bind);
+    failure = WcStatus::kWindowBind;
+  }
+  if (refused == memory::BindRefusal::kNone) return {};
+  return {.status = failure, .reason = reason_of(refused)};
+}
+
 Completion completion_of(const SendEntry& entry, WcStatus status, Reason reason,
                          wire::QpNumber qp) noexcept {
   Completion completion;

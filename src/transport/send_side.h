@@ -16,6 +16,15 @@ namespace verbatim::transport {
                                                   const memory::LocalAccess& access,
                                                   wire::PacketBuilder& builder) noexcept;
 
+/// What became of an operation that needs no packet: a bind or a local invalidate.
+struct LocalOutcome {
+  WcStatus status = WcStatus::kSuccess;
+  Reason reason = Reason::kNone;
+};
+[[nodiscard]] LocalOutcome run_local(const SendQueue& queue, const SendEntry& entry,
+                                     const memory::KeyTable& keys,
+                                     const memory::Binder& binder) noexcept;
+
 /// The completion that reports `entry`.
 [[nodiscard]] Completion completion_of(const SendEntry& entry, WcStatus status, Reason reason,
                                        wire::QpNumber qp) noexcept;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/unreliable_sender.h"
 
-#include "memory/window.h"
 #include "transport/send_side.h"
 
 namespace verbatim::transport {
@@ -26,7 +25,9 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     SendEntry& entry = queue_->at(queue_->head());
     if (paused_ && cursor_packet_ == 0) return 0;
     if (is_local(entry.opcode)) {
-      run_local(entry);
+      const auto outcome =
+          run_local(*queue_, entry, keys_, {.domain = config_.domain, .qp = config_.number});
+      retire(entry, outcome.status, outcome.reason);
       continue;
     }
     const bool is_datagram = config_.transport == wire::Transport::kUd;
@@ -80,22 +81,6 @@ wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
   headers.bth.pkey = sent_to_.pkey;
   headers.deth = {.qkey = own_key ? config_.qkey : entry.remote_qkey, .source_qp = config_.number};
   return headers;
-}
-
-void UnreliableSender::run_local(const SendEntry& entry) noexcept {
-  const memory::Binder binder{.domain = config_.domain, .qp = config_.number};
-  const bool invalidates = entry.opcode == SendOpcode::kLocalInvalidate;
-  memory::BindRefusal refused;
-  if (invalidates) {
-    refused = memory::invalidate(keys_, binder, entry.invalidate_key);
-  } else {
-    const memory::BindRequest& bind = queue_->bind_of(entry);
-    refused = entry.bind_type1 ? memory::bind_type1(keys_, binder, bind)
-                               : memory::bind_type2(keys_, binder, bind);
-  }
-  const bool done = refused == memory::BindRefusal::kNone;
-  const WcStatus failure = invalidates ? WcStatus::kLocalQpOperation : WcStatus::kWindowBind;
-  retire(entry, done ? WcStatus::kSuccess : failure, done ? Reason::kNone : reason_of(refused));
 }
 
 /// The head entry is over; a failure stops the queue.

@@ -60,7 +60,6 @@ class UnreliableSender {
   [[nodiscard]] std::uint64_t packets_sent() const noexcept { return packets_sent_; }
 
  private:
-  void run_local(const SendEntry& entry) noexcept;
   void retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
   [[nodiscard]] wire::PacketHeaders headers_of(const SendEntry& entry,
                                                const Segment& segment) const noexcept;

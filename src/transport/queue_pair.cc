@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/queue_pair.h"
+
+#include <bit>
+
+#include "transport/post_rules.h"
+#include "transport/qp_state.h"
+
+namespace verbatim::transport {
+
+using wire::Transport;
+
+namespace {
+
+Landing make_landing(const QueuePair::Parts& parts) noexcept {
+  return {parts.responder, parts.receive_queue, parts.shared_receive, parts.receive_port,
+          parts.keys};
+}
+
+}  // namespace
+
+QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
+    : config_(config),
+      parts_(parts),
+      requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
+      unreliable_(&parts_.send_queue, parts_.send_port, parts_.keys),
+      rc_(parts_.responder, make_landing(parts_), wire_transport()),
+      uc_(parts_.responder, make_landing(parts_)),
+      ud_(parts_.responder, make_landing(parts_)) {
+  *parts_.responder = ResponderState{};
+  publish_to_responder();
+}
+
+// ---- What it is
+// ----------------------------------------------------------------------------------
+
+bool QueuePair::is_reliable() const noexcept {
+  return config_.type == QpType::kRc || config_.type == QpType::kXrcInitiator ||
+         config_.type == QpType::kXrcTarget;
+}
+
+bool QueuePair::is_datagram() const noexcept {
+  return config_.type == QpType::kUd || config_.type == QpType::kGsi ||
+         config_.type == QpType::kSmi;
+}
+
+Transport QueuePair::wire_transport() const noexcept {
+  switch (config_.type) {
+    case QpType::kRc:
+      return Transport::kRc;
+    case QpType::kUc:
+      return Transport::kUc;
+    case QpType::kXrcInitiator:
+    case QpType::kXrcTarget:
+      return Transport::kXrc;
+    case QpType::kUd:
+    case QpType::kGsi:
+    case QpType::kSmi:
+    case QpType::kRawPacket:
+      return Transport::kUd;
+  }
+  return Transport::kUd;
+}
+
+std::uint32_t QueuePair::path_mtu() const noexcept {
+  return octets_of(is_datagram() ? config_.port_mtu : attributes_.path_mtu);
+}
+
+bool QueuePair::takes_requests() const noexcept {
+  switch (state()) {
+    case QpState::kReadyToReceive:
+    case QpState::kReadyToSend:
+    case QpState::kSendQueueDrained:
+    case QpState::kSendQueueError:
+      return true;
+    case QpState::kReset:
+    case QpState::kInit:
+    case QpState::kError:
+      return false;
+  }
+  return false;
+}
+
+bool QueuePair::is_draining() const noexcept {
+  if (state() != QpState::kSendQueueDrained) return false;
+  return is_reliable() ? !requester_.is_drained() : !unreliable_.is_drained();
+}
+
+std::uint32_t QueuePair::in_flight() const noexcept {
+  return is_reliable() ? requester_.in_flight() : 0;
+}
+
+QpAttributes QueuePair::attributes() const noexcept {
+  QpAttributes now = attributes_;
+  now.current_state = now.state;
+  if (takes_requests()) now.receive_psn = parts_.responder->expected_psn;
+  if (state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained) {
+    now.send_psn = is_reliable() ? requester_.next_psn() : unreliable_.next_psn();
+  }
+  return now;
+}
+
+// ---- Changing it
+// ---------------------------------------------------------------------------------
+
+Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept {
+  const QpState from = state();
+  const QpState to = names(mask, QpMask::kState) ? wanted.state : from;
+  if (names(mask, QpMask::kCurrentState) && wanted.current_state != from) {
+    return Errc::kInvalidArgument;
+  }
+  if (auto allowed = check_transition(config_.type, from, to, mask); !allowed) return allowed;
+  if (auto sensible = check_values(mask, wanted); !sensible) return sensible;
+  if (names(mask, QpMask::kAddress) && path == nullptr) return Errc::kInvalidArgument;
+  const bool leaves_sqd = from == QpState::kSendQueueDrained && to == QpState::kReadyToSend;
+  if (leaves_sqd && is_draining()) return Errc::kInvalidArgument;
+  adopt(mask, wanted, path);
+  attributes_.state = to;
+  enter(from, to);
+  settle();
+  return Ok{};
+}
+
+Status QueuePair::check_values(QpMask mask, const QpAttributes& wanted) const noexcept {
+  const auto exceeds = [&](QpMask bit, std::uint32_t value, std::uint32_t most) {
+    return names(mask, bit) && value > most;
+  };
+  const auto mtu = static_cast<std::uint32_t>(wanted.path_mtu);
+  if (exceeds(QpMask::kPathMtu, mtu, static_cast<std::uint32_t>(config_.port_mtu)) ||
+      (names(mask, QpMask::kPathMtu) && mtu == 0) ||
+      exceeds(QpMask::kTimeout, wanted.timeout, 31) ||
+      exceeds(QpMask::kRetryCount, wanted.retry_count, 7) ||
+      exceeds(QpMask::kRnrRetry, wanted.rnr_retry, 7) ||
+      exceeds(QpMask::kMinRnrTimer, wanted.min_rnr_timer, 31) ||
+      exceeds(QpMask::kMaxReadAtomic, wanted.max_read_atomic, kMaxReadAtomic) ||
+      exceeds(QpMask::kMaxDestReadAtomic, wanted.max_dest_read_atomic, kMaxReadAtomic) ||
+      exceeds(QpMask::kDestQp, static_cast<std::uint32_t>(wanted.dest_qp), wire::kQpNumberMask)) {
+    return Errc::kInvalidArgument;
+  }
+  return Ok{};
+}
+
+void QueuePair::adopt(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept {
+  const auto take = [&](QpMask bit, auto QpAttributes::*field) {
+    if (names(mask, bit)) attributes_.*field = wanted.*field;
+  };
+  take(QpMask::kAccess, &QpAttributes::access);
+  take(QpMask::kQKey, &QpAttributes::qkey);
+  take(QpMask::kPathMtu, &QpAttributes::path_mtu);
+  take(QpMask::kTimeout, &QpAttributes::timeout);
+  take(QpMask::kRetryCount, &QpAttributes::retry_count);
+  take(QpMask::kRnrRetry, &QpAttributes::rnr_retry);
+  take(QpMask::kMinRnrTimer, &QpAttributes::min_rnr_timer);
+  take(QpMask::kMaxReadAtomic, &QpAttributes::max_read_atomic);
+  take(QpMask::kMaxDestReadAtomic, &QpAttributes::max_dest_read_atomic);
+  take(QpMask::kSqdNotify, &QpAttributes::sqd_notify);
+  take(QpMask::kReceivePsn, &QpAttributes::receive_psn);
+  take(QpMask::kSendPsn, &QpAttributes::send_psn);
+  take(QpMask::kDestQp, &QpAttributes::dest_qp);
+  if (names(mask, QpMask::kAddress)) path_ = *path;
+  publish_to_responder();
+}
+
+/// The responder half reads these from its own state, which a peer process may share.
+void QueuePair::publish_to_responder() noexcept {
+  ResponderState& responder = *parts_.responder;
+  responder.number = config_.number;
+  responder.domain = config_.domain;
+  responder.dest_qp = attributes_.dest_qp;
+  responder.access = attributes_.access;
+  responder.path_mtu = path_mtu();
+  responder.min_rnr_timer = attributes_.min_rnr_timer;
+  responder.replay_limit = attributes_.max_dest_read_atomic;
+  responder.qkey = attributes_.qkey;
+}
+
+void QueuePair::enter(QpState from, QpState to) noexcept {
+  switch (to) {
+    case QpState::kReset:
+      reset();
+      return;
+    case QpState::kInit:
+      return;
+    case QpState::kReadyToReceive:
+      if (from == QpState::kInit) start_responder();
+      return;
+    case QpState::kReadyToSend:
+      start_sender(from == QpState::kReadyToReceive);
+      return;
+    case QpState::kSendQueueDrained:
+      if (from != QpState::kSendQueueDrained) {
+        drain_reported_ = false;
+        requester_.pause(true);
+        unreliable_.pause(true);
+      } else {
+        start_sender(false);
+        requester_.pause(true);
+        unreliable_.pause(true);
+      }
+      return;
+    case QpState::kSendQueueError:
+      return;  // entered by a failure, never by modify
+    case QpState::kError:
+      if (from == QpState::kError) return;
+      rc_.drop_answers();
+      enter_error();
+      return;
+  }
+}
+
+void QueuePair::start_responder() noexcept {
+  established_ = false;
+  *parts_.responder = ResponderState{};
+  publish_to_responder();
+  parts_.responder->expected_psn = attributes_.receive_psn;
+}
+
+void QueuePair::start_sender(bool afresh) noexcept {
+  if (is_reliable()) {
+    // 4.096 us * 2^timeout (9.7.6.1.3); zero means that silence is never a loss.
+    const auto timeout =
+        attributes_.timeout == 0 ? Duration::zero() : Duration(4096LL << attributes_.timeout);
+    const RcRequester::Config config{.number = config_.number,
+                                     .dest_qp = attributes_.dest_qp,
+                                     .transport = wire_transport(),
+                                     .domain = config_.domain,
+                                     .first_psn = attributes_.send_psn,
+                                     .path_mtu = path_mtu(),
+                                     .window_packets = config_.window_packets,
+                                     .read_chunk_packets = config_.read_chunk_packets,
+                                     .retry_limit = attributes_.retry_count,
+                                     .rnr_retry_limit = attributes_.rnr_retry,
+                                     .max_read_atomic = attributes_.max_read_atomic,
+                                     .ack_timeout = timeout};
+    afresh ? requester_.start(config, path_) : requester_.reconfigure(config, path_);
+    requester_.pause(false);
+    return;
+  }
+  const UnreliableSender::Config config{.number = config_.number,
+                                        .dest_qp = attributes_.dest_qp,
+                                        .transport = wire_transport(),
+                                        .domain = config_.domain,
+                                        .qkey = attributes_.qkey,
+                                        .first_psn = attributes_.send_psn,
+                                        .path_mtu = path_mtu()};
+  afresh ? unreliable_.start(config, path_) : unreliable_.reconfigure(config, path_);
+  unreliable_.pause(false);
+  unreliable_.resume();
+}
+
+/// Everything queued is forgotten without completions; what is in the completion queues stays.
+void QueuePair::reset() noexcept {
+  parts_.send_queue.clear();
+  rc_.landing().clear();
+  events_ = 0;
+  established_ = false;
+  attributes_ = QpAttributes{};
+  path_ = Path{};
+  *parts_.responder = ResponderState{};
+  publish_to_responder();
+}
+
+/// ERR: the sends, then the receives, each as flushed (10.3.1.7).
+void QueuePair::enter_error() noexcept {
+  attributes_.state = QpState::kError;
+  flush_sends();
+  rc_.landing().flush();
+  if (parts_.shared_receive.exists()) raise(QpEvent::kLastWqeReached);
+}
+
+void QueuePair::flush_sends() noexcept { is_reliable() ? requester_.flush() : unreliable_.flush(); }
+
+/// Draws the consequences of what the halves have come to.
+void QueuePair::settle() noexcept {
+  if (state() == QpState::kReset || state() == QpState::kError) return;
+  ResponderState& responder = *parts_.responder;
+  if (responder.failed) {
+    if (responder.event_due) raise(responder.event);
+    responder.event_due = false;
+    enter_error();  // what the responder owes, its refusal last, is still sent
+    return;
+  }
+  if (is_reliable() ? requester_.has_failed() : unreliable_.has_failed()) {
+    if (is_reliable()) {
+      rc_.drop_answers();
+      enter_error();
+    } else if (state() != QpState::kSendQueueError) {
+      attributes_.state = QpState::kSendQueueError;
+      flush_sends();
+    }
+    return;
+  }
+  if (state() == QpState::kSendQueueDrained && !drain_reported_ && !is_draining()) {
+    drain_reported_ = true;
+    if (attributes_.sqd_notify) raise(QpEvent::kSendQueueDrained);
+  }
+}
+
+// ---- Events
+// --------------------------------------------------------------------------------------
+
+void QueuePair::raise(QpEvent event) noexcept {
+  events_ = static_cast<std::uint8_t>(events_ | (1U << static_cast<unsigned>(event)));
+}
+
+std::optional<QpEvent> QueuePair::poll_event() noexcept {
+  if (events_ == 0) return std::nullopt;
+  const auto lowest = static_cast<std::uint8_t>(std::countr_zero(events_));
+  events_ = static_cast<std::uint8_t>(events_ & (events_ - 1));
+  return QpEvent{lowest};
+}
+
+void QueuePair::handle_completion_overrun() noexcept {
+  if (state() == QpState::kReset || state() == QpState::kError) return;
+  raise(QpEvent::kFatal);
+  rc_.drop_answers();
+  enter_error();
+}
+
+// ---- Posting
+// -------------------------------------------------------------------------------------
+
+Status QueuePair::post_send(SendRequest request) noexcept {
+  switch (state()) {
+    case QpState::kReset:
+    case QpState::kInit:
+    case QpState::kReadyToReceive:
+      return Errc::kInvalidArgument;
+    case QpState::kReadyToSend:
+    case QpState::kSendQueueDrained:
+    case QpState::kSendQueueError:
+    case QpState::kError:
+      break;
+  }
+  if (auto allowed = check_post(config_.type, request, path_mtu()); !allowed) return allowed;
+  if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
+  if (auto posted = parts_.send_queue.post(request, parts_.send_port.uncollected()); !posted) {
+    return posted;
+  }
+  if (state() == QpState::kError || state() == QpState::kSendQueueError) flush_sends();
+  return Ok{};
+}
+
+Status QueuePair::post_receive(const ReceiveRequest& request) noexcept {
+  if (state() == QpState::kReset || !parts_.receive_queue.exists()) return Errc::kInvalidArgument;
+  auto posted = parts_.receive_queue.post(request, parts_.receive_port.uncollected());
+  if (!posted) return posted;
+  if (state() == QpState::kError) rc_.landing().flush();
+  return Ok{};
+}
+
+// ---- Packets in
+// ----------------------------------------------------------------------------------
+
+std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
+  if (!takes_requests()) return PacketDrop::kWrongState;
+  const wire::PacketView& packet = arrival.packet;
+  const bool is_notification = packet.opcode() == wire::Opcode::kCnp;
+  if (!is_notification && packet.transport() != wire_transport()) {
+    return PacketDrop::kWrongTransport;
+  }
+  if (!pkeys_match(packet.bth().pkey(), path_.pkey)) return PacketDrop::kWrongPartition;
+  if (is_datagram()) return std::nullopt;
+  if (arrival.source != path_.destination || arrival.destination != path_.source) {
+    return PacketDrop::kWrongSource;
+  }
+  return std::nullopt;
+}
+
+void QueuePair::handle_packet(Instant now, const Arrival& arrival,
+                              SharedReceiveQueue xrc_shared) noexcept {
+  auto fault = find_fault(arrival);
+  const bool is_response = arrival.packet.info().is_response;
+  const bool expects_responses =
+      state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
+  if (!fault && is_response && !expects_responses) fault = PacketDrop::kWrongState;
+  if (!fault && is_response && config_.type == QpType::kXrcTarget) {
+    fault = PacketDrop::kWrongTransport;
+  }
+  if (fault) {
+    ++dropped_[static_cast<std::size_t>(*fault)];
+    return;
+  }
+  if (arrival.packet.opcode() == wire::Opcode::kCnp) {
+    requester_.handle_congestion_notification(now);
+  } else if (is_response) {
+    requester_.handle_response(now, arrival.packet);
+  } else {
+    handle_request(arrival, xrc_shared);
+  }
+  settle();
+}
+
+void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept {
+  if (!established_) {
+    established_ = true;
+    const bool connected = !is_datagram();
+    if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
+  }
+  switch (config_.type) {
+    case QpType::kRc:
+      rc_.handle_request(arrival.packet);
+      return;
+    case QpType::kXrcTarget:
+      rc_.handle_request(arrival.packet, xrc_shared);
+      return;
+    case QpType::kUc:
+      uc_.handle_request(arrival.packet);
+      return;
+    case QpType::kUd:
+    case QpType::kGsi:
+    case QpType::kSmi:
+      ud_.handle_request(arrival.packet, arrival.network_header);
+      return;
+    case QpType::kXrcInitiator:
+    case QpType::kRawPacket:
+      ++dropped_[static_cast<std::size_t>(PacketDrop::kWrongTransport)];
+  }
+}
+
+void QueuePair::handle_timeout(Instant now) noexcept {
+  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
+  if (!is_sending || !is_reliable()) return;
+  requester_.handle_timeout(now);
+  settle();
+}
+
+Instant QueuePair::next_timeout() const noexcept {
+  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
+  return is_sending && is_reliable() ? requester_.next_timeout() : Instant::never();
+}
+
+// ---- Packets out
+// ---------------------------------------------------------------------------------
+
+std::size_t QueuePair::poll_sender(Instant now, std::span<std::byte> frame,
+                                   std::uint16_t identification, const Path** to) noexcept {
+  if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return 0;
+  *to = &path_;
+  const std::size_t octets = is_reliable()
+                                 ? requester_.poll_transmit(now, frame, identification)
+                                 : unreliable_.poll_transmit(now, frame, identification, to);
+  settle();
+  return octets;
+}
+
+QueuePair::Transmit QueuePair::poll_transmit(Instant now, std::span<std::byte> frame,
+                                             std::uint16_t ipv4_identification) noexcept {
+  // Answers and requests take turns, so that neither a long READ nor a long WRITE starves the
+  // other.
+  const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();
+  Transmit transmit;
+  if (!owes || sender_turn_) {
+    sender_turn_ = false;
+    transmit.octets = poll_sender(now, frame, ipv4_identification, &transmit.path);
+    if (transmit.octets > 0 || !owes) return transmit;
+  }
+  if (!rc_.owes_answers()) return {};  // the sender's failure has ended the connection
+  sender_turn_ = true;
+  transmit = {.octets = rc_.poll_transmit(path_, frame, ipv4_identification), .path = &path_};
+  settle();
+  return transmit;
+}
+
+}  // namespace verbatim::transport

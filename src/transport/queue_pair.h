@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "transport/qp_attributes.h"
+#include "transport/rc_requester.h"
+#include "transport/rc_responder.h"
+#include "transport/uc_responder.h"
+#include "transport/ud_responder.h"
+#include "transport/unreliable_sender.h"
+
+namespace verbatim::transport {
+
+/// A packet that arrived for a queue pair, with what the link knows about its way.
+struct Arrival {
+  const wire::PacketView& packet;
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::span<const std::byte, kGrhOctets> network_header;
+};
+
+/// Why a packet for this queue pair was dropped before either half saw it.
+enum class PacketDrop : std::uint8_t {
+  kWrongState,      // the queue pair does not take packets, or not this kind, in its state
+  kWrongTransport,  // an opcode of another service
+  kWrongSource,     // not from, or not to, the address that the queue pair is connected with
+  kWrongPartition,
+};
+inline constexpr std::size_t kPacketDropCount = 4;
+
+/// One queue pair of any service type (IBA Vol 1, 10.2.4 and 10.3): the state machine of the verbs
+/// around a sending and a receiving half.
+///
+/// Pure: no I/O, no clock, no allocation. Its owner
+///   1. calls modify() and post_*(), and hands it packets and timeouts (handle_*), in
+///   non-decreasing
+///      time;
+///   2. then drains poll_transmit() until it returns no octets, and poll_event();
+///   3. then sleeps no longer than next_timeout().
+/// Completions appear in the completion queues that its ports belong to.
+/// Thread: whoever holds the queue pair's lock.
+class QueuePair {
+ public:
+  struct Config {
+    QpType type = QpType::kRc;
+    wire::QpNumber number{};
+    memory::DomainId domain = memory::DomainId::kNone;
+    bool signal_all = false;                        // every send request completes visibly
+    wire::PathMtu port_mtu = wire::PathMtu::k4096;  // the most that a path may have
+    std::uint32_t window_packets = 128;
+    std::uint32_t read_chunk_packets = 128;
+  };
+  /// What it works on. The blocks and queues are the caller's; they outlive the queue pair.
+  struct Parts {
+    SendQueue send_queue;
+    CompletionPort send_port;
+    CompletionPort receive_port;
+    ResponderState* responder = nullptr;
+    ReceiveQueue receive_queue;         // absent with a shared one
+    SharedReceiveQueue shared_receive;  // absent without
+    memory::KeyTable keys;
+  };
+  struct Transmit {
+    std::size_t octets = 0;      // 0: nothing to send now
+    const Path* path = nullptr;  // valid until the next call of anything here
+  };
+
+  QueuePair(const Config& config, const Parts& parts) noexcept;
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  /// kInvalidArgument when the state table, or a value, does not allow it; nothing has changed
+  /// then. `path` is read when kAddress is named.
+  [[nodiscard]] Status modify(QpMask mask, const QpAttributes& attributes,
+                              const Path* path) noexcept;
+  /// The attributes as they are now, sequence numbers included.
+  [[nodiscard]] QpAttributes attributes() const noexcept;
+  [[nodiscard]] const Path& path() const noexcept { return path_; }
+  [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+
+  [[nodiscard]] Status post_send(SendRequest request) noexcept;
+  [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept;
+
+  /// `xrc_shared` is the shared receive queue that the packet's XRCETH names, if it has one.
+  void handle_packet(Instant now, const Arrival& arrival,
+                     SharedReceiveQueue xrc_shared = {}) noexcept;
+  void handle_timeout(Instant now) noexcept;
+  /// The owner saw that a completion queue overran: the queue pair is lost.
+  void handle_completion_overrun() noexcept;
+
+  /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.
+  [[nodiscard]] Transmit poll_transmit(Instant now, std::span<std::byte> frame,
+                                       std::uint16_t ipv4_identification = 0) noexcept;
+  [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
+  [[nodiscard]] Instant next_timeout() const noexcept;
+
+  [[nodiscard]] bool is_draining() const noexcept;
+  /// Sequence numbers sent and not acknowledged; 0 for unreliable services.
+  [[nodiscard]] std::uint32_t in_flight() const noexcept;
+  [[nodiscard]] const RcRequester& requester() const noexcept { return requester_; }
+  [[nodiscard]] const RcResponder& responder() const noexcept { return rc_; }
+  [[nodiscard]] const UdResponder& datagram_responder() const noexcept { return ud_; }
+  [[nodiscard]] const ResponderState& responder_state() const noexcept { return *parts_.responder; }
+  [[nodiscard]] std::uint64_t dropped(PacketDrop why) const noexcept {
+    return dropped_[static_cast<std::size_t>(why)];
+  }
+
+ private:
+  [[nodiscard]] bool is_reliable() const noexcept;
+  [[nodiscard]] bool is_datagram() const noexcept;
+  [[nodiscard]] bool takes_requests() const noexcept;
+  [[nodiscard]] wire::Transport wire_transport() const noexcept;
+  [[nodiscard]] std::uint32_t path_mtu() const noexcept;
+  [[nodiscard]] Status check_values(QpMask mask, const QpAttributes& wanted) const noexcept;
+  void adopt(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept;
+  void enter(QpState from, QpState to) noexcept;
+  void start_responder() noexcept;
+  void publish_to_responder() noexcept;
+  void start_sender(bool afresh) noexcept;
+  void reset() noexcept;
+  void enter_error() noexcept;
+  void flush_sends() noexcept;
+  void settle() noexcept;
+  void raise(QpEvent event) noexcept;
+  [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
+  void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
+  [[nodiscard]] std::size_t poll_sender(Instant now, std::span<std::byte> frame,
+                                        std::uint16_t identification, const Path** to) noexcept;
+
+  Config config_;
+  Parts parts_;
+  QpAttributes attributes_;
+  Path path_;
+  RcRequester requester_;        // RC and XRC initiators
+  UnreliableSender unreliable_;  // UC and UD
+  RcResponder rc_;               // RC and XRC targets; its landing serves every type
+  UcResponder uc_;
+  UdResponder ud_;
+  std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
+  bool established_ = false;     // a packet has arrived
+  bool drain_reported_ = false;  // SQD: the event was raised
+  bool sender_turn_ = false;     // whose turn it is to send, when both have something
+  std::array<std::uint64_t, kPacketDropCount> dropped_{};
+};
+
+}  // namespace verbatim::transport
