@@ -75,6 +75,12 @@ class CheckLayers(unittest.TestCase):
         self.write('wire/bth_test.cc', '#include <unistd.h>\n#include <thread>\n')
         self.assert_accepted()
 
+    def test_asking_what_the_cpu_can_do_is_allowed_in_one_file_only(self):
+        self.write('wire/crc32_arm.cc', '#include <sys/auxv.h>\n')
+        self.assert_accepted()
+        self.write('wire/bth.cc', '#include <sys/auxv.h>\n')
+        self.assert_refused('wire/bth.cc:1', 'wire is pure')
+
     def test_a_folder_that_is_not_listed_is_refused(self):
         self.write('util/string.h', '')
         self.assert_refused('util', 'not in')
