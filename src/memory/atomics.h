@@ -8,10 +8,17 @@
 
 namespace verbatim::memory {
 
+/// Whether an 8-octet operation can be done there. Ask this of the place in memory, besides asking
+/// it of the address in the packet: a zero-based region or window, or one whose keys call its first
+/// octet by another address, may begin anywhere, and then the one says nothing about the other.
+[[nodiscard]] inline bool is_aligned_for_atomics(const std::byte* at) noexcept {
+  return std::bit_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
+}
+
 /// The 8-octet operations that a peer asks for (IBA Vol 1, 9.4.5), as atomic instructions of this
 /// CPU: they are atomic also against other queue pairs, other processes and the program's own
-/// atomics on the same address. Operands are in host order in memory. Addresses are multiples of
-/// eight.
+/// atomics on the same address. Operands are in host order in memory. All three need a place for
+/// which is_aligned_for_atomics() holds.
 [[nodiscard]] inline std::uint64_t fetch_add(std::byte* at, std::uint64_t addend) noexcept {
   return std::atomic_ref(*std::bit_cast<std::uint64_t*>(at)).fetch_add(addend);
 }

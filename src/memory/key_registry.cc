@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/key_registry.h"
 
+#include "memory/window.h"
+
 namespace verbatim::memory {
 
 KeyRegistry::KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list,
                          std::uint64_t seed) noexcept
-    : table_(table), free_list_(free_list), free_count_(table.size()), prng_(seed) {
+    : table_(table), free_list_(free_list), prng_(seed) {
   VB_ASSERT(free_list.size() == table.size());
-  for (std::uint32_t i = 0; i < table.size(); ++i) free_list_[i] = i;
+  VB_ASSERT(std::uint64_t{table.first_index()} + table.size() <= kKeyIndexLimit);
+  const std::uint32_t first = table.first_index() == 0 ? 1 : 0;
+  for (std::uint32_t i = first; i < table.size(); ++i) free_list_[free_count_++] = i;
 }
 
 Expected<KeyEntry*> KeyRegistry::take_entry() noexcept {
@@ -15,22 +19,21 @@ Expected<KeyEntry*> KeyRegistry::take_entry() noexcept {
   const std::uint32_t index = free_list_[free_head_];
   free_head_ = free_head_ + 1 == table_.size() ? 0 : free_head_ + 1;
   --free_count_;
-  KeyEntry& entry = table_.at(index);
-  const auto generation = static_cast<std::uint16_t>(entry.generation + 1);
+  ++used_count_;
+  return &table_.at(index);
+}
+
+std::uint32_t KeyRegistry::fresh_key(const KeyEntry& entry) noexcept {
   // A random start, then counting up: every reuse of the entry within 256 rounds has another octet.
-  std::uint32_t octet =
+  const std::uint32_t octet =
       entry.key == 0 ? static_cast<std::uint32_t>(prng_.below(256)) : (entry.key + 1) & 0xffU;
-  const std::uint32_t upper = (table_.first_index() + index) << 8;
-  if ((upper | octet) == 0) octet = 1;  // key 0 means "none"
-  entry = KeyEntry{};
-  entry.generation = generation;
-  entry.key = upper | octet;
-  return &entry;
+  return (table_.first_index() + table_.index_of(entry)) << 8 | octet;
 }
 
 void KeyRegistry::give_back(KeyEntry& entry) noexcept {
   withdraw(entry);
-  entry.kind = KeyKind::kNone;
+  store_field(entry.kind, KeyKind::kNone);
+  --used_count_;
   std::uint32_t place = free_head_ + free_count_;
   if (place >= table_.size()) place -= table_.size();
   free_list_[place] = table_.index_of(entry);
@@ -39,17 +42,20 @@ void KeyRegistry::give_back(KeyEntry& entry) noexcept {
 
 Expected<wire::MemoryKey> KeyRegistry::register_region(const Region& region) noexcept {
   if (!is_consistent(region.access)) return Errc::kInvalidArgument;
+  if (region.domain == DomainId::kNone) return Errc::kInvalidArgument;
+  const std::uint64_t base = allows(region.access, Access::kZeroBased) ? 0 : region.base;
   if (region.address + region.octets < region.address) return Errc::kInvalidArgument;
-  if (region.base + region.octets < region.base) return Errc::kInvalidArgument;
+  if (base + region.octets < base) return Errc::kInvalidArgument;
   auto taken = take_entry();
   if (!taken) return taken.error();
   KeyEntry& entry = **taken;
-  entry.kind = KeyKind::kRegion;
-  entry.domain = region.domain;
-  entry.access = region.access;
-  entry.base = allows(region.access, Access::kZeroBased) ? 0 : region.base;
-  entry.octets = region.octets;
-  entry.local = region.address;
+  fill(entry, {.key = fresh_key(entry),
+               .domain = region.domain,
+               .access = region.access,
+               .base = base,
+               .octets = region.octets,
+               .local = region.address,
+               .kind = KeyKind::kRegion});
   publish(entry);
   return wire::MemoryKey{entry.key};
 }
@@ -60,18 +66,18 @@ Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {
       entry->key != static_cast<std::uint32_t>(key)) {
     return Errc::kInvalidArgument;
   }
-  if (std::atomic_ref(entry->bound).load(std::memory_order_relaxed) != 0) return Errc::kBusy;
+  if (entry->bound != 0) return Errc::kBusy;
   give_back(*entry);
   return Ok{};
 }
 
 Expected<wire::MemoryKey> KeyRegistry::allocate_window(DomainId domain, KeyKind kind) noexcept {
   if (kind == KeyKind::kNone || kind == KeyKind::kRegion) return Errc::kInvalidArgument;
+  if (domain == DomainId::kNone) return Errc::kInvalidArgument;
   auto taken = take_entry();
   if (!taken) return taken.error();
   KeyEntry& entry = **taken;
-  entry.kind = kind;
-  entry.domain = domain;
+  fill(entry, {.key = fresh_key(entry), .domain = domain, .kind = kind});
   return wire::MemoryKey{entry.key};
 }
 
@@ -81,9 +87,7 @@ Status KeyRegistry::free_window(wire::MemoryKey key) noexcept {
       entry->key != static_cast<std::uint32_t>(key)) {
     return Errc::kInvalidArgument;
   }
-  if (load_live(*entry) != 0 && entry->octets != 0) {
-    std::atomic_ref(table_.at(entry->parent).bound).fetch_sub(1, std::memory_order_relaxed);
-  }
+  release_range(table_, *entry);
   give_back(*entry);
   return Ok{};
 }

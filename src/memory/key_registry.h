@@ -12,7 +12,8 @@ namespace verbatim::memory {
 
 /// Hands out and takes back the entries of a key table: registration of regions, allocation of
 /// windows. Entries are reused in the order in which they were freed and under another low key
-/// octet, so that a stale key is noticed for as long as possible.
+/// octet, so that a stale key is noticed for as long as possible. The entry that has key 0 among
+/// its keys is never handed out: key 0 means "none".
 ///
 /// The registry is private to the process that owns the table; only the entries are ever shared.
 /// Thread: whoever holds the adapter's lock.
@@ -26,19 +27,22 @@ class KeyRegistry {
     Access access = Access::kNone;
   };
 
-  /// `free_list` has one place per entry of the table. `seed` chooses the low key octets.
+  /// `free_list` has one place per entry of the table, and no entry is in use. `seed` chooses the
+  /// low key octets.
   KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list, std::uint64_t seed) noexcept;
 
-  /// kInvalidArgument for rights that contradict each other or a range that wraps, kNoMemory when
-  /// the table is full.
+  /// kInvalidArgument for rights that contradict each other, for no domain and for a range that
+  /// wraps; kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> register_region(const Region& region) noexcept;
 
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
 
+  /// An unbound window: its key works only after a bind. kInvalidArgument for no domain and for a
+  /// kind that is no window, kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> allocate_window(DomainId domain, KeyKind kind) noexcept;
 
-  /// Unbinds it if need be.
+  /// Takes the window's current key. Unbinds it if need be; access ends before this returns.
   [[nodiscard]] Status free_window(wire::MemoryKey key) noexcept;
 
   /// Another key for the same entry: what a type 1 window gets at its next binding.
@@ -48,16 +52,18 @@ class KeyRegistry {
   }
 
   [[nodiscard]] const KeyTable& table() const noexcept { return table_; }
-  [[nodiscard]] std::uint32_t used_count() const noexcept { return table_.size() - free_count_; }
+  [[nodiscard]] std::uint32_t used_count() const noexcept { return used_count_; }
 
  private:
   [[nodiscard]] Expected<KeyEntry*> take_entry() noexcept;
+  [[nodiscard]] std::uint32_t fresh_key(const KeyEntry& entry) noexcept;
   void give_back(KeyEntry& entry) noexcept;
 
   KeyTable table_;
   std::span<std::uint32_t> free_list_;  // a ring of entry indices
   std::uint32_t free_head_ = 0;         // the next to hand out
   std::uint32_t free_count_ = 0;
+  std::uint32_t used_count_ = 0;  // entries that are regions or windows
   Prng prng_;
 };
 

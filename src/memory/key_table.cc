@@ -4,7 +4,7 @@
 namespace verbatim::memory {
 namespace {
 
-Refusal check_rights(const KeyEntry& entry, Access need) noexcept {
+Refusal check_rights(const LiveEntry& entry, Access need) noexcept {
   if (allows(entry.access, need)) return Refusal::kNone;
   const Access missing =
       Access(static_cast<std::uint32_t>(need) & ~static_cast<std::uint32_t>(entry.access));
@@ -15,7 +15,7 @@ Refusal check_rights(const KeyEntry& entry, Access need) noexcept {
   return Refusal::kNoFlush;
 }
 
-Refusal check_range(const KeyEntry& entry, std::uint64_t address, std::uint64_t octets) noexcept {
+Refusal check_range(const LiveEntry& entry, std::uint64_t address, std::uint64_t octets) noexcept {
   if (address < entry.base) return Refusal::kBelowRange;
   const std::uint64_t offset = address - entry.base;
   if (offset > entry.octets || octets > entry.octets - offset) return Refusal::kBeyondRange;
@@ -23,7 +23,7 @@ Refusal check_range(const KeyEntry& entry, std::uint64_t address, std::uint64_t 
 }
 
 /// Regions and type 1 windows belong to a domain, type 2A windows to a queue pair, 2B to both.
-Refusal check_scope(const KeyEntry& entry, DomainId domain, wire::QpNumber qp) noexcept {
+Refusal check_scope(const LiveEntry& entry, DomainId domain, wire::QpNumber qp) noexcept {
   const bool checks_domain = entry.kind != KeyKind::kWindowType2A;
   if (checks_domain && entry.domain != domain) return Refusal::kOtherDomain;
   const bool checks_qp =
@@ -32,49 +32,60 @@ Refusal check_scope(const KeyEntry& entry, DomainId domain, wire::QpNumber qp) n
   return Refusal::kNone;
 }
 
+Grant grant_at(const LiveEntry& entry, std::uint64_t offset) noexcept {
+  return {.entry = entry.entry,
+          .offset = offset,
+          .address = entry.local + offset,
+          .shared_at = entry.shared_at + offset,
+          .backing = entry.backing};
+}
+
+/// Why a key that names an entry of the table does not work.
+Refusal refusal_of(const KeyEntry& entry, std::uint32_t key) noexcept {
+  if (load_field(entry.kind) == KeyKind::kNone) return Refusal::kNoSuchKey;
+  return load_field(entry.key) == key ? Refusal::kInvalidated : Refusal::kStaleKey;
+}
+
 }  // namespace
 
-Expected<KeyEntry*, Refusal> KeyTable::find_live(wire::MemoryKey key) const noexcept {
-  KeyEntry* entry = find(key);
+Refusal KeyTable::read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcept {
   const auto raw = static_cast<std::uint32_t>(key);
+  const KeyEntry* entry = find(key);
   if (entry == nullptr) return Refusal::kNoSuchKey;
-  if (load_live(*entry) == raw && raw != 0) return entry;
-  if (entry->kind == KeyKind::kNone) return Refusal::kNoSuchKey;
-  return entry->key == raw ? Refusal::kInvalidated : Refusal::kStaleKey;
+  return read_live(*entry, raw, copy) ? Refusal::kNone : refusal_of(*entry, raw);
 }
 
 Expected<Grant, Refusal> KeyTable::check_local(const Want& want) const noexcept {
   if (want.octets == 0) return Grant{};
-  auto found = find_live(want.key);
-  if (!found) return found.error();
-  const KeyEntry& entry = **found;
+  LiveEntry entry;
+  if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
   if (entry.kind != KeyKind::kRegion) return Refusal::kWindowAsLocal;
   if (entry.domain != want.domain) return Refusal::kOtherDomain;
-  if (const auto refused = check_rights(entry, want.need); refused != Refusal::kNone)
-    return refused;
-  const auto refused = check_range(entry, want.address, want.octets);
-  if (refused != Refusal::kNone) return refused;
-  return Grant{.entry = &entry, .offset = want.address - entry.base};
+  if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
+  if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
+    return no;
+  }
+  return grant_at(entry, want.address - entry.base);
 }
 
 Expected<Grant, Refusal> KeyTable::check_remote(const Want& want) const noexcept {
   if (want.octets == 0) return Grant{};
-  auto whole = check_whole(want);
-  if (!whole) return whole.error();
-  const KeyEntry& entry = *whole->entry;
-  const auto refused = check_range(entry, want.address, want.octets);
-  if (refused != Refusal::kNone) return refused;
-  return Grant{.entry = &entry, .offset = want.address - entry.base};
+  LiveEntry entry;
+  if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
+  if (const auto no = check_scope(entry, want.domain, want.qp); no != Refusal::kNone) return no;
+  if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
+  if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
+    return no;
+  }
+  return grant_at(entry, want.address - entry.base);
 }
 
 Expected<Grant, Refusal> KeyTable::check_whole(const Want& want) const noexcept {
-  auto found = find_live(want.key);
-  if (!found) return found.error();
-  const KeyEntry& entry = **found;
-  const auto refused = check_scope(entry, want.domain, want.qp);
-  if (refused != Refusal::kNone) return refused;
-  if (const auto denied = check_rights(entry, want.need); denied != Refusal::kNone) return denied;
-  return Grant{.entry = &entry, .offset = 0};
+  LiveEntry entry;
+  if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
+  if (const auto no = check_scope(entry, want.domain, want.qp); no != Refusal::kNone) return no;
+  if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
+  return grant_at(entry, 0);
 }
 
 }  // namespace verbatim::memory

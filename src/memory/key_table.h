@@ -12,23 +12,33 @@
 
 namespace verbatim::memory {
 
-/// An access that was allowed: which entry allows it, and where in it the access begins.
+inline constexpr std::uint32_t kKeyIndexLimit = 1U << 24;  // an index is the upper 24 key bits
+
+/// An access that was allowed: which entry allows it, and where the octets are. Places are those of
+/// the instant of the check: the entry itself may be bound anew at any time.
+///
+/// For an access of zero octets nothing was looked up, and the grant names nothing.
 struct Grant {
   const KeyEntry* entry = nullptr;
-  std::uint64_t offset = 0;  // octets from the start of the entry's range
+  std::uint64_t offset = 0;     // octets from the start of the entry's range
+  std::uint64_t address = 0;    // of the first octet, in the owner's address space
+  std::uint64_t shared_at = 0;  // of the first octet, in the owner's shared memory, if kShared
+  Backing backing = Backing::kPrivate;
 
-  /// The octets in the owner's own address space.
+  /// The octets in the owner's own address space; null for an access of zero octets.
   [[nodiscard]] std::byte* local() const noexcept {
-    return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(entry->local + offset));
+    return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   }
 };
 
-/// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal.
+/// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal: the
+/// first one that fails names the refusal.
 ///
 /// A view of entries in storage that the caller provides, possibly a segment mapped by several
 /// processes: it owns nothing, allocates nothing and holds no pointer into the entries besides the
 /// span. Entry i has the keys (first_index + i) << 8 | octet, so that keys of the processes of one
-/// host do not collide. Any thread may look up; changes are serialised by the owner.
+/// host do not collide. Any thread may look up, also during a change; changes are serialised by the
+/// owner.
 class KeyTable {
  public:
   /// What a queue pair wants to do through a key.
@@ -68,7 +78,8 @@ class KeyTable {
   [[nodiscard]] std::uint32_t first_index() const noexcept { return first_index_; }
 
  private:
-  [[nodiscard]] Expected<KeyEntry*, Refusal> find_live(wire::MemoryKey key) const noexcept;
+  /// Copies the entry that `key` names, if the key works now.
+  [[nodiscard]] Refusal read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcept;
 
   std::span<KeyEntry> entries_;    // the caller's storage, as long as the adapter
   std::uint32_t first_index_ = 0;  // the upper 24 key bits of entry 0

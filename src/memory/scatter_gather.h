@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -38,7 +39,8 @@ struct LocalAccess {
 
 /// Walks `octets` octets of a list from `cursor` on, checking each element's key as it is reached,
 /// and gives every contiguous piece to `visit(std::span<std::byte>)`. The cursor ends behind the
-/// last octet. kBeyondRange when the list is too short; the cursor is then at its end.
+/// last octet. Pieces before an element that is refused have been visited, and the cursor stands at
+/// that element. kBeyondRange when the list is too short; the cursor is then at its end.
 template <typename Visit>
 [[nodiscard]] BasicStatus<Refusal> walk(std::span<const Sge> list, SgeCursor& cursor,
                                         std::uint64_t octets, const LocalAccess& access,
@@ -46,8 +48,9 @@ template <typename Visit>
   while (octets > 0) {
     if (cursor.index >= list.size()) return Refusal::kBeyondRange;
     const Sge& sge = list[cursor.index];
-    const auto piece =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(octets, sge.octets - cursor.offset));
+    // The cursor may have lain in shared memory: an offset behind the element is its end.
+    const std::uint32_t left = sge.octets - std::min(cursor.offset, sge.octets);
+    const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(octets, left));
     if (piece > 0) {
       auto grant = access.table->check_local({.key = sge.lkey,
                                               .domain = access.domain,
@@ -60,7 +63,7 @@ template <typename Visit>
       octets -= piece;
       cursor.offset += piece;
     }
-    if (cursor.offset == sge.octets) cursor = {.index = cursor.index + 1, .offset = 0};
+    if (cursor.offset >= sge.octets) cursor = {.index = cursor.index + 1, .offset = 0};
   }
   return Ok{};
 }

@@ -4,8 +4,7 @@
 namespace verbatim::memory {
 namespace {
 
-constexpr Access kWindowRights =
-    Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic | Access::kZeroBased;
+constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 
 bool is_window(const KeyEntry& entry) noexcept {
   return entry.kind == KeyKind::kWindowType1 || entry.kind == KeyKind::kWindowType2A ||
@@ -16,18 +15,6 @@ bool is_type2(const KeyEntry& entry) noexcept {
 }
 bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
   return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
-}
-
-void count_window(KeyEntry& region, std::uint32_t change) noexcept {
-  std::atomic_ref(region.bound).fetch_add(change, std::memory_order_relaxed);
-}
-
-/// Ends what the window grants now, if anything.
-void release_range(const KeyTable& table, KeyEntry& window) noexcept {
-  if (load_live(window) == 0) return;
-  withdraw(window);
-  if (window.octets != 0) count_window(table.at(window.parent), ~0U);
-  window.octets = 0;
 }
 
 /// The checks that the two types share: the region, its rights and the range.
@@ -60,11 +47,10 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
   KeyEntry* window = table.find(request.window_key);
   if (window == nullptr || !is_window(*window)) return BindRefusal::kNoSuchWindow;
   if (window->key != static_cast<std::uint32_t>(request.window_key) ||
-      !same_index(request.new_key, request.window_key)) {
+      !same_index(request.new_key, request.window_key) || request.new_key == wire::MemoryKey{}) {
     return BindRefusal::kWrongWindowKey;
   }
   if (window->domain != binder.domain) return BindRefusal::kOtherDomain;
-  if (!allows(kWindowRights, request.access)) return BindRefusal::kBadAccess;
   *found = window;
   return BindRefusal::kNone;
 }
@@ -73,16 +59,18 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
 void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, const Binder& binder,
                  const BindRequest& request) noexcept {
   const std::uint64_t offset = request.address - region.base;
-  window.key = static_cast<std::uint32_t>(request.new_key);
-  window.access = request.access;
-  window.base = allows(request.access, Access::kZeroBased) ? 0 : request.address;
-  window.octets = request.octets;
-  window.local = region.local + offset;
-  window.shared_at = region.shared_at + offset;
-  window.backing = region.backing;
-  window.qp = static_cast<std::uint32_t>(binder.qp);
-  window.parent = table.index_of(region);
-  count_window(region, 1);
+  fill(window, {.key = static_cast<std::uint32_t>(request.new_key),
+                .domain = window.domain,
+                .access = request.access,
+                .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
+                .octets = request.octets,
+                .local = region.local + offset,
+                .shared_at = region.shared_at + offset,
+                .qp = static_cast<std::uint32_t>(binder.qp),
+                .parent = table.index_of(region),
+                .kind = window.kind,
+                .backing = region.backing});
+  store_field(region.bound, region.bound + 1);
   publish(window);
 }
 
@@ -98,6 +86,7 @@ BindRefusal bind_type2(const KeyTable& table, const Binder& binder,
   if (!is_type2(*window)) return BindRefusal::kWrongWindowType;
   if (load_live(*window) != 0) return BindRefusal::kAlreadyBound;
   if (request.octets == 0) return BindRefusal::kEmptyRange;
+  if (!allows(kRemoteRights | Access::kZeroBased, request.access)) return BindRefusal::kBadAccess;
   if (const auto no = check_region(table, binder, request, &region); no != BindRefusal::kNone) {
     return no;
   }
@@ -113,10 +102,10 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
     return no;
   }
   if (window->kind != KeyKind::kWindowType1) return BindRefusal::kWrongWindowType;
-  if (allows(request.access, Access::kZeroBased)) return BindRefusal::kBadAccess;
+  if (!allows(kRemoteRights, request.access)) return BindRefusal::kBadAccess;
   if (request.octets == 0) {
     release_range(table, *window);
-    window->key = static_cast<std::uint32_t>(request.new_key);
+    store_field(window->key, static_cast<std::uint32_t>(request.new_key));
     return BindRefusal::kNone;
   }
   if (const auto no = check_region(table, binder, request, &region); no != BindRefusal::kNone) {
@@ -131,13 +120,21 @@ BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::Memory
   KeyEntry* entry = table.find(key);
   if (entry == nullptr || entry->kind == KeyKind::kNone) return BindRefusal::kNoSuchWindow;
   if (!is_type2(*entry)) return BindRefusal::kNotInvalidatable;
-  if (load_live(*entry) != static_cast<std::uint32_t>(key)) return BindRefusal::kWrongWindowKey;
+  if (entry->key != static_cast<std::uint32_t>(key)) return BindRefusal::kWrongWindowKey;
+  if (load_live(*entry) == 0) return BindRefusal::kNotInvalidatable;
   if (entry->kind == KeyKind::kWindowType2B && entry->domain != binder.domain) {
     return BindRefusal::kOtherDomain;
   }
   if (entry->qp != static_cast<std::uint32_t>(binder.qp)) return BindRefusal::kOtherQueuePair;
   release_range(table, *entry);
   return BindRefusal::kNone;
+}
+
+void release_range(const KeyTable& table, KeyEntry& window) noexcept {
+  if (load_live(window) == 0) return;
+  withdraw(window);
+  KeyEntry& region = table.at(window.parent);
+  store_field(region.bound, region.bound - 1);
 }
 
 const char* name_of(BindRefusal refusal) noexcept {

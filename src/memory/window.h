@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "memory/key_table.h"
 
 namespace verbatim::memory {
 
-/// Why a bind or an invalidate was not done (IBA Vol 1, 10.6.7 and 10.6.8).
+/// Why a bind or an invalidate was not done (IBA Vol 1, 10.6.7 and 10.6.8). Of several faults the
+/// first is named: a bind looks at the window, then at the request, then at the region.
 enum class BindRefusal : std::uint8_t {
   kNone,
   kNoSuchWindow,       // the key names no window
@@ -22,7 +24,7 @@ enum class BindRefusal : std::uint8_t {
   kOutsideRegion,      // the range leaves the region
   kEmptyRange,         // a type 2 window must have a length
   kBadAccess,          // rights that a window cannot have
-  kNotInvalidatable,   // a region or type 1 window, or one that is in use by windows
+  kNotInvalidatable,   // a region, a type 1 window, or a window that is not bound
   kOtherQueuePair,     // a type 2 window of another queue pair
 };
 inline constexpr std::size_t kBindRefusalCount = 15;
@@ -31,7 +33,7 @@ inline constexpr std::size_t kBindRefusalCount = 15;
 /// What `ibv_bind_mw` and a bind work request ask for. No octets on a type 1 window unbind it.
 struct BindRequest {
   wire::MemoryKey window_key{};  // the window's current key
-  wire::MemoryKey new_key{};     // type 2: the consumer's choice, only its low octet may differ
+  wire::MemoryKey new_key{};     // the same but for the low octet, which type 2 consumers choose
   wire::MemoryKey region_key{};
   std::uint64_t address = 0;
   std::uint64_t octets = 0;
@@ -56,5 +58,8 @@ struct Binder {
 /// Takes a bound type 2 window's key out of use: local invalidate, and SEND with invalidate.
 [[nodiscard]] BindRefusal invalidate(const KeyTable& table, const Binder& binder,
                                      wire::MemoryKey key) noexcept;
+
+/// Ends what a window grants, if anything; its key stays. The region is then free of it.
+void release_range(const KeyTable& table, KeyEntry& window) noexcept;
 
 }  // namespace verbatim::memory
