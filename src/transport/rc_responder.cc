@@ -105,6 +105,18 @@ void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue na
   if (wants_ack) owe(wire::Syndrome::ack(), packet.psn());
 }
 
+/// XRC: a message stays with the shared receive queue that its first packet names (annex A14).
+bool RcResponder::use_named(const PacketView& packet, SharedReceiveQueue named) noexcept {
+  const wire::SrqNumber number = packet.xrceth().srq;
+  const bool continues = state_->inbound != Inbound::kNone;
+  if (continues && number != state_->shared_number) return false;
+  // A queue that has gone since the message began took the receive with it.
+  if (continues && !named.exists()) state_->receive_taken = false;
+  state_->shared_number = number;
+  landing_.use_shared(named);
+  return true;
+}
+
 // ---- The checks
 // ----------------------------------------------------------------------------------
 
