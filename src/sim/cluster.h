@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/time.h"
+#include "sim/endpoint.h"
+#include "sim/lossy_network.h"
+#include "sim/observer.h"
+
+namespace verbatim::sim {
+
+/// Endpoints, the network between them and the one clock that they live by. Nothing happens unless
+/// step() is called, and everything that happens follows from the seeds.
+class Cluster {
+ public:
+  Cluster(const Faults& faults, std::uint64_t seed, Observer* observer = nullptr)
+      : network_(faults, seed), observer_(observer) {}
+
+  /// Returns its index. The address is 10.0.0.(index + 1) unless the configuration has one.
+  std::size_t add_endpoint(Endpoint::Config config);
+  [[nodiscard]] Endpoint& endpoint(std::size_t index) noexcept { return *endpoints_[index]; }
+  [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoints_.size(); }
+  [[nodiscard]] LossyNetwork& network() noexcept { return network_; }
+  [[nodiscard]] Instant now() const noexcept { return now_; }
+
+  /// Everything that wants to be sent now goes onto the network.
+  void transmit();
+  /// Time moves to the next arrival or timeout, or to `no_later_than`, and what is due then
+  /// happens. False when nothing is ever going to happen by itself.
+  bool step(Instant no_later_than = Instant::never());
+  /// A frame from nowhere: an endpoint that does not keep the rules.
+  void inject(Frame frame);
+
+  /// Two runs that did the same have the same number.
+  [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
+  [[nodiscard]] std::uint64_t frame_count() const noexcept { return frames_; }
+
+ private:
+  [[nodiscard]] Endpoint* find(const wire::Gid& address) noexcept;
+
+  LossyNetwork network_;
+  Observer* observer_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  Instant now_{};
+  std::uint64_t trace_ = 0;
+  std::uint64_t frames_ = 0;
+};
+
+/// The GID of an IPv4 address.
+[[nodiscard]] wire::Gid ipv4_gid(std::uint8_t a, std::uint8_t b, std::uint8_t c,
+                                 std::uint8_t d) noexcept;
+
+/// What both ends of a connection agree on.
+struct Connection {
+  wire::PathMtu mtu = wire::PathMtu::k1024;
+  memory::Access access =
+      memory::Access::kRemoteWrite | memory::Access::kRemoteRead | memory::Access::kRemoteAtomic;
+  wire::Psn psn_of_first{};  // the first end sends from here on
+  wire::Psn psn_of_second{};
+  std::uint8_t timeout = 14;  // 67 ms
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry = 7;
+  std::uint8_t min_rnr_timer = 1;
+  std::uint8_t max_read_atomic = 4;
+};
+
+/// Takes two queue pairs of one type from RESET to RTS, each the other's peer.
+void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_t second_qp,
+             const Connection& connection);
+
+/// Takes a datagram queue pair from RESET to RTS.
+void ready_datagrams(Endpoint& endpoint, std::size_t qp, wire::QKey qkey);
+
+}  // namespace verbatim::sim

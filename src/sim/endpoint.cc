@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/endpoint.h"
+
+#include <algorithm>
+
+#include "wire/flow_entropy.h"
+#include "wire/packet.h"
+
+namespace verbatim::sim {
+namespace {
+
+constexpr std::uint32_t kKeyCount = 256;
+constexpr std::size_t kDomainCount = 8;
+constexpr std::byte kGuard{0xa5};
+
+}  // namespace
+
+Endpoint::Endpoint(const Config& config)
+    : config_(config),
+      domain_entries_(kDomainCount),
+      domains_(domain_entries_),
+      free_keys_(kKeyCount),
+      scratch_(wire::kMaxTransportOctets) {
+  const auto block = take_shared(kKeyCount * sizeof(memory::KeyEntry));
+  auto* entries = std::bit_cast<memory::KeyEntry*>(block.data());
+  std::uninitialized_value_construct_n(entries, kKeyCount);
+  registry_ = std::make_unique<memory::KeyRegistry>(
+      memory::KeyTable({entries, kKeyCount}, config.first_key_index), free_keys_, config.seed);
+  domain_ = open_domain();
+}
+
+std::span<std::byte> Endpoint::take_shared(std::size_t octets) {
+  return config_.shared != nullptr ? config_.shared->take(octets) : private_.take(octets);
+}
+
+memory::DomainId Endpoint::open_domain() {
+  auto opened = domains_.open();
+  VB_ASSERT(opened.ok());
+  return *opened;
+}
+
+std::span<std::byte> Endpoint::allocate(std::size_t octets) {
+  const std::size_t rounded = (octets + 7) & ~std::size_t{7};
+  const auto block = private_.take(rounded + 2 * kGuardOctets);
+  const auto before = block.first(kGuardOctets);
+  const auto behind = block.last(kGuardOctets + rounded - octets);
+  for (const auto& guard : {before, behind}) {
+    std::ranges::fill(guard, kGuard);
+    guards_.push_back(guard);
+  }
+  return block.subspan(kGuardOctets, octets);
+}
+
+bool Endpoint::guards_are_intact() const noexcept {
+  return std::ranges::all_of(guards_, [](const auto& guard) {
+    return std::ranges::all_of(guard, [](std::byte octet) { return octet == kGuard; });
+  });
+}
+
+wire::MemoryKey Endpoint::register_memory(std::span<std::byte> buffer, memory::Access access) {
+  const auto address = std::bit_cast<std::uintptr_t>(buffer.data());
+  auto key = registry_->register_region({.domain = domain_,
+                                         .address = address,
+                                         .octets = buffer.size(),
+                                         .base = address,
+                                         .access = access});
+  VB_ASSERT(key.ok());
+  return *key;
+}
+
+std::size_t Endpoint::create_cq(std::uint32_t capacity, std::uint32_t lane_limit) {
+  const auto block = take_shared(transport::CompletionBoard::octets_for(lane_limit));
+  boards_.push_back(transport::CompletionBoard::create(block, lane_limit));
+  lane_lists_.emplace_back(lane_limit);
+  cqs_.push_back(std::make_unique<transport::CompletionQueue>(
+      boards_.back(), std::span(lane_lists_.back()), capacity));
+  return cqs_.size() - 1;
+}
+
+std::size_t Endpoint::create_shared_queue(std::uint32_t depth, std::uint32_t sge_limit) {
+  const transport::SharedReceiveQueue::Limits limits{.depth = depth, .sge_limit = sge_limit};
+  const auto block = take_shared(transport::SharedReceiveQueue::octets_for(limits));
+  shared_.push_back(transport::SharedReceiveQueue::create(block, domain_, limits));
+  return shared_.size() - 1;
+}
+
+std::size_t Endpoint::create_qp(const QpSetup& setup) {
+  transport::QueuePair::Parts parts;
+  const bool is_datagram = setup.type == transport::QpType::kUd;
+  const transport::SendQueue::Limits send_limits{.depth = setup.send_depth,
+                                                 .sge_limit = setup.sge_limit,
+                                                 .inline_limit = setup.inline_limit,
+                                                 .carries_paths = is_datagram,
+                                                 .carries_binds = !is_datagram};
+  parts.send_queue = transport::SendQueue(
+      private_.take(transport::SendQueue::octets_for(send_limits)), send_limits);
+
+  std::uint32_t receive_lane = setup.receive_depth;
+  if (setup.shared_queue >= 0) {
+    parts.shared_receive = shared_[static_cast<std::size_t>(setup.shared_queue)];
+    receive_lane = parts.shared_receive.depth();
+  } else {
+    const transport::ReceiveQueue::Limits limits{.depth = setup.receive_depth,
+                                                 .sge_limit = setup.sge_limit};
+    parts.receive_queue = transport::ReceiveQueue::create(
+        take_shared(transport::ReceiveQueue::octets_for(limits)), limits);
+  }
+  const auto attach = [&](std::size_t cq, std::uint32_t depth) {
+    auto lane = transport::CompletionLane::create(
+        take_shared(transport::CompletionLane::octets_for(depth)), depth);
+    auto port = cqs_[cq]->attach(lane);
+    VB_ASSERT(port.ok());
+    return *port;
+  };
+  parts.send_port = attach(setup.send_cq, setup.send_depth);
+  parts.receive_port = attach(setup.receive_cq, receive_lane);
+  const auto state = take_shared(sizeof(transport::ResponderState));
+  parts.responder = new (state.data()) transport::ResponderState;
+  parts.keys = registry_->table();
+
+  const auto number = config_.first_qp_number + static_cast<std::uint32_t>(qps_.size());
+  const bool own_domain = setup.domain == memory::DomainId::kNone;
+  qps_.push_back(std::make_unique<transport::QueuePair>(
+      transport::QueuePair::Config{.type = setup.type,
+                                   .number = wire::QpNumber{number},
+                                   .domain = own_domain ? domain_ : setup.domain,
+                                   .signal_all = setup.signal_all,
+                                   .port_mtu = config_.port_mtu,
+                                   .window_packets = setup.window_packets,
+                                   .read_chunk_packets = setup.read_chunk_packets},
+      parts));
+  return qps_.size() - 1;
+}
+
+wire::QpNumber Endpoint::number_of(std::size_t qp) const noexcept {
+  return qps_[qp]->config().number;
+}
+
+transport::Path Endpoint::path_to(const wire::Gid& peer, wire::QpNumber ours,
+                                  wire::QpNumber theirs) const noexcept {
+  transport::Path path;
+  path.source = config_.address;
+  path.destination = peer;
+  path.source_port = wire::source_port_of_connection(0, ours, theirs);
+  path.refresh_seed();
+  return path;
+}
+
+void Endpoint::handle_frame(Instant now, const Frame& frame) {
+  const auto count = [&](wire::WireError error) {
+    ++drops_.malformed[static_cast<std::size_t>(error)];
+  };
+  auto packet = wire::PacketView::parse(frame.octets);
+  if (!packet) return count(packet.error());
+  const auto seed = wire::IcrcSeed::roce_v2(frame.source, frame.destination, frame.source_port);
+  if (!wire::verify_icrc(seed, frame.octets)) return count(wire::WireError::kBadChecksum);
+  const auto index = static_cast<std::uint32_t>(packet->bth().dest_qp()) - config_.first_qp_number;
+  if (index >= qps_.size()) {
+    ++drops_.unknown_qp;
+    return;
+  }
+  transport::SharedReceiveQueue xrc_shared;
+  if (packet->info().has(wire::OpcodeInfo::kXrcEth)) {
+    const auto number = static_cast<std::uint32_t>(packet->xrceth().srq);
+    if (number < shared_.size()) xrc_shared = shared_[number];
+  }
+  std::array<std::byte, transport::kGrhOctets> network_header{};
+  std::ranges::transform(frame.source.octets, network_header.begin() + 8,
+                         [](std::uint8_t octet) { return std::byte{octet}; });
+  std::ranges::transform(frame.destination.octets, network_header.begin() + 24,
+                         [](std::uint8_t octet) { return std::byte{octet}; });
+  const transport::Arrival arrival{.packet = *packet,
+                                   .source = frame.source,
+                                   .destination = frame.destination,
+                                   .network_header = network_header};
+  qps_[index]->handle_packet(now, arrival, xrc_shared);
+}
+
+void Endpoint::handle_timeouts(Instant now) {
+  for (auto& qp : qps_) {
+    if (qp->next_timeout() <= now) qp->handle_timeout(now);
+  }
+}
+
+Instant Endpoint::next_timeout() const noexcept {
+  Instant next = Instant::never();
+  for (const auto& qp : qps_) next = std::min(next, qp->next_timeout());
+  return next;
+}
+
+bool Endpoint::poll_transmit(Instant now, Frame& frame) {
+  for (std::size_t tried = 0; tried < qps_.size(); ++tried) {
+    transport::QueuePair& qp = *qps_[turn_];
+    const auto sent = qp.poll_transmit(now, scratch_);
+    if (sent.octets == 0) {
+      turn_ = turn_ + 1 == qps_.size() ? 0 : turn_ + 1;
+      continue;
+    }
+    frame.source = sent.path->source;
+    frame.destination = sent.path->destination;
+    frame.source_port = sent.path->source_port;
+    frame.hop_limit = sent.path->hop_limit;
+    frame.traffic_class = sent.path->traffic_class;
+    frame.octets.assign(scratch_.begin(),
+                        scratch_.begin() + static_cast<std::ptrdiff_t>(sent.octets));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace verbatim::sim

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/time.h"
+#include "sim/frame.h"
+
+namespace verbatim::sim {
+
+/// What is wrong with a network. All chances are per mille and per frame.
+struct Faults {
+  unsigned loss_per_mille = 0;
+  unsigned duplicate_per_mille = 0;
+  unsigned corrupt_per_mille = 0;  // one to four bits flip somewhere in the frame
+  Duration delay = std::chrono::microseconds(2);
+  Duration jitter{0};                   // up to this much more, so frames overtake each other
+  std::uint64_t octets_per_second = 0;  // 0: as fast as you like
+  std::uint64_t buffer_octets = 0;      // what waits for the wire; more is dropped; 0: endless
+};
+
+/// What became of a frame; for whoever watches.
+enum class Fate : std::uint8_t { kDelivered, kLost, kDuplicated, kCorrupted, kOverflowed, kCut };
+
+/// Carries frames between addresses and mistreats them as Faults say, every choice from one seed.
+/// It knows nothing about what it carries.
+class LossyNetwork {
+ public:
+  LossyNetwork(const Faults& faults, std::uint64_t seed) noexcept : faults_(faults), prng_(seed) {}
+
+  /// Returns what becomes of the frame; a duplicated or corrupted one is delivered as well.
+  Fate send(Instant now, Frame frame);
+  /// The next frame that has arrived by `now`.
+  [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
+  [[nodiscard]] Instant next_arrival() const noexcept;
+  [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }
+
+  void set_faults(const Faults& faults) noexcept { faults_ = faults; }
+  /// Cuts or restores the way between two addresses, in both directions.
+  void cut(const wire::Gid& a, const wire::Gid& b, bool is_cut);
+
+ private:
+  using Way = std::pair<decltype(wire::Gid::octets), decltype(wire::Gid::octets)>;
+
+  void deliver(Instant now, Frame frame);
+  [[nodiscard]] std::optional<Instant> departure(Instant now, const Frame& frame);
+  void corrupt(Frame& frame) noexcept;
+
+  Faults faults_;
+  Prng prng_;
+  std::multimap<Instant, Frame> in_flight_;  // by arrival; equal instants in order of sending
+  std::map<Way, Instant> wire_free_;         // when the sender's wire has sent what was given to it
+  std::set<Way> cuts_;
+};
+
+}  // namespace verbatim::sim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole connections over bad networks. VERBATIM_SEED=n replays one history; VERBATIM_HISTORIES=n
+// runs that many.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "sim/history.h"
+
+namespace verbatim::sim {
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+bool check_one_history(std::uint64_t seed) {
+  SCOPED_TRACE("VERBATIM_SEED=" + std::to_string(seed));
+  const auto result = run_history(HistoryOptions::random(seed));
+  EXPECT_EQ(result.complaint, "");
+  return result.every_request_done;
+}
+
+TEST(History, EveryRandomHistoryGoesAsModelled) {
+  if (const auto seed = from_environment("VERBATIM_SEED", 0); seed != 0) {
+    check_one_history(seed);
+    return;
+  }
+  const auto count = from_environment("VERBATIM_HISTORIES", 2000);
+  std::uint64_t finished = 0;
+  for (std::uint64_t seed = 1; seed <= count && !HasFailure(); ++seed) {
+    if (check_one_history(seed)) ++finished;
+  }
+  // A history may end in exhausted retries where the network is terrible, but that is the
+  // exception.
+  EXPECT_GT(finished, count * 8 / 10);
+}
+
+}  // namespace
+}  // namespace verbatim::sim
