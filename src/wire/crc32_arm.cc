@@ -4,6 +4,7 @@
 #include <arm_neon.h>
 #include <sys/auxv.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -116,29 +117,27 @@ template <bool kCopies>
 // Six lanes hide the six cycles that one fold takes, and six CRC instructions fit beside them. On a
 // Neoverse V1 that makes 24 octets a cycle, the most that its units can do.
 constexpr std::size_t kLanes = 6;
-constexpr std::size_t kFolded = 16 * kLanes;          // octets of a block that are folded
-constexpr std::size_t kBlock = kFolded + 8 * kLanes;  // with those that the CRC instruction takes
-constexpr std::size_t kMaxBlocks = 32;                // so that a payload of 4096 is one piece
-constexpr std::size_t kHybridFrom =
-    208;  // octets; with fewer, putting the parts together costs more
+constexpr std::size_t kFolded = 16 * kLanes;  // octets of a block that are folded
+constexpr std::size_t kBeside = 8 * kLanes;   // octets of a block for the CRC instruction
+constexpr std::size_t kMaxPiece = 4688;       // so that a payload of 4096 and its headers are one
+constexpr std::size_t kHybridFrom = 240;  // octets; with fewer, combining costs more than it saves
 
-/// What is folded of a piece, its front, and what the CRC instruction takes of it, its back. All
-/// but the first block of the front are matched by as many octets of the back as a block has; the
-/// rest of the back runs while the parts are put together.
+/// A front that is folded and a back that the CRC instruction takes. The front is as long as it can
+/// be while every fold has its share of the back beside it; its first lanes are not yet folded, so
+/// they need none. What is left of the back runs while the two are combined.
 struct Piece {
   Piece(std::size_t from, std::size_t end_of_input) noexcept : front(from) {
-    const std::size_t octets = end_of_input - from;
-    const std::size_t blocks = octets < kMaxBlocks * kBlock ? octets / kBlock : kMaxBlocks;
-    back = from + blocks * kFolded;
-    end = from + (octets < (kMaxBlocks + 1) * kBlock ? octets - octets % 16 : blocks * kBlock);
+    const std::size_t octets = std::min(end_of_input - from, kMaxPiece);
+    back = from + (octets + kBeside) / (kFolded + kBeside) * kFolded;
+    end = from + octets - octets % 16;
   }
   std::size_t front = 0;
   std::size_t back = 0;
-  std::size_t end = 0;  // a multiple of 16 behind `back`
+  std::size_t end = 0;  // whole lanes behind the others
 };
 
-// The farthest that a lane is moved: over the longest back and the other lanes.
-constexpr auto kFolds = crc32_folds<((kBlock - kFolded) * kMaxBlocks + kBlock) / 16 + kLanes>();
+// The farthest that a lane is moved: from the first of a piece to the last.
+constexpr auto kFolds = crc32_folds<kMaxPiece / 16>();
 
 [[gnu::always_inline]] inline Lane fold_of(std::size_t distance) noexcept {
   return Lane{kFolds[distance].early, kFolds[distance].late};
@@ -153,30 +152,32 @@ template <bool kEor3, bool kCopies>
   for (std::size_t i = 0; i < kLanes; ++i) {
     lanes[i] = stream.template take<Lane>(piece.front + 16 * i);
   }
-  lanes[0] ^= Lane{state, 0};
-
   std::uint32_t back_state = 0;
   std::size_t at = piece.back;
-  const Lane over_front = fold_of(kLanes);
+  const Lane to_next = fold_of(kLanes);
   for (std::size_t front = piece.front + kFolded; front != piece.back; front += kFolded) {
 #pragma GCC unroll 6
     for (std::size_t i = 0; i < kLanes; ++i) {
-      lanes[i] = sum<kEor3>(early_product(lanes[i], over_front), late_product(lanes[i], over_front),
+      lanes[i] = sum<kEor3>(early_product(lanes[i], to_next), late_product(lanes[i], to_next),
                             stream.template take<Lane>(front + 16 * i));
       if (i % 2 == 1) back_state = crc(back_state, stream.template take<Words>(at + 8 * (i - 1)));
     }
-    at += kBlock - kFolded;
+    at += kBeside;
   }
 
   const std::size_t back_lanes = (piece.end - piece.back) / 16;
   Lane moved[kLanes];
 #pragma GCC unroll 6
   for (std::size_t i = 0; i < kLanes; ++i) {
-    const Lane over_back = fold_of(back_lanes + kLanes - 1 - i);
-    moved[i] = early_product(lanes[i], over_back) ^ late_product(lanes[i], over_back);
+    const Lane to_end = fold_of(back_lanes + kLanes - 1 - i);
+    moved[i] = early_product(lanes[i], to_end) ^ late_product(lanes[i], to_end);
   }
-  const Lane front_sum =
-      sum<kEor3>(moved[0], moved[1], moved[2]) ^ sum<kEor3>(moved[3], moved[4], moved[5]);
+  // The register belongs to the first octets. Moved by itself it is needed only now, so that what
+  // computes it may still be under way when a piece begins.
+  const Lane start_to_end = fold_of((piece.end - piece.front) / 16 - 1);
+  const Lane start = early_product(Lane{state, 0}, start_to_end);
+  const Lane front_sum = sum<kEor3>(sum<kEor3>(moved[0], moved[1], moved[2]),
+                                    sum<kEor3>(moved[3], moved[4], moved[5]), start);
   for (; at != piece.end; at += 16) back_state = crc(back_state, stream.template take<Words>(at));
   return back_state ^ crc(0, Words{front_sum[0], front_sum[1]});
 }
@@ -226,7 +227,7 @@ bool has() noexcept {
   return (getauxval(AT_HWCAP) & kCapabilities) == kCapabilities;
 }
 
-const Crc32Kernel kKernels[] = {
+constexpr Crc32Kernel kKernels[] = {
     {.name = "PMULL and EOR3 beside CRC32X",
      .runs_here = has<HWCAP_CRC32 | HWCAP_PMULL | HWCAP_SHA3>,
      .update = update<Way::kHybridEor3>,

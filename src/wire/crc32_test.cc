@@ -42,7 +42,7 @@ std::vector<const Crc32Kernel*> kernels_of_this_cpu() {
 std::vector<std::size_t> lengths() {
   std::vector<std::size_t> lengths;
   for (std::size_t length = 0; length <= 1200; ++length) lengths.push_back(length);
-  for (const std::size_t around : {2048U, 4096U, 4608U, 4752U, 9216U, 13'000U, 65'536U}) {
+  for (const std::size_t around : {2048U, 4096U, 4688U, 4928U, 9376U, 13'000U, 65'536U}) {
     for (std::size_t length = around - 17; length <= around + 17; ++length) {
       lengths.push_back(length);
     }

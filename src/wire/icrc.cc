@@ -95,6 +95,18 @@ constexpr Field kIpv4Identification(kIdentificationToBth);
 constexpr Field kIpv6Lengths = Field(kIpv6BthAt - Lrh::kSize - 4) + kUdpLength;
 constexpr Field kGrhLength(kRoceV1BthAt - Lrh::kSize - 4);
 
+/// Instead of changing the bits of an octet of the BTH, as masking does, the register in front of
+/// the BTH is changed in a way that comes to the same: by those bits, run backwards to there.
+constexpr auto kBthEcnBeforehand = [] {
+  std::array<std::uint32_t, 256> beforehand{};
+  for (std::uint32_t bits = 0; bits < 256; ++bits) {
+    std::uint32_t state = bits;
+    for (std::size_t bit = 0; bit < 8 * kBthEcnAt; ++bit) state = crc32_field::divided_by_x(state);
+    beforehand[bits] = state;
+  }
+  return beforehand;
+}();
+
 template <std::size_t kSize>
 std::array<std::byte, kSize> ones() noexcept {
   std::array<std::byte, kSize> octets;
@@ -150,10 +162,8 @@ std::uint32_t IcrcSeed::start(std::size_t transport_octets,
 
 std::uint32_t icrc_over_headers(std::uint32_t state, std::span<const std::byte> headers) noexcept {
   VB_ASSERT(headers.size() >= Bth::kSize);
-  std::array<std::byte, Bth::kSize> bth;
-  std::memcpy(bth.data(), headers.data(), bth.size());
-  mask(bth, kBthEcnAt);
-  return crc32_update(crc32_update(state, bth), headers.subspan(bth.size()));
+  const auto changed = std::to_integer<std::size_t>(headers[kBthEcnAt] ^ std::byte{0xff});
+  return crc32_update(state ^ kBthEcnBeforehand[changed], headers);
 }
 
 void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {
