@@ -153,7 +153,10 @@ void Endpoint::handle_frame(Instant now, const Frame& frame) {
   auto packet = wire::PacketView::parse(frame.octets);
   if (!packet) return count(packet.error());
   const auto seed = wire::IcrcSeed::roce_v2(frame.source, frame.destination, frame.source_port);
-  if (!wire::verify_icrc(seed, frame.octets)) return count(wire::WireError::kBadChecksum);
+  // Our own frames have identification 0; any other would be a corruption that happens to fit.
+  if (wire::verify_icrc(seed, frame.octets) != std::uint16_t{0}) {
+    return count(wire::WireError::kBadChecksum);
+  }
   const auto index = static_cast<std::uint32_t>(packet->bth().dest_qp()) - config_.first_qp_number;
   if (index >= qps_.size()) {
     ++drops_.unknown_qp;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/history.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -43,10 +44,13 @@ class History {
       cluster_.transmit();
       collect();
       check_limits();
-      // Whoever had no room now, or no luck, tries again a little later.
-      const Instant soon = cluster_.now() + microseconds(5);
-      cluster_.step(is_posting() ? soon : Instant::never());
+      // Whoever had no room now, or no luck, tries again a little later; less often when nothing
+      // moves.
+      const auto frames = cluster_.frame_count();
+      cluster_.step(cluster_.now() + patience_);
       collect();
+      const bool moved = cluster_.frame_count() != frames || !cluster_.network().is_empty();
+      patience_ = moved ? kShortPatience : std::min(patience_ * 2, kLongPatience);
     }
     settle();
     for (auto& workload : workloads_) {
@@ -92,7 +96,6 @@ class History {
     }
     return true;
   }
-  [[nodiscard]] bool is_posting() const { return !is_finished(); }
 
   /// Late frames and timers run out; nothing may come of them.
   void settle() {
@@ -157,6 +160,9 @@ class History {
   Cluster cluster_;
   std::vector<std::unique_ptr<Workload>> workloads_;
   std::unique_ptr<Hostile> hostile_;
+  static constexpr Duration kShortPatience = microseconds(5);
+  static constexpr Duration kLongPatience = microseconds(20'000);
+  Duration patience_ = kShortPatience;
   std::string complaint_;
 };
 

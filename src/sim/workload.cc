@@ -275,18 +275,23 @@ void Workload::make_flush(Request& request) {
 
 void Workload::post_receive(std::uint32_t number) {
   const auto buffer = receive_buffers_[number];
-  const auto half = static_cast<std::uint32_t>(prng_.below(buffer.size() + 1));
+  const auto all = static_cast<std::uint32_t>(buffer.size());
+  const auto half = limits_.sge_limit < 2 ? all : static_cast<std::uint32_t>(prng_.below(all + 1));
   const memory::Sge list[2] = {
       {.address = address_of(buffer), .octets = half, .lkey = receive_key_},
-      {.address = address_of(buffer) + half,
-       .octets = static_cast<std::uint32_t>(buffer.size()) - half,
-       .lkey = receive_key_}};
-  auto posted = to_.qp(to_qp_).post_receive({.wr_id = kReceiveIdBit | number, .list = list});
-  if (posted) ++receives_posted_;
+      {.address = address_of(buffer) + half, .octets = all - half, .lkey = receive_key_}};
+  auto posted = to_.qp(to_qp_).post_receive(
+      {.wr_id = kReceiveIdBit | number,
+       .list = std::span(list).first(std::min<std::size_t>(2, limits_.sge_limit))});
+  if (posted) {
+    ++receives_posted_;
+  } else if (posted.error() != Errc::kNoMemory) {
+    complain("a good receive was refused");
+  }
 }
 
 void Workload::post() {
-  if (connection_failed_) return;
+  if (has_failed_connection()) return;
   while (receives_posted_ < receives_expected_.size() && !prng_.one_in(4)) {
     const auto before = receives_posted_;
     post_receive(receives_posted_);
@@ -312,17 +317,17 @@ void Workload::handle_send_completion(const Completion& completion) {
   }
   // Nothing that had to be reported may have been passed over.
   for (std::uint64_t id = next_completion_; id < completion.wr_id; ++id) {
-    const bool due = connection_failed_ || has(requests_[id].request.flags, SendFlags::kSignaled);
+    const bool due = sender_failed_ || has(requests_[id].request.flags, SendFlags::kSignaled);
     if (due) complain("request " + std::to_string(id) + " was never reported");
   }
   next_completion_ = completion.wr_id + 1;
   const Request& request = requests_[completion.wr_id];
-  if (connection_failed_) {
+  if (sender_failed_) {
     if (completion.status != WcStatus::kFlushed) complain("a request behind a failure succeeded");
     return;
   }
   if (completion.status != WcStatus::kSuccess) {
-    connection_failed_ = true;
+    sender_failed_ = true;
     const bool expected = completion.status == WcStatus::kRetryExceeded ||
                           completion.status == WcStatus::kFlushed;  // the other direction failed
     if (!limits_.may_fail || !expected) {
@@ -345,7 +350,7 @@ void Workload::handle_send_completion(const Completion& completion) {
 void Workload::handle_receive_completion(const Completion& completion) {
   if (completion.status != WcStatus::kSuccess) {
     if (!limits_.may_fail) complain("a receive failed");
-    connection_failed_ = true;
+    receiver_failed_ = true;
     return;
   }
   if (receives_seen_ >= receives_expected_.size()) {
@@ -384,17 +389,17 @@ void Workload::handle_receive_completion(const Completion& completion) {
 }
 
 bool Workload::is_finished() const noexcept {
-  if (connection_failed_) return true;
+  if (has_failed_connection()) return true;
   const bool sent = posted_ == requests_.size();
   const bool received = receives_seen_ == receives_expected_.size();
-  return sent && received && from_.qp(from_qp_).requester().in_flight() == 0;
+  return sent && received && from_.qp(from_qp_).has_no_sends();
 }
 
 void Workload::check_final() {
   if (!std::ranges::all_of(untouchable_, [](std::byte octet) { return octet == std::byte{0}; })) {
     complain("memory without remote rights was written");
   }
-  if (connection_failed_) return;
+  if (has_failed_connection()) return;
   if (!std::ranges::equal(model_, target_)) complain("the target's memory is not as modelled");
   for (const Request& request : requests_) {
     if (!std::ranges::equal(request.answer_expected, request.answer_lands)) {

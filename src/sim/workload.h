@@ -43,7 +43,9 @@ class Workload {
   void check_final();
 
   [[nodiscard]] bool is_finished() const noexcept;
-  [[nodiscard]] bool has_failed_connection() const noexcept { return connection_failed_; }
+  [[nodiscard]] bool has_failed_connection() const noexcept {
+    return sender_failed_ || receiver_failed_;
+  }
   /// Empty: all as modelled so far.
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
   [[nodiscard]] wire::QpNumber sender() const noexcept { return from_.number_of(from_qp_); }
@@ -115,7 +117,8 @@ class Workload {
   std::uint32_t posted_ = 0;
   std::uint64_t next_completion_ = 0;  // the lowest wr_id that may complete next
   std::uint32_t completions_seen_ = 0;
-  bool connection_failed_ = false;
+  bool sender_failed_ = false;    // its queue pair has reported an error
+  bool receiver_failed_ = false;  // the peer's queue pair has
   std::uint64_t delivered_octets_ = 0;
   std::string complaint_;
 };

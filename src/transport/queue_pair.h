@@ -103,6 +103,8 @@ class QueuePair {
   [[nodiscard]] Instant next_timeout() const noexcept;
 
   [[nodiscard]] bool is_draining() const noexcept;
+  /// Whether every send request that was posted has come to its end.
+  [[nodiscard]] bool has_no_sends() const noexcept { return parts_.send_queue.is_empty(); }
   /// Sequence numbers sent and not acknowledged; 0 for unreliable services.
   [[nodiscard]] std::uint32_t in_flight() const noexcept;
   [[nodiscard]] const RcRequester& requester() const noexcept { return requester_; }

@@ -382,6 +382,7 @@ void RcRequester::flush() noexcept {
   }
   cursor_ = queue_->head();
   cursor_packet_ = 0;
+  oldest_psn_ = sent_psn_ = next_psn_;  // nothing is outstanding any more
   deadline_ = Instant::never();
   waits_for_receiver_ = false;
 }
