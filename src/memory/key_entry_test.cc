@@ -87,7 +87,7 @@ TEST(KeyEntry, WhoeverReadsDuringAChangeNeverMixesTwoFillings) {
     }
   });
   std::uint32_t number = 0;
-  while (number < 100'000 || (seen.load() < 1000 && number < 10'000'000)) {
+  while (number < 100'000 || (seen.load() < 1000 && number < 1'000'000)) {
     fill(entry, filling(++number));
     publish(entry);
     withdraw(entry);
