@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# What our own targets are compiled with. Third-party sources do not link this.
-add_library(vb_warnings INTERFACE)
-target_compile_options(vb_warnings INTERFACE
+# What our own targets are compiled with; third-party sources link neither.
+# vb_strict: the warnings. vb_warnings: the same without exceptions and type information, for all
+# that may end up in a stranger's process; only the command, whose option parser throws, has them.
+add_library(vb_strict INTERFACE)
+target_compile_options(vb_strict INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
-  -fno-rtti -fno-exceptions -fvisibility=hidden -fno-omit-frame-pointer)
+  -fvisibility=hidden -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  target_compile_options(vb_warnings INTERFACE -Wthread-safety)
+  target_compile_options(vb_strict INTERFACE -Wthread-safety)
 endif()
+
+add_library(vb_warnings INTERFACE)
+target_link_libraries(vb_warnings INTERFACE vb_strict)
+target_compile_options(vb_warnings INTERFACE -fno-rtti -fno-exceptions)

@@ -2,6 +2,7 @@
 #include "sim/endpoint.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "wire/flow_entropy.h"
 #include "wire/packet.h"
@@ -48,21 +49,39 @@ std::span<std::byte> Endpoint::allocate(std::size_t octets) {
     std::ranges::fill(guard, kGuard);
     guards_.push_back(guard);
   }
-  return block.subspan(kGuardOctets, octets);
+  const auto buffer = block.subspan(kGuardOctets, octets);
+  placements_.push_back({buffer, next_address_});
+  next_address_ += (octets + 0xfff) & ~std::uint64_t{0xfff};
+  return buffer;
+}
+
+std::uint64_t Endpoint::address_of(std::span<const std::byte> buffer) const noexcept {
+  for (const Placement& placement : placements_) {
+    const auto offset = buffer.data() - placement.buffer.data();
+    const bool inside =
+        offset >= 0 && offset <= static_cast<std::ptrdiff_t>(placement.buffer.size());
+    if (inside) return placement.address + static_cast<std::uint64_t>(offset);
+  }
+  VB_ASSERT(!"only for what allocate() gave");
+  return 0;
 }
 
 bool Endpoint::guards_are_intact() const noexcept {
+  static const auto kPattern = [] {
+    std::array<std::byte, kGuardOctets + 8> pattern;
+    pattern.fill(kGuard);
+    return pattern;
+  }();
   return std::ranges::all_of(guards_, [](const auto& guard) {
-    return std::ranges::all_of(guard, [](std::byte octet) { return octet == kGuard; });
+    return std::memcmp(guard.data(), kPattern.data(), guard.size()) == 0;
   });
 }
 
 wire::MemoryKey Endpoint::register_memory(std::span<std::byte> buffer, memory::Access access) {
-  const auto address = std::bit_cast<std::uintptr_t>(buffer.data());
   auto key = registry_->register_region({.domain = domain_,
-                                         .address = address,
+                                         .address = std::bit_cast<std::uintptr_t>(buffer.data()),
                                          .octets = buffer.size(),
-                                         .base = address,
+                                         .base = address_of(buffer),
                                          .access = access});
   VB_ASSERT(key.ok());
   return *key;

@@ -64,6 +64,10 @@ class Endpoint {
   /// A zeroed buffer with guard zones around it.
   [[nodiscard]] std::span<std::byte> allocate(std::size_t octets);
   [[nodiscard]] wire::MemoryKey register_memory(std::span<std::byte> buffer, memory::Access access);
+  /// What keys call the first octet of a buffer, or of a part of one: an address that follows from
+  /// the order of allocations alone, so that equal histories have equal packets. Inline data goes
+  /// by real addresses, as it needs no key.
+  [[nodiscard]] std::uint64_t address_of(std::span<const std::byte> buffer) const noexcept;
   [[nodiscard]] bool guards_are_intact() const noexcept;
 
   [[nodiscard]] std::size_t create_cq(std::uint32_t capacity, std::uint32_t lane_limit = 64);
@@ -101,6 +105,12 @@ class Endpoint {
   std::vector<std::uint32_t> free_keys_;
   std::unique_ptr<memory::KeyRegistry> registry_;
   std::vector<std::span<std::byte>> guards_;
+  struct Placement {
+    std::span<const std::byte> buffer;
+    std::uint64_t address;
+  };
+  std::vector<Placement> placements_;
+  std::uint64_t next_address_ = 0x1000'0000;
   std::vector<std::vector<transport::CompletionLane>> lane_lists_;
   std::vector<transport::CompletionBoard> boards_;
   std::vector<std::unique_ptr<transport::CompletionQueue>> cqs_;

@@ -65,8 +65,7 @@ void Hostile::send_one() {
   headers.bth.ack_request = prng_.one_in(2);
   headers.bth.pkey =
       prng_.one_in(8) ? wire::PKey{static_cast<std::uint16_t>(prng_.next())} : wire::PKey::kDefault;
-  const auto near_allowed =
-      std::bit_cast<std::uintptr_t>(allowed_.data()) + prng_.below(2048) - 512;
+  const auto near_allowed = victim_.address_of(allowed_) + prng_.below(2048) - 512;
   const auto key = prng_.one_in(2)
                        ? allowed_key_
                        : wire::MemoryKey{static_cast<std::uint32_t>(0x10000 + prng_.below(0x4000))};

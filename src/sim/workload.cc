@@ -19,10 +19,6 @@ constexpr std::size_t kTargetOctets = 16 * 1024;
 constexpr std::size_t kUntouchableOctets = 512;
 constexpr std::uint64_t kReceiveIdBit = std::uint64_t{1} << 63;
 
-std::uint64_t address_of(std::span<const std::byte> buffer) noexcept {
-  return std::bit_cast<std::uintptr_t>(buffer.data());
-}
-
 void fill_random(std::span<std::byte> buffer, Prng& prng) noexcept {
   for (std::byte& octet : buffer) octet = std::byte{static_cast<std::uint8_t>(prng.next())};
 }
@@ -105,7 +101,9 @@ void Workload::make_source(Request& request, std::uint32_t octets) {
     const auto piece = last ? left : static_cast<std::uint32_t>(prng_.below(left + 1));
     const std::size_t at = prng_.below(source_.size() - piece + 1);
     const bool nonsense_key = piece == 0 || is_inline;  // must not be looked at
-    request.list.push_back({.address = address_of(source_) + at,
+    const std::uint64_t start =
+        is_inline ? std::bit_cast<std::uintptr_t>(source_.data()) : from_.address_of(source_);
+    request.list.push_back({.address = start + at,
                             .octets = piece,
                             .lkey = nonsense_key ? wire::MemoryKey{0xdead} : source_key_});
     left -= piece;
@@ -114,7 +112,7 @@ void Workload::make_source(Request& request, std::uint32_t octets) {
 
 void Workload::make_landing(Request& request, std::uint32_t octets) {
   request.answer_lands = answers_.subspan(answers_used_, octets);
-  const std::uint64_t address = address_of(answers_) + answers_used_;
+  const std::uint64_t address = from_.address_of(answers_) + answers_used_;
   answers_used_ += octets;
   std::uint32_t done = 0;
   const auto elements = static_cast<std::uint32_t>(prng_.between(1, limits_.sge_limit));
@@ -129,8 +127,11 @@ void Workload::make_landing(Request& request, std::uint32_t octets) {
 
 std::vector<std::byte> Workload::bytes_of(const Request& request) const {
   std::vector<std::byte> bytes;
+  const bool is_inline = has(request.request.flags, SendFlags::kInline);
+  const std::uint64_t start =
+      is_inline ? std::bit_cast<std::uintptr_t>(source_.data()) : from_.address_of(source_);
   for (const memory::Sge& sge : request.list) {
-    const auto piece = source_.subspan(sge.address - address_of(source_), sge.octets);
+    const auto piece = source_.subspan(sge.address - start, sge.octets);
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   }
   return bytes;
@@ -180,7 +181,7 @@ void Workload::make_send(Request& request) {
       const memory::BindRequest bind{.window_key = *window,
                                      .new_key = memory::KeyRegistry::next_key(*window),
                                      .region_key = target_key_,
-                                     .address = address_of(target_),
+                                     .address = to_.address_of(target_),
                                      .octets = 8,
                                      .access = Access::kRemoteWrite};
       // The region was registered without the right to bind, so bind to one that allows it.
@@ -207,7 +208,7 @@ void Workload::make_write(Request& request) {
       prng_.below(std::min<std::uint64_t>(limits_.message_octets_max, kTargetOctets) + 1));
   make_source(request, octets);
   const std::size_t offset = prng_.below(kTargetOctets - octets + 1);
-  request.request.remote_address = address_of(target_) + offset;
+  request.request.remote_address = to_.address_of(target_) + offset;
   request.request.rkey = octets == 0 ? wire::MemoryKey{0xdead} : target_key_;
   fence_if_read(request, offset, octets);
   std::ranges::copy(bytes_of(request), model(offset, octets).begin());
@@ -220,7 +221,7 @@ void Workload::make_read(Request& request) {
       prng_.below(std::min<std::uint64_t>(limits_.message_octets_max, kTargetOctets) + 1));
   make_landing(request, octets);
   const std::size_t offset = prng_.below(kTargetOctets - octets + 1);
-  request.request.remote_address = address_of(target_) + offset;
+  request.request.remote_address = to_.address_of(target_) + offset;
   request.request.rkey = target_key_;
   if (has(request.request.flags, SendFlags::kFence)) unfenced_reads_.clear();
   unfenced_reads_.push_back({offset, octets});
@@ -231,7 +232,7 @@ void Workload::make_read(Request& request) {
 void Workload::make_atomic(Request& request) {
   make_landing(request, 8);
   const std::size_t offset = 8 * prng_.below(kTargetOctets / 8);
-  request.request.remote_address = address_of(target_) + offset;
+  request.request.remote_address = to_.address_of(target_) + offset;
   request.request.rkey = target_key_;
   fence_if_read(request, offset, 8);
   std::uint64_t value;
@@ -254,7 +255,7 @@ void Workload::make_atomic_write(Request& request) {
   request.request.opcode = SendOpcode::kAtomicWrite;
   make_source(request, 8);
   const std::size_t offset = 8 * prng_.below(kTargetOctets / 8);
-  request.request.remote_address = address_of(target_) + offset;
+  request.request.remote_address = to_.address_of(target_) + offset;
   request.request.rkey = target_key_;
   fence_if_read(request, offset, 8);
   std::ranges::copy(bytes_of(request), model(offset, 8).begin());
@@ -262,7 +263,7 @@ void Workload::make_atomic_write(Request& request) {
 
 void Workload::make_flush(Request& request) {
   request.request.opcode = SendOpcode::kFlush;
-  request.request.remote_address = address_of(target_);
+  request.request.remote_address = to_.address_of(target_);
   request.request.rkey = target_key_;
   request.request.flush_octets = static_cast<std::uint32_t>(prng_.below(kTargetOctets));
   request.request.flush.placement =
@@ -278,8 +279,8 @@ void Workload::post_receive(std::uint32_t number) {
   const auto all = static_cast<std::uint32_t>(buffer.size());
   const auto half = limits_.sge_limit < 2 ? all : static_cast<std::uint32_t>(prng_.below(all + 1));
   const memory::Sge list[2] = {
-      {.address = address_of(buffer), .octets = half, .lkey = receive_key_},
-      {.address = address_of(buffer) + half, .octets = all - half, .lkey = receive_key_}};
+      {.address = to_.address_of(buffer), .octets = half, .lkey = receive_key_},
+      {.address = to_.address_of(buffer) + half, .octets = all - half, .lkey = receive_key_}};
   auto posted = to_.qp(to_qp_).post_receive(
       {.wr_id = kReceiveIdBit | number,
        .list = std::span(list).first(std::min<std::size_t>(2, limits_.sge_limit))});

@@ -39,5 +39,18 @@ TEST(History, EveryRandomHistoryGoesAsModelled) {
   EXPECT_GT(finished, count * 8 / 10);
 }
 
+TEST(History, OneSeedIsOneTrace) {
+  for (const std::uint64_t seed : {3, 17, 42, 1156}) {
+    SCOPED_TRACE("VERBATIM_SEED=" + std::to_string(seed));
+    const auto once = run_history(HistoryOptions::random(seed));
+    const auto again = run_history(HistoryOptions::random(seed));
+    EXPECT_EQ(once.trace, again.trace);
+    EXPECT_EQ(once.frames, again.frames);
+    EXPECT_EQ(once.duration, again.duration);
+  }
+  EXPECT_NE(run_history(HistoryOptions::random(3)).trace,
+            run_history(HistoryOptions::random(4)).trace);
+}
+
 }  // namespace
 }  // namespace verbatim::sim

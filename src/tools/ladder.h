@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+
+#include "sim/observer.h"
+
+namespace verbatim::tools {
+
+/// Prints every frame between two hosts as one rung of a ladder, with what became of it.
+class Ladder final : public sim::Observer {
+ public:
+  /// `colour`: for a terminal.
+  Ladder(std::FILE* out, const wire::Gid& left, bool colour) noexcept
+      : out_(out), left_(left), colour_(colour) {}
+
+  void handle_frame(Instant now, const sim::Frame& frame, sim::Fate fate) override;
+  [[nodiscard]] std::uint64_t frame_count() const noexcept { return frames_; }
+  [[nodiscard]] std::uint64_t lost_count() const noexcept { return lost_; }
+
+ private:
+  std::FILE* out_;
+  wire::Gid left_;  // whose frames go to the right
+  bool colour_;
+  std::uint64_t frames_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace verbatim::tools
