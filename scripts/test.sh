@@ -20,18 +20,23 @@ run() { # preset [ctest argument...]
   ctest --preset "$1" -j "$jobs" "${@:2}"
 }
 
+# The same simulated histories, fewer of them: sanitizers and emulation are many times slower.
+run_short() {
+  VERBATIM_HISTORIES=${VERBATIM_HISTORIES:-200} run "$@"
+}
+
 step_format() { scripts/check_format.sh; }
 step_layers() { python3 cmake/check_layers.py src; }
 step_release() { build release && run release; }
 # Format, layers and their like do not change with the compiler: release has run them.
-step_dev() { build dev && run dev -L 'unit|sim|fuzz'; }
-step_clang() { build clang && run clang -L 'unit|sim|fuzz'; }
+step_dev() { build dev && run_short dev -L 'unit|sim|fuzz'; }
+step_clang() { build clang && run_short clang -L 'unit|sim|fuzz'; }
 step_fuzz() { build fuzz fuzzers && run fuzz; }
 step_x86() {
   if [[ $(uname -m) == x86_64 ]]; then
     echo "this machine is x86-64: the other steps are that test"
   else
-    build x86 && run x86
+    build x86 && run_short x86
   fi
 }
 
