@@ -40,7 +40,7 @@ TEST(History, EveryRandomHistoryGoesAsModelled) {
 }
 
 TEST(History, OneSeedIsOneTrace) {
-  for (const std::uint64_t seed : {3, 17, 42, 1156}) {
+  for (const std::uint64_t seed : {3UL, 17UL, 42UL, 1156UL}) {
     SCOPED_TRACE("VERBATIM_SEED=" + std::to_string(seed));
     const auto once = run_history(HistoryOptions::random(seed));
     const auto again = run_history(HistoryOptions::random(seed));
