@@ -25,7 +25,7 @@ std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
 
 }  // namespace
 
-constinit const Crc32Kernel kPortableCrc32{.name = "tables, 8 octets a step",
+constinit const Crc32Kernel kPortableCrc32{.name = "tables, 16 octets a step",
                                            .runs_here = runs_everywhere,
                                            .update = update,
                                            .copy = copy,

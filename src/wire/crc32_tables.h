@@ -53,9 +53,9 @@ inline constexpr std::uint32_t kX8 = 0x0080'0000;         // x^8, one octet
 }  // namespace crc32_field
 
 /// kCrc32Slices[i][v]: what an octet of value v leaves in the register when i octets of zeroes
-/// follow it. Eight octets are taken in one step by looking each of them up in its own slice.
+/// follow it. Sixteen octets are taken in one step, each looked up in a slice of its own.
 inline constexpr auto kCrc32Slices = [] {
-  std::array<std::array<std::uint32_t, 256>, 8> slices{};
+  std::array<std::array<std::uint32_t, 256>, 16> slices{};
   for (std::uint32_t value = 0; value < 256; ++value) {
     std::uint32_t state = value;
     for (auto& slice : slices) {

@@ -34,12 +34,12 @@ inline constexpr auto kSlices = [] {
                                                   std::span<const std::byte> octets) noexcept {
   const auto& slices = vcrc_tables::kSlices;
   const auto value = [&](std::size_t at) { return std::to_integer<unsigned>(octets[at]); };
-  while (octets.size() >= 8) {
-    unsigned next = slices[7][(value(0) ^ state) & 0xff];
-    next ^= slices[6][value(1) ^ (static_cast<unsigned>(state) >> 8)];
-    for (std::size_t at = 2; at < 8; ++at) next ^= slices[7 - at][value(at)];
-    state = static_cast<std::uint16_t>(next);
-    octets = octets.subspan(8);
+  for (; octets.size() >= 8; octets = octets.subspan(8)) {
+    const auto part = [&](std::size_t at) { return slices[7 - at][value(at)]; };
+    const unsigned first = slices[7][(value(0) ^ state) & 0xff];
+    const unsigned second = slices[6][value(1) ^ (static_cast<unsigned>(state) >> 8)];
+    state = static_cast<std::uint16_t>(
+        (first ^ second) ^ ((part(2) ^ part(3)) ^ (part(4) ^ part(5)) ^ (part(6) ^ part(7))));
   }
   for (std::size_t at = 0; at < octets.size(); ++at) {
     state = static_cast<std::uint16_t>((static_cast<unsigned>(state) >> 8) ^
