@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "base/expected.h"
+
+namespace verbatim::host {
+
+/// Everything of this process that a peer of the same host may touch lies in one of these: a memory
+/// file, sealed against shrinking, mapped once. Blocks are named by their offset, never by address.
+///
+/// Blocks come in powers of two and are reused by size; pages are only there once touched.
+/// Any thread may take and give back.
+class Segment {
+ public:
+  Segment() noexcept = default;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  ~Segment();
+
+  /// kNoMemory when the system gives no memory file of that size.
+  [[nodiscard]] Status open(std::size_t octets) noexcept;
+
+  /// A zeroed block, aligned to 64 octets; empty when there is no room.
+  [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
+  void give_back(std::span<std::byte> block) noexcept;
+
+  [[nodiscard]] std::size_t offset_of(const std::byte* place) const noexcept {
+    return static_cast<std::size_t>(place - base_);
+  }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+ private:
+  static constexpr std::size_t kClassCount = 40;  // by power of two
+  static std::size_t class_of(std::size_t octets) noexcept;
+
+  std::mutex mutex_;
+  std::byte* base_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t used_ = 0;  // octets ever handed out
+  int descriptor_ = -1;
+  std::array<std::byte*, kClassCount> free_{};  // first free block per class; each names the next
+};
+
+}  // namespace verbatim::host

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+
+namespace verbatim::host {
+
+/// The most processes of one user in one network namespace: queue pair numbers and keys carry the
+/// slot in their upper eight bits.
+inline constexpr std::uint32_t kSlotCount = 256;
+/// Numbers that each slot has for queue pairs, and for keys.
+inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
+
+/// This process's place among the processes of its user on this host (docs/ARCHITECTURE.md, section 6).
+/// Held by the abstract UNIX name `@verbatim/<uid>/<slot>`: exclusive, scoped to the network
+/// namespace, released by the kernel when the process ends, however it ends.
+///
+/// The name is a datagram socket. A packet that reached the wrong process is forwarded through it.
+class Slot {
+ public:
+  Slot() noexcept = default;
+  Slot(Slot&& other) noexcept;
+  Slot& operator=(Slot&& other) noexcept;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot();
+
+  /// Claims the lowest free slot. kNoMemory when all are taken.
+  [[nodiscard]] static Expected<Slot> claim() noexcept;
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  /// Readable when something was forwarded to us.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+  /// Sends octets to the process in slot `to`; false when nobody is there or it cannot take more.
+  [[nodiscard]] bool forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept;
+  /// Takes one forwarded message; 0 when there is none.
+  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept;
+
+ private:
+  int descriptor_ = -1;
+  std::uint32_t number_ = 0;
+};
+
+}  // namespace verbatim::host
