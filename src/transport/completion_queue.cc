@@ -21,7 +21,7 @@ void CompletionPort::wake_if_armed(const Completion& completion) noexcept {
   const bool urgent = completion.solicited || completion.status != WcStatus::kSuccess;
   if (armed == Arming::kSolicited && !urgent) return;
   if (board_.armed().exchange(0, std::memory_order_acq_rel) == 0) return;
-  board_.fired().store(1, std::memory_order_release);  // pairs with take_event()
+  board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
 }
 
 Expected<CompletionPort> CompletionQueue::attach(CompletionLane lane) noexcept {
@@ -42,47 +42,47 @@ void CompletionQueue::detach(const CompletionPort& port) noexcept {
 }
 
 bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
+  auto hint = board_.hint(lane);
+  if (!lanes_[lane].exists()) {  // a straggler published into a lane that was taken away
+    hint.store(0, std::memory_order_relaxed);
+    return false;
+  }
   if (lanes_[lane].pop(into)) return true;
-  // Empty: lower the flag, then look once more, since a producer may have raised it in between. The
-  // fence keeps the look behind the store; it is paid once per lane that ran dry, not per poll.
-  board_.hint(lane).store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Empty: lower the flag, then look once more. Either the exchange reads what a producer has just
+  // raised, and then the look sees its completion, or the producer raises it after this. It is paid
+  // once per lane that ran dry, not per poll.
+  (void)hint.exchange(0, std::memory_order_acquire);  // pairs with CompletionPort::publish()
   if (!lanes_[lane].pop(into)) return false;
-  board_.hint(lane).store(1, std::memory_order_relaxed);
+  hint.store(1, std::memory_order_relaxed);
   return true;
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
-  std::uint32_t lane = turn_;
-  std::uint32_t looked =
-      0;  // lanes since the last completion: one full round without ends the poll
+  std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
   while (count < into.size() && looked < used_) {
-    if (lane >= used_) lane = 0;
-    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
-      lane += 8;
+    if (turn_ >= used_) turn_ = 0;
+    if (turn_ % 8 == 0 && used_ - turn_ >= 8 && board_.hints_from(turn_) == 0) {
+      turn_ += 8;
       looked += 8;
       continue;
     }
+    const std::size_t before = count;
     // pairs with the release in CompletionPort::publish()
-    const bool hinted = board_.hint(lane).load(std::memory_order_acquire) != 0;
-    bool found = false;
-    while (hinted && count < into.size() && collect(lane, into[count])) {
-      ++count;
-      found = true;
-    }
-    looked = found ? 0 : looked + 1;
-    if (count < into.size()) ++lane;
+    const bool hinted = board_.hint(turn_).load(std::memory_order_acquire) != 0;
+    while (hinted && count < into.size() && collect(turn_, into[count])) ++count;
+    looked = count == before ? looked + 1 : 0;
+    ++turn_;  // also when the lane has more: the next poll is the others'
   }
-  turn_ = lane >= used_ ? 0 : lane;
   return count;
 }
 
 void CompletionQueue::arm(Arming what) noexcept {
   // Arming for everything is not weakened by a later request for solicited completions.
-  const std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
-  const std::uint32_t wanted = std::max(now, static_cast<std::uint32_t>(what));
-  board_.armed().store(wanted, std::memory_order_seq_cst);
+  const auto wanted = static_cast<std::uint32_t>(what);
+  std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
+  while (now < wanted && !board_.armed().compare_exchange_weak(now, wanted)) {
+  }
 }
 
 std::uint32_t CompletionQueue::waiting_count() const noexcept {

@@ -53,7 +53,7 @@ class CompletionBoard {
   struct alignas(64) Header {
     std::uint32_t lane_limit = 0;
     std::uint32_t armed = 0;  // atomic; Arming
-    std::uint32_t fired = 0;  // atomic; an event is due to whoever waits
+    std::uint32_t fired = 0;  // atomic; events that are due to whoever waits
   };
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   std::byte* block_ = nullptr;
@@ -109,11 +109,17 @@ class CompletionQueue {
   /// Collects up to into.size() completions; returns how many.
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
 
-  /// Asks for one event at the next completion that `what` matches.
+  /// Asks for one event at the next completion that `what` matches. A completion that is published
+  /// at the same time may not fire: whoever arms looks at the queue once more, and if producers run
+  /// elsewhere, behind a membarrier().
   void arm(Arming what) noexcept;
-  /// Whether an event became due since the last call.
+  /// Whether an event is due; every arming that fired is one, and each is taken once.
   [[nodiscard]] bool take_event() noexcept {
-    return board_.fired().exchange(0, std::memory_order_acquire) != 0;
+    auto fired = board_.fired();
+    if (fired.load(std::memory_order_acquire) == 0)
+      return false;  // pairs with the port's fetch_add
+    fired.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
 
   /// Completions that wait to be collected.
