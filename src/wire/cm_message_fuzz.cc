@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "base/assert.h"
+#include "wire/cm_message.h"
+#include "wire/cm_print.h"
+#include "wire/ip_cm_header.h"
+#include "wire/mad.h"
+
+namespace {
+
+using namespace verbatim::wire;
+using MadOctets = std::array<std::byte, Mad::kSize>;
+
+/// A message that was read and written once is the same when it is read and written again.
+void check_message(const CmMessage& message) {
+  MadOctets first;
+  emit(message, first);
+  const auto mad = MadView::parse(first);
+  VB_ASSERT(mad);
+  const auto again = parse_cm_message(*mad);
+  VB_ASSERT(again && *again == message);
+  MadOctets second;
+  emit(*again, second);
+  VB_ASSERT(first == second);
+}
+
+void check_addresses(std::span<const std::byte> private_data) {
+  const auto header = IpCmHeader::parse(private_data);
+  if (!header) return;
+  std::array<std::byte, IpCmHeader::kSize> octets;
+  header->emit(octets);
+  const auto again = IpCmHeader::parse(octets);
+  VB_ASSERT(again && *again == *header);
+}
+
+/// Reads what a message offers beside its fields; the sanitizers judge.
+struct Look {
+  template <typename Message>
+  void operator()(const Message& message) const {
+    if constexpr (requires { message.info(); }) {
+      VB_ASSERT(message.info().size() <= Message::kInfoOctetsMax);
+    }
+    check_addresses(message.private_data);
+  }
+};
+
+}  // namespace
+
+/// The input is a whole datagram. One that is not becomes the body of each message in turn, with a
+/// header that is right, so that no octet is spent on guessing it.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto input = std::as_bytes(std::span(data, size));
+  const auto check = [](const MadView& mad) {
+    const auto message = parse_cm_message(mad);
+    if (!message) return;
+    check_message(*message);
+    std::visit(Look{}, *message);
+    std::array<char, kPrintedMadMax + 1> line;
+    VB_ASSERT(print(*message, line).size() <= kPrintedMadMax);
+  };
+  if (const auto mad = MadView::parse(input)) {
+    check(*mad);
+    return 0;
+  }
+  for (std::uint16_t attribute = 0x0f; attribute <= 0x1b; ++attribute) {
+    Mad mad{.header = {.mgmt_class = MgmtClass::kCommunication,
+                       .class_version = kCmClassVersion,
+                       .method = MadMethod::kSend,
+                       .attribute_id = attribute}};
+    std::ranges::copy(input.first(std::min(input.size(), mad.data.size())), mad.data.begin());
+    MadOctets octets;
+    mad.emit(octets);
+    const auto view = MadView::parse(octets);
+    VB_ASSERT(view);
+    check(*view);
+  }
+  return 0;
+}
