@@ -87,7 +87,8 @@ void compare_header(const json& expected, const char* name, bool present, const 
   for (const auto& [key, value] : fields) {
     EXPECT_EQ(number(expected[name][key]), value) << name << '.' << key;
   }
-  for (const auto& [key, value] : expected[name].items()) {
+  for (const auto& item : expected[name].items()) {
+    const std::string& key = item.key();
     const bool known = std::any_of(fields.begin(), fields.end(),
                                    [&](const auto& field) { return field.first == key; });
     EXPECT_TRUE(known || key.starts_with("resv") || key == "tver") << name << '.' << key;

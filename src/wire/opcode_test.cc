@@ -159,11 +159,10 @@ TEST(OpcodeTable, TheFirstHeaderStandsBehindTheBth) {
 TEST(OpcodeTable, FirstStartsAMessageLastEndsItAndOnlyDoesBoth) {
   for (const auto& [raw, expected] : table()) {
     const OpcodeInfo& info = describe(Opcode{static_cast<std::uint8_t>(raw)});
-    const auto says = [&](const char* word) {
-      return expected.name.find(word) != std::string::npos;
-    };
-    EXPECT_EQ(info.starts_message, !says("Middle") && !says("Last")) << expected.name;
-    EXPECT_EQ(info.ends_message, !says("First") && !says("Middle")) << expected.name;
+    const std::string& name = expected.name;
+    const auto says = [&](const char* word) { return name.find(word) != std::string::npos; };
+    EXPECT_EQ(info.starts_message, !says("Middle") && !says("Last")) << name;
+    EXPECT_EQ(info.ends_message, !says("First") && !says("Middle")) << name;
   }
 }
 
