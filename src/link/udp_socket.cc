@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/udp_socket.h"
+
+#include <linux/filter.h>
+#include <linux/udp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "link/socket_address.h"
+
+namespace verbatim::link {
+
+namespace {
+
+constexpr int kReceiveBufferOctets = 32 << 20;  // as much of it as the system allows
+constexpr int kSendBufferOctets = 4 << 20;
+
+Errc reason_of(int error) noexcept {
+  switch (error) {
+    case EADDRINUSE:
+      return Errc::kAddressInUse;
+    case EADDRNOTAVAIL:  // not an address of this host
+    case EAFNOSUPPORT:   // a host without IPv6
+    case ENODEV:
+      return Errc::kNoDevice;
+    case EACCES:
+    case EPERM:
+      return Errc::kAccessDenied;
+    case EINVAL:
+      return Errc::kInvalidArgument;
+    default:
+      return Errc::kNoMemory;
+  }
+}
+
+}  // namespace
+
+UdpSocket::~UdpSocket() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address,
+                                             std::uint16_t port) noexcept {
+  UdpSocket socket;
+  if (auto created = socket.create(address); !created) return created.error();
+  bool set = socket.set(SOL_SOCKET, SO_REUSEPORT, 1);
+  if (address.gid.is_ipv4_mapped()) {
+    set = set && socket.set(IPPROTO_IP, IP_RECVTOS, 1) && socket.set(IPPROTO_IP, IP_RECVTTL, 1);
+  } else {
+    set = set && socket.set(IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
+          socket.set(IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+          socket.set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  }
+  if (!set) return reason_of(errno);
+  socket.enlarge(SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferOctets);
+  // Before the socket has its address, so that no packet arrives unsteered; kernels before 4.19
+  // take the program only afterwards. Without it, packets go anywhere and are forwarded.
+  const bool steered = socket.steer_by_slot();
+  if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
+  if (!steered) (void)socket.steer_by_slot();
+  return socket;
+}
+
+Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
+                                           std::uint16_t port) noexcept {
+  UdpSocket socket;
+  if (auto created = socket.create(address); !created) return created.error();
+  bool set = true;
+  if (address.gid.is_ipv4_mapped()) {
+    set = socket.set(IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+          socket.set(IPPROTO_IP, IP_TOS, kDefaultTrafficClass) &&
+          socket.set(IPPROTO_IP, IP_TTL, kDefaultHopLimit) &&
+          socket.set(IPPROTO_IP, IP_MULTICAST_TTL, kDefaultHopLimit);
+  } else {
+    set = socket.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+          socket.set(IPPROTO_IPV6, IPV6_TCLASS, kDefaultTrafficClass) &&
+          socket.set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit) &&
+          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kDefaultHopLimit);
+  }
+  if (!set) return reason_of(errno);
+  socket.enlarge(SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferOctets);
+  sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0}};
+  const sock_fprog take_nothing{.len = 1, .filter = nothing};
+  (void)::setsockopt(socket.descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &take_nothing,
+                     sizeof take_nothing);  // only saves the memory of what nobody would read
+  if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
+  return socket;
+}
+
+Status UdpSocket::create(const LocalAddress& address) noexcept {
+  const int family = address.gid.is_ipv4_mapped() ? AF_INET : AF_INET6;
+  descriptor_ = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor_ < 0) return reason_of(errno);
+  if (family == AF_INET6 && !set(IPPROTO_IPV6, IPV6_V6ONLY, 1)) return reason_of(errno);
+  return Ok{};
+}
+
+Status UdpSocket::bind_to(const LocalAddress& address, std::uint16_t port) noexcept {
+  SocketAddress name;
+  const socklen_t octets = store_address(name, address.gid, port, address.scope);
+  if (::bind(descriptor_, &name.base, octets) != 0) return reason_of(errno);
+  return Ok{};
+}
+
+bool UdpSocket::set(int level, int option, int value) noexcept {
+  return ::setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
+}
+
+/// The forced way needs a capability and ignores the system's limit; the ordinary way stops there.
+void UdpSocket::enlarge(int forced, int ordinary, int octets) noexcept {
+  if (!set(SOL_SOCKET, forced, octets)) (void)set(SOL_SOCKET, ordinary, octets);
+}
+
+/// Returns octet 5 of the packet, the upper one of BTH.DestQP: a classic program, which needs no
+/// privilege. One too short for that goes to the first socket.
+bool UdpSocket::steer_by_slot() noexcept {
+  sock_filter program[] = {{.code = BPF_LD | BPF_B | BPF_ABS, .jt = 0, .jf = 0, .k = 5},
+                           {.code = BPF_RET | BPF_A, .jt = 0, .jf = 0, .k = 0}};
+  const sock_fprog steering{.len = 2, .filter = program};
+  return ::setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &steering,
+                      sizeof steering) == 0;
+}
+
+}  // namespace verbatim::link
