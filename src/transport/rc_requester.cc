@@ -28,6 +28,7 @@ void RcRequester::reconfigure(const Config& config, const Path& path) noexcept {
   path_ = path;
   retries_left_ = config.retry_limit;
   rnr_retries_left_ = config.rnr_retry_limit;
+  if (config.ack_timeout == Duration::zero()) deadline_ = Instant::never();
 }
 
 bool RcRequester::is_drained() const noexcept {
@@ -226,9 +227,7 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
 void RcRequester::note_sent(Instant now, std::size_t octets) noexcept {
   ++counters_.packets_sent;
   rate_.handle_sent(now, octets);
-  if (deadline_ == Instant::never() && config_.ack_timeout > Duration::zero()) {
-    deadline_ = now + config_.ack_timeout;
-  }
+  if (deadline_ == Instant::never()) restart_timer(now);
 }
 
 // ---- Going on and going back
@@ -237,10 +236,11 @@ void RcRequester::note_sent(Instant now, std::size_t octets) noexcept {
 /// Completes every request that an acknowledgement of `psn` covers. kGap: a READ or atomic that it
 /// covers was never answered, so the answer was lost (9.7.5.1.3, "implied NAK").
 RcRequester::Found RcRequester::acknowledge_through(Psn psn) noexcept {
-  while (!queue_->is_empty()) {
+  // Distances are taken from the oldest number: the first one of a long message may be half of all
+  // numbers away.
+  while (!queue_->is_empty() && !failed_ && !psn.is_before(oldest_psn_)) {
     SendEntry& entry = queue_->at(queue_->head());
     if (entry.stage != SendStage::kStarted) break;
-    if (psn.is_before(entry.first_psn)) break;
     if (is_answered(entry.opcode)) {
       const Psn missing = entry.first_psn + entry.answered;
       if (oldest_psn_.is_before(missing)) oldest_psn_ = missing;
@@ -256,19 +256,32 @@ RcRequester::Found RcRequester::acknowledge_through(Psn psn) noexcept {
   return Found::kAllThere;
 }
 
-RcRequester::Found RcRequester::acknowledge_before(Psn psn) noexcept {
-  return psn == oldest_psn_ ? Found::kAllThere : acknowledge_through(psn - 1);
+/// Any answer acknowledges what was sent before it. False when the answer itself then has nothing
+/// more to say: others before it are missing, or the connection has ended.
+bool RcRequester::acknowledge_before(Instant now, Psn psn) noexcept {
+  if (psn == oldest_psn_) return true;
+  const Psn before = oldest_psn_;
+  const Found found = acknowledge_through(psn - 1);
+  if (oldest_psn_ != before) note_progress(now);
+  if (found == Found::kGap) report_gap(now);
+  return found == Found::kAllThere && !failed_;
 }
 
 /// The peer has taken something: patience starts anew, and packets it has need not go out again.
 void RcRequester::note_progress(Instant now) noexcept {
+  if (failed_) return;
   retries_left_ = config_.retry_limit;
   rnr_retries_left_ = config_.rnr_retry_limit;
   gap_reported_ = false;
   if (cursor_psn().is_before(oldest_psn_)) go_back_to(oldest_psn_);
-  const bool nothing_outstanding = oldest_psn_ == sent_psn_;
-  const bool never = nothing_outstanding || config_.ack_timeout == Duration::zero();
-  deadline_ = never || waits_for_receiver_ ? Instant::never() : now + config_.ack_timeout;
+  restart_timer(now);
+}
+
+/// Silence only counts while the peer has something to say.
+void RcRequester::restart_timer(Instant now) noexcept {
+  const bool is_expected = oldest_psn_ != sent_psn_ && !waits_for_receiver_;
+  const bool runs = is_expected && config_.ack_timeout > Duration::zero();
+  deadline_ = runs ? now + config_.ack_timeout : Instant::never();
 }
 
 void RcRequester::report_gap(Instant now) noexcept {
@@ -277,7 +290,7 @@ void RcRequester::report_gap(Instant now) noexcept {
   if (!spend_retry()) return;
   gap_reported_ = true;
   go_back_to(oldest_psn_);
-  if (config_.ack_timeout > Duration::zero()) deadline_ = now + config_.ack_timeout;
+  restart_timer(now);
 }
 
 /// The next packet to send is `psn`, which lies in a request that was started, or is next_psn_.
@@ -315,7 +328,7 @@ void RcRequester::handle_timeout(Instant now) noexcept {
   gap_reported_ = false;
   if (!spend_retry()) return;
   go_back_to(oldest_psn_);
-  deadline_ = now + config_.ack_timeout;
+  restart_timer(now);
 }
 
 Instant RcRequester::next_timeout() const noexcept {

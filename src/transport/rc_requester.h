@@ -40,7 +40,7 @@ class RcRequester {
     memory::DomainId domain = memory::DomainId::kNone;
     wire::Psn first_psn{};
     std::uint32_t path_mtu = 1024;           // payload octets in one packet
-    std::uint32_t window_packets = 128;      // most sequence numbers in flight
+    std::uint32_t window_packets = 128;      // sequence numbers in flight at which sending stops
     std::uint32_t read_chunk_packets = 128;  // a longer READ asks for its data in pieces
     std::uint8_t retry_limit = 7;            // unanswered tries after the first, in a row
     std::uint8_t rnr_retry_limit = 7;        // 7: for ever
@@ -123,7 +123,7 @@ class RcRequester {
   void handle_acknowledge(Instant now, wire::Psn psn, wire::Aeth aeth) noexcept;
   void handle_rnr_nak(Instant now, wire::Psn psn, std::uint8_t timer_code) noexcept;
   void handle_sequence_nak(Instant now, wire::Psn psn) noexcept;
-  void handle_fatal_nak(wire::Psn psn, wire::Syndrome::Nak code) noexcept;
+  void handle_fatal_nak(Instant now, wire::Psn psn, wire::Syndrome::Nak code) noexcept;
   void handle_read_response(Instant now, const wire::PacketView& packet) noexcept;
   void handle_atomic_response(Instant now, const wire::PacketView& packet) noexcept;
   [[nodiscard]] SendEntry* answered_entry(Instant now, wire::Psn psn) noexcept;
@@ -133,8 +133,9 @@ class RcRequester {
 
   // Going on and going back.
   [[nodiscard]] Found acknowledge_through(wire::Psn psn) noexcept;
-  [[nodiscard]] Found acknowledge_before(wire::Psn psn) noexcept;
+  [[nodiscard]] bool acknowledge_before(Instant now, wire::Psn psn) noexcept;
   void note_progress(Instant now) noexcept;
+  void restart_timer(Instant now) noexcept;
   void report_gap(Instant now) noexcept;
   void go_back_to(wire::Psn psn) noexcept;
   [[nodiscard]] bool spend_retry() noexcept;

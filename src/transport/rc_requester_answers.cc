@@ -11,6 +11,27 @@ namespace verbatim::transport {
 using wire::Operation;
 using wire::Psn;
 
+namespace {
+
+/// Syndromes that nobody has defined, and data that comes with a refusal, are ignored (9.7.5.2).
+bool means_something(const wire::PacketView& packet) noexcept {
+  if (!packet.info().has(wire::OpcodeInfo::kAeth)) return true;
+  const wire::Syndrome syndrome = packet.aeth().syndrome;
+  switch (syndrome.kind()) {
+    case wire::Syndrome::Kind::kAck:
+      return true;
+    case wire::Syndrome::Kind::kRnrNak:
+      return packet.operation() == Operation::kAcknowledge;
+    case wire::Syndrome::Kind::kNak:
+      return packet.operation() == Operation::kAcknowledge && syndrome.is_defined_nak();
+    case wire::Syndrome::Kind::kReserved:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool RcRequester::is_outstanding(Psn psn) const noexcept {
   return !psn.is_before(oldest_psn_) && psn.is_before(sent_psn_);
 }
@@ -20,6 +41,10 @@ void RcRequester::handle_response(Instant now, const wire::PacketView& packet) n
   const Psn psn = packet.psn();
   if (!is_outstanding(psn)) {
     ++counters_.ghosts;
+    return;
+  }
+  if (!means_something(packet)) {
+    ++counters_.reserved_answers;
     return;
   }
   switch (packet.operation()) {
@@ -53,30 +78,21 @@ void RcRequester::handle_acknowledge(Instant now, Psn psn, wire::Aeth aeth) noex
       handle_rnr_nak(now, psn, aeth.syndrome.code());
       return;
     case wire::Syndrome::Kind::kNak:
-      if (!aeth.syndrome.is_defined_nak()) {
-        ++counters_.reserved_answers;
-      } else if (wire::Syndrome::Nak(aeth.syndrome.code()) == wire::Syndrome::Nak::kSequence) {
+      if (wire::Syndrome::Nak(aeth.syndrome.code()) == wire::Syndrome::Nak::kSequence) {
         handle_sequence_nak(now, psn);
       } else {
-        handle_fatal_nak(psn, wire::Syndrome::Nak(aeth.syndrome.code()));
+        handle_fatal_nak(now, psn, wire::Syndrome::Nak(aeth.syndrome.code()));
       }
       return;
     case wire::Syndrome::Kind::kReserved:
-      ++counters_.reserved_answers;
       return;
   }
 }
 
 void RcRequester::handle_rnr_nak(Instant now, Psn psn, std::uint8_t timer_code) noexcept {
   ++counters_.rnr_naks;
-  const Psn before = oldest_psn_;
-  const Found found = acknowledge_before(psn);
-  if (oldest_psn_ != before) note_progress(now);
-  if (found == Found::kGap) {
-    report_gap(now);
-    return;
-  }
-  if (cursor_psn() == psn) return;  // already back there, nothing sent since
+  if (!acknowledge_before(now, psn)) return;
+  if (waits_for_receiver_ && cursor_psn() == psn) return;  // the same again
   if (config_.rnr_retry_limit != kForever) {
     if (rnr_retries_left_ == 0) {
       fail_head(WcStatus::kRnrRetryExceeded, Reason::kReceiverNotReady);
@@ -92,26 +108,17 @@ void RcRequester::handle_rnr_nak(Instant now, Psn psn, std::uint8_t timer_code) 
 
 void RcRequester::handle_sequence_nak(Instant now, Psn psn) noexcept {
   ++counters_.sequence_naks;
-  const Psn before = oldest_psn_;
-  const Found found = acknowledge_before(psn);
-  if (oldest_psn_ != before) note_progress(now);
+  if (!acknowledge_before(now, psn)) return;
   // A receiver that was not ready has also seen what came after; its timer rules.
   if (waits_for_receiver_) return;
-  if (found == Found::kGap) {
-    report_gap(now);
-    return;
-  }
   if (cursor_psn() == psn) return;  // already back there, nothing sent since
   if (!spend_retry()) return;
   go_back_to(psn);
-  if (config_.ack_timeout > Duration::zero()) deadline_ = now + config_.ack_timeout;
+  restart_timer(now);
 }
 
-void RcRequester::handle_fatal_nak(Psn psn, wire::Syndrome::Nak code) noexcept {
-  if (acknowledge_before(psn) == Found::kGap) {
-    // Answers before the refused request were lost; the refusal will be repeated after them.
-    return;
-  }
+void RcRequester::handle_fatal_nak(Instant now, Psn psn, wire::Syndrome::Nak code) noexcept {
+  if (!acknowledge_before(now, psn)) return;
   switch (code) {
     case wire::Syndrome::Nak::kInvalidRequest:
     case wire::Syndrome::Nak::kInvalidRd:
@@ -131,14 +138,7 @@ void RcRequester::handle_fatal_nak(Psn psn, wire::Syndrome::Nak code) noexcept {
 /// The request that an answer with this PSN belongs to: the oldest, and expecting exactly this
 /// packet. Null when answers in between are missing or the connection has ended over it.
 SendEntry* RcRequester::answered_entry(Instant now, Psn psn) noexcept {
-  const Psn before = oldest_psn_;
-  const Found found = acknowledge_before(psn);
-  if (oldest_psn_ != before) note_progress(now);
-  if (found == Found::kGap) {
-    report_gap(now);
-    return nullptr;
-  }
-  if (failed_ || queue_->is_empty()) return nullptr;
+  if (!acknowledge_before(now, psn) || queue_->is_empty()) return nullptr;
   SendEntry& entry = queue_->at(queue_->head());
   if (entry.stage != SendStage::kStarted || psn != oldest_psn_) return nullptr;
   return &entry;

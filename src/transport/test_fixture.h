@@ -26,6 +26,16 @@ namespace verbatim::transport::test {
 
 using Octets = std::vector<std::byte>;
 
+/// Sanitizers make everything some twenty times slower; the longest tests are for builds without.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kIsSanitized =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 inline constexpr memory::DomainId kHome{1};
 inline constexpr memory::DomainId kAbroad{2};
 inline constexpr wire::QpNumber kOurQp{0x000111};
@@ -135,7 +145,7 @@ class Completions {
   }
   [[nodiscard]] CompletionQueue& queue() noexcept { return queue_; }
   /// Everything that waits, oldest first.
-  [[nodiscard]] std::vector<Completion> take() {
+  std::vector<Completion> take() {
     std::vector<Completion> all(queue_.waiting_count());
     all.resize(queue_.poll(all));
     return all;
