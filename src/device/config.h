@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/expected.h"
+#include "device/interface_list.h"
 
 namespace verbatim::device {
 
@@ -18,7 +20,14 @@ struct Config {
   std::vector<Wanted> devices;  // VERBATIM_DEVICES=eth0,lo=vb9; empty: all that are fit
 };
 
-/// Reads the environment. On failure `message` says which variable is wrong, how, and what it takes.
+/// Reads the value of VERBATIM_DEVICES: a comma list of interface or interface=name. An interface
+/// is one of `known` that is fit to be a device; no interface and no name may stand there twice.
+[[nodiscard]] Expected<Config> parse_devices(std::string_view value,
+                                             const std::vector<Interface>& known,
+                                             std::string& message);
+
+/// Reads the environment. On failure `message` says which variable is wrong, how, and what it
+/// takes.
 [[nodiscard]] Expected<Config> read_config(std::string& message);
 
 }  // namespace verbatim::device

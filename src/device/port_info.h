@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/config.h"
+#include "device/interface_list.h"
 #include "wire/ids.h"
 
 namespace verbatim::device {
@@ -29,6 +30,17 @@ struct PortInfo {
   bool is_up = true;
   std::vector<GidEntry> gids;  // link-local first, then IPv4, then IPv6 addresses
 };
+
+/// Whether an interface can be a device at all: it has an address that packets can be sent from
+/// beyond its link.
+[[nodiscard]] bool has_usable_address(const Interface& interface) noexcept;
+
+/// The largest path MTU whose packets fit: 80 octets are left for headers, as Linux does it.
+[[nodiscard]] wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept;
+
+/// find_ports() over the interfaces given.
+[[nodiscard]] std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces,
+                                             const Config& config);
 
 /// The adapters of this host: interfaces that are up, not loopback and not bridges, the default
 /// route's first; lo only when there is nothing else, or when it is named.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/config.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "device/port_info.h"
+
+namespace verbatim::device {
+
+namespace {
+
+constexpr const char* kVariable = "VERBATIM_DEVICES";
+constexpr std::size_t kDeviceNameMax = 63;  // struct ibv_device has room for 64, with the zero
+
+/// Says what is wrong with the variable, and what it takes.
+Errc refuse(std::string& message, const std::string& why) {
+  message = std::string(kVariable) + ": " + why +
+            "; it takes a comma list of interface or interface=name, as in eth0,lo=vb9";
+  return Errc::kInvalidArgument;
+}
+
+bool is_letter_or_digit(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// A device name becomes the name of a folder and a word in many tools' output.
+bool is_device_name(std::string_view name) noexcept {
+  if (name.empty() || name.size() > kDeviceNameMax || !is_letter_or_digit(name[0])) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return is_letter_or_digit(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+std::string names_of_fit(const std::vector<Interface>& known) {
+  std::string names;
+  for (const Interface& interface : known) {
+    if (!has_usable_address(interface)) continue;
+    names += (names.empty() ? "" : ", ") + interface.name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+/// Why `wanted` cannot be the next of `before`; empty if it can.
+std::string objection(const Config::Wanted& wanted, const std::vector<Config::Wanted>& before,
+                      const std::vector<Interface>& known) {
+  const auto found = std::find_if(known.begin(), known.end(), [&](const Interface& interface) {
+    return interface.name == wanted.interface;
+  });
+  if (found == known.end()) {
+    return "there is no interface '" + wanted.interface + "' (fit are: " + names_of_fit(known) +
+           ")";
+  }
+  if (!has_usable_address(*found)) {
+    return "interface '" + wanted.interface +
+           "' has no IP address (fit are: " + names_of_fit(known) + ")";
+  }
+  for (const Config::Wanted& other : before) {
+    if (other.interface == wanted.interface) {
+      return "interface '" + wanted.interface + "' stands there twice";
+    }
+    if (!wanted.name.empty() && other.name == wanted.name) {
+      return "the name '" + wanted.name + "' stands there twice";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<Config> parse_devices(std::string_view value, const std::vector<Interface>& known,
+                               std::string& message) {
+  Config config;
+  if (value.empty()) return config;
+  while (true) {
+    const std::string_view item = value.substr(0, value.find(','));
+    const std::size_t equals = item.find('=');
+    Config::Wanted wanted{.interface = std::string(item.substr(0, equals)), .name = {}};
+    if (wanted.interface.empty()) {
+      return refuse(message, "an interface is missing in '" + std::string(item) + "'");
+    }
+    if (equals != std::string_view::npos) {
+      wanted.name = std::string(item.substr(equals + 1));
+      if (!is_device_name(wanted.name)) {
+        return refuse(message, "'" + wanted.name + "' is no device name (letters, digits, '_', " +
+                                   "'-', '.', at most " + std::to_string(kDeviceNameMax) +
+                                   ", a letter or digit first)");
+      }
+    }
+    const std::string why = objection(wanted, config.devices, known);
+    if (!why.empty()) return refuse(message, why);
+    config.devices.push_back(std::move(wanted));
+    if (item.size() == value.size()) return config;
+    value.remove_prefix(item.size() + 1);
+  }
+}
+
+Expected<Config> read_config(std::string& message) {
+  const char* devices = std::getenv(kVariable);
+  if (devices == nullptr || *devices == 0) return Config{};
+  return parse_devices(devices, read_interfaces(), message);
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/ids.h"
+
+namespace verbatim::device {
+
+/// A network interface as the system describes it.
+struct Interface {
+  std::string name;
+  std::uint32_t index = 0;
+  bool is_up = false;       // by the administrator
+  bool is_running = false;  // has a carrier
+  bool is_loopback = false;
+  bool is_bridge = false;
+  bool has_default_route = false;  // the best one of IPv4
+  std::uint32_t mtu = 1500;
+  std::uint32_t speed_mbps = 0;  // 0: unknown
+  std::optional<std::array<std::uint8_t, 6>> mac{};
+  std::vector<wire::Gid> ipv4;        // as IPv4-mapped GIDs
+  std::vector<wire::Gid> ipv6;        // global ones, and ::1
+  std::vector<wire::Gid> link_local;  // fe80::/10
+};
+
+/// The interfaces of this network namespace, by index. IPv6 addresses that are tentative,
+/// deprecated or known to be someone else's are left out.
+[[nodiscard]] std::vector<Interface> read_interfaces();
+
+}  // namespace verbatim::device

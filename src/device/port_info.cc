@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/port_info.h"
+
+#include <algorithm>
+
+namespace verbatim::device {
+
+namespace {
+
+constexpr std::uint32_t kHeaderOctets = 80;  // of rdma_rxe: GRH, the longest headers, ICRC
+
+/// EUI-64 with the "universal" bit turned over, as IPv6 makes an interface identifier of a MAC.
+std::array<std::uint8_t, 8> guid_of_mac(const std::array<std::uint8_t, 6>& mac) noexcept {
+  return {
+      static_cast<std::uint8_t>(mac[0] ^ 0x02), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+}
+
+/// For an interface without a MAC: the same at every start, different for each interface, and
+/// never zero. The "universal" bit is not set, so it is nobody's real one.
+std::array<std::uint8_t, 8> made_up_guid(const Interface& interface) noexcept {
+  std::uint32_t hash = 0x811c'9dc5;  // FNV-1a
+  for (const char c : interface.name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x0100'0193U;
+  const std::uint32_t index = interface.index;
+  return {'v' & 0xfd,
+          'b',
+          static_cast<std::uint8_t>(index >> 8),
+          static_cast<std::uint8_t>(index),
+          static_cast<std::uint8_t>(hash >> 24),
+          static_cast<std::uint8_t>(hash >> 16),
+          static_cast<std::uint8_t>(hash >> 8),
+          static_cast<std::uint8_t>(hash)};
+}
+
+wire::Gid link_local_of(const std::array<std::uint8_t, 8>& guid) noexcept {
+  wire::Gid gid;
+  gid.octets[0] = 0xfe;
+  gid.octets[1] = 0x80;
+  std::copy(guid.begin(), guid.end(), gid.octets.begin() + 8);
+  return gid;
+}
+
+PortInfo port_of(const Interface& interface) {
+  PortInfo port;
+  port.interface = interface.name;
+  port.interface_index = interface.index;
+  port.guid = interface.mac ? guid_of_mac(*interface.mac) : made_up_guid(interface);
+  port.interface_mtu = interface.mtu;
+  port.active_mtu = active_mtu_of(interface.mtu);
+  port.speed_mbps = interface.speed_mbps;
+  port.is_up = interface.is_up && interface.is_running;
+  const auto add = [&](const wire::Gid& gid) {
+    port.gids.push_back({.gid = gid, .interface_index = interface.index});
+  };
+  const wire::Gid first = link_local_of(port.guid);
+  add(first);
+  for (const wire::Gid& gid : interface.ipv4) add(gid);
+  for (const wire::Gid& gid : interface.ipv6) add(gid);
+  for (const wire::Gid& gid : interface.link_local) {
+    if (gid != first) add(gid);
+  }
+  return port;
+}
+
+bool is_fit(const Interface& interface) noexcept {
+  return interface.is_up && interface.is_running && !interface.is_loopback &&
+         !interface.is_bridge && has_usable_address(interface);
+}
+
+/// All that are fit, the default route's first; else the loopback interface.
+std::vector<PortInfo> ports_nobody_named(const std::vector<Interface>& interfaces) {
+  std::vector<PortInfo> ports;
+  for (const bool has_default_route : {true, false}) {
+    for (const Interface& interface : interfaces) {
+      if (is_fit(interface) && interface.has_default_route == has_default_route) {
+        ports.push_back(port_of(interface));
+      }
+    }
+  }
+  if (!ports.empty()) return ports;
+  for (const Interface& interface : interfaces) {
+    if (interface.is_up && interface.is_loopback && has_usable_address(interface)) {
+      ports.push_back(port_of(interface));
+    }
+  }
+  return ports;
+}
+
+/// As they are named, in that order; also one that is down, whose port then is.
+std::vector<PortInfo> ports_named(const std::vector<Interface>& interfaces, const Config& config) {
+  std::vector<PortInfo> ports;
+  for (const Config::Wanted& wanted : config.devices) {
+    for (const Interface& interface : interfaces) {
+      if (interface.name != wanted.interface || !has_usable_address(interface)) continue;
+      ports.push_back(port_of(interface));
+      ports.back().name = wanted.name;
+    }
+  }
+  return ports;
+}
+
+/// Gives the next of vb0, vb1, ... to every port without a name.
+void number_the_nameless(std::vector<PortInfo>& ports) {
+  std::uint32_t next = 0;
+  for (PortInfo& port : ports) {
+    while (port.name.empty()) {
+      std::string name = "vb" + std::to_string(next++);
+      const bool taken = std::any_of(ports.begin(), ports.end(),
+                                     [&](const PortInfo& other) { return other.name == name; });
+      if (!taken) port.name = std::move(name);
+    }
+  }
+}
+
+}  // namespace
+
+bool has_usable_address(const Interface& interface) noexcept {
+  return !interface.ipv4.empty() || !interface.ipv6.empty();
+}
+
+wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept {
+  using enum wire::PathMtu;
+  for (const wire::PathMtu mtu : {k4096, k2048, k1024, k512}) {
+    if (wire::octets_of(mtu) + kHeaderOctets <= interface_mtu) return mtu;
+  }
+  return k256;
+}
+
+std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces, const Config& config) {
+  std::vector<PortInfo> ports =
+      config.devices.empty() ? ports_nobody_named(interfaces) : ports_named(interfaces, config);
+  number_the_nameless(ports);
+  return ports;
+}
+
+std::vector<PortInfo> find_ports(const Config& config) {
+  return ports_of(read_interfaces(), config);
+}
+
+}  // namespace verbatim::device
