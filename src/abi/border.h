@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <utility>
+
+#include "base/expected.h"
+
+/// Where C begins: how each family of exported functions reports failure, as its man page has it.
+#define VB_EXPORT __attribute__((visibility("default")))
+
+namespace verbatim::abi {
+
+[[nodiscard]] constexpr int to_errno(Errc error) noexcept {
+  switch (error) {
+    case Errc::kInvalidArgument: return EINVAL;
+    case Errc::kNoMemory: return ENOMEM;
+    case Errc::kBusy: return EBUSY;
+    case Errc::kNotSupported: return EOPNOTSUPP;
+    case Errc::kNoSuchObject: return ENOENT;
+    case Errc::kTryAgain: return EAGAIN;
+    case Errc::kAccessDenied: return EACCES;
+    case Errc::kFault: return EFAULT;
+    case Errc::kAlreadyExists: return EEXIST;
+    case Errc::kNoDevice: return ENODEV;
+    case Errc::kTimedOut: return ETIMEDOUT;
+    case Errc::kAddressInUse: return EADDRINUSE;
+    case Errc::kNoData: return ENODATA;
+  }
+  return EINVAL;
+}
+
+/// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the errno value itself.
+[[nodiscard]] inline int as_errno_value(const Status& status) noexcept {
+  return status ? 0 : to_errno(status.error());
+}
+
+/// `ibv_get_cq_event`: 0, or -1 with errno set.
+[[nodiscard]] inline int as_minus_one(const Status& status) noexcept {
+  if (status) return 0;
+  errno = to_errno(status.error());
+  return -1;
+}
+
+/// `ibv_create_*`: NULL with errno set.
+template <typename T>
+[[nodiscard]] T* as_null(Errc error) noexcept {
+  errno = to_errno(error);
+  return nullptr;
+}
+
+}  // namespace verbatim::abi

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "abi/handles.h"
+
+namespace verbatim::abi {
+
+LiveHandles& LiveHandles::instance() {
+  static auto* const handles = new LiveHandles;  // outlives every thread
+  return *handles;
+}
+
+void LiveHandles::add(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  handles_.insert(handle);
+}
+
+bool LiveHandles::remove(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  return handles_.erase(handle) == 1;
+}
+
+bool LiveHandles::contains(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  return handles_.contains(handle);
+}
+
+}  // namespace verbatim::abi

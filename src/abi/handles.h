@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "device/adapter.h"
+#include "device/completion_queue.h"
+#include "device/queue_pair.h"
+#include "device/shared_receive_queue.h"
+
+/// What the pointers that programs hold really point to: the public struct first, ours behind it. The
+/// public structs grow at their end from release to release, so each has spare room after it.
+namespace verbatim::abi {
+
+/// Room behind a public struct for fields of releases to come.
+inline constexpr std::size_t kSpareOctets = 64;
+
+struct DeviceHandle {
+  ibv_device device{};
+  // libmlx5 and libefa look behind every ibv_device for their own operations; they must find none.
+  std::array<std::byte, 256> others_look_here{};
+  verbatim::device::PortInfo port;
+};
+
+struct ContextHandle {
+  // New operations are added in front of the older ones: zeroes there are operations we lack.
+  std::array<std::byte, 512> operations_to_come{};
+  verbs_context verbs{};
+  std::shared_ptr<verbatim::device::Adapter> adapter;
+  verbatim::device::EventPipe async;
+  DeviceHandle* device = nullptr;
+  std::atomic<std::uint32_t> objects{0};
+
+  [[nodiscard]] ibv_context* context() noexcept { return &verbs.context; }
+};
+
+struct PdHandle {
+  ibv_pd pd{};
+  std::array<std::byte, kSpareOctets> spare{};
+  memory::DomainId domain = memory::DomainId::kNone;
+  ContextHandle* owner = nullptr;
+};
+
+struct MrHandle {
+  ibv_mr mr{};
+  std::array<std::byte, kSpareOctets> spare{};
+  wire::MemoryKey key{};
+  PdHandle* owner = nullptr;
+};
+
+struct MwHandle {
+  ibv_mw mw{};
+  std::array<std::byte, kSpareOctets> spare{};
+  wire::MemoryKey key{};
+  PdHandle* owner = nullptr;
+};
+
+struct ChannelHandle {
+  ibv_comp_channel channel{};
+  std::array<std::byte, kSpareOctets> spare{};
+  verbatim::device::CompletionChannel pipe;
+};
+
+struct CqHandle {
+  ibv_cq_ex cq{};
+  std::array<std::byte, kSpareOctets> spare{};
+  std::unique_ptr<verbatim::device::CompletionQueue> object;
+  ContextHandle* owner = nullptr;
+  ChannelHandle* channel = nullptr;
+  std::uint32_t completion_events = 0;  // handed out by ibv_get_cq_event
+  std::uint32_t async_events = 0;       // handed out by ibv_get_async_event
+  transport::Completion current{};      // what start_poll and next_poll stand at
+
+  [[nodiscard]] ibv_cq* classic() noexcept { return ibv_cq_ex_to_cq(&cq); }
+};
+
+struct SrqHandle {
+  ibv_srq srq{};
+  std::array<std::byte, kSpareOctets> spare{};
+  std::unique_ptr<verbatim::device::SharedReceiveQueue> object;
+  PdHandle* owner = nullptr;
+  std::uint32_t async_events = 0;
+};
+
+struct AhHandle {
+  ibv_ah ah{};
+  std::array<std::byte, kSpareOctets> spare{};
+  transport::Path path;
+  PdHandle* owner = nullptr;
+};
+
+/// A request that ibv_wr_* functions are putting together.
+struct WrDraft {
+  transport::SendRequest request;
+  std::vector<memory::Sge> list;
+  std::vector<std::byte> inline_data;
+};
+
+struct QpHandle {
+  ibv_qp_ex qp{};
+  std::array<std::byte, kSpareOctets> spare{};
+  std::unique_ptr<verbatim::device::QueuePair> object;
+  PdHandle* owner = nullptr;
+  bool is_extended = false;
+  ibv_qp_init_attr init{};
+  ibv_ah_attr address{};  // as last given to ibv_modify_qp
+  std::uint8_t port = 0;
+  std::uint16_t pkey_index = 0;
+  std::uint32_t async_events = 0;
+  std::mutex draft_mutex;  // held from ibv_wr_start to ibv_wr_complete
+  std::vector<WrDraft> drafts;
+
+  [[nodiscard]] ibv_qp* classic() noexcept { return &qp.qp_base; }
+};
+
+/// The handle of a public pointer; the public struct is its first member.
+template <typename Handle, typename Public>
+[[nodiscard]] Handle& handle_of(Public* object) noexcept {
+  return *reinterpret_cast<Handle*>(object);
+}
+[[nodiscard]] inline ContextHandle& handle_of(ibv_context* context) noexcept {
+  constexpr std::size_t kOffset =
+      offsetof(ContextHandle, verbs) + offsetof(verbs_context, context);
+  return *reinterpret_cast<ContextHandle*>(reinterpret_cast<std::byte*>(context) - kOffset);
+}
+
+/// Which handles exist. A pointer that is destroyed twice, or was never ours, is refused instead of
+/// freed. Only creating and destroying look here.
+class LiveHandles {
+ public:
+  static LiveHandles& instance();
+  void add(const void* handle);
+  /// False when it is not, or no longer, a handle of ours.
+  [[nodiscard]] bool remove(const void* handle);
+  [[nodiscard]] bool contains(const void* handle);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<const void*> handles_;
+};
+
+/// Takes a handle out of the world and frees it.
+template <typename Handle>
+void discard(Handle* handle) {
+  (void)LiveHandles::instance().remove(handle);
+  delete handle;
+}
+
+/// Waits until the program has acknowledged every event it was given about an object, as the man pages
+/// promise: `completed` is counted by ibv_ack_*, under the object's own mutex.
+inline void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& changed,
+                          const std::uint32_t& completed, const std::uint32_t& given) noexcept {
+  pthread_mutex_lock(&mutex);
+  while (completed != given) pthread_cond_wait(&changed, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace verbatim::abi

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// ibv_get_device_list(3), ibv_open_device(3), ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3).
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "abi/border.h"
+#include "abi/handles.h"
+#include "abi/operations.h"
+#include "device/limits.h"
+#include "transport/responder_state.h"
+
+namespace verbatim::abi {
+namespace {
+
+/// Devices that programs have seen; their pointers stay the same for the life of the process.
+struct Devices {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
+};
+Devices& devices() {
+  static auto* const instance = new Devices;
+  return *instance;
+}
+
+void set_text(char* to, std::size_t room, const std::string& text) noexcept {
+  std::snprintf(to, room, "%s", text.c_str());
+}
+
+DeviceHandle& remember(const device::PortInfo& port) {
+  auto& known = devices().by_name[port.name];
+  if (known == nullptr) {
+    known = std::make_unique<DeviceHandle>();
+    ibv_device& device = known->device;
+    const auto index = std::to_string(devices().by_name.size() - 1);
+    device.node_type = IBV_NODE_CA;
+    device.transport_type = IBV_TRANSPORT_IB;
+    set_text(device.name, sizeof device.name, port.name);
+    set_text(device.dev_name, sizeof device.dev_name, "uverbs" + index);
+    set_text(device.dev_path, sizeof device.dev_path,
+             "/sys/class/infiniband_verbs/uverbs" + index);
+    set_text(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/" + port.name);
+  }
+  known->port = port;
+  return *known;
+}
+
+/// Width and speed as the verbs count them, so that their product is near the real thing.
+struct Rate {
+  std::uint8_t width;  // 1: 1x, 2: 4x
+  std::uint8_t speed;  // 1: 2.5, 4: 10, 32: 25 Gb/s per lane
+};
+Rate rate_of(std::uint32_t mbps) noexcept {
+  if (mbps >= 100'000) return {2, 32};
+  if (mbps >= 40'000) return {2, 4};
+  if (mbps >= 25'000) return {1, 32};
+  if (mbps >= 10'000 || mbps == 0) return {1, 4};
+  return {1, 1};
+}
+
+ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
+  ibv_device_attr attr{};
+  std::memcpy(&attr.node_guid, port.guid.data(), sizeof attr.node_guid);
+  attr.sys_image_guid = attr.node_guid;
+  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", "0.1.0");
+  attr.max_mr_size = ~std::uint64_t{0};
+  attr.page_size_cap = 0xffff'f000;
+  attr.vendor_id = 0x00ff'ffff;
+  attr.vendor_part_id = 0;
+  attr.hw_ver = 0;
+  attr.max_qp = static_cast<int>(device::kMaxQueuePairs);
+  attr.max_qp_wr = static_cast<int>(device::kMaxQueueDepth);
+  attr.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                          IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr.device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_SRQ_RESIZE);
+  attr.max_sge = static_cast<int>(device::kMaxSges);
+  attr.max_sge_rd = static_cast<int>(device::kMaxSges);
+  attr.max_cq = static_cast<int>(device::kMaxCompletionQueues);
+  attr.max_cqe = static_cast<int>(device::kMaxCompletions);
+  attr.max_mr = static_cast<int>(device::kMaxKeys);
+  attr.max_pd = static_cast<int>(device::kMaxDomains);
+  attr.max_qp_rd_atom = static_cast<int>(transport::kMaxReadAtomic);
+  attr.max_qp_init_rd_atom = static_cast<int>(transport::kMaxReadAtomic);
+  attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
+  attr.atomic_cap = IBV_ATOMIC_GLOB;
+  attr.max_mw = static_cast<int>(device::kMaxKeys);
+  attr.max_ah = 1 << 20;
+  attr.max_srq = static_cast<int>(device::kMaxSharedQueues);
+  attr.max_srq_wr = static_cast<int>(device::kMaxQueueDepth);
+  attr.max_srq_sge = static_cast<int>(device::kMaxSges);
+  attr.max_pkeys = 1;
+  attr.local_ca_ack_delay = 15;
+  attr.phys_port_cnt = 1;
+  return attr;
+}
+
+void fill_operations(ContextHandle& handle) noexcept {
+  verbs_context& verbs = handle.verbs;
+  verbs.sz = sizeof(verbs_context);
+  verbs.query_port = query_port;
+  verbs.query_device_ex = query_device_ex;
+  verbs.create_cq_ex = create_cq_ex;
+  verbs.modify_cq = modify_cq;
+  verbs.create_qp_ex = create_qp_ex;
+  verbs.create_srq_ex = create_srq_ex;
+  verbs.get_srq_num = get_srq_num;
+  ibv_context_ops& ops = verbs.context.ops;
+  ops._compat_query_device = ibv_query_device;
+  ops._compat_query_port = [](ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
+    return (ibv_query_port)(context, port, attr);
+  };
+  ops.alloc_mw = alloc_mw;
+  ops.dealloc_mw = dealloc_mw;
+  ops.bind_mw = bind_mw;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  ops.post_srq_recv = post_srq_recv;
+}
+
+ibv_gid_entry entry_of(const device::GidEntry& gid, std::uint32_t index) noexcept {
+  ibv_gid_entry entry{};
+  std::memcpy(entry.gid.raw, gid.gid.octets.data(), sizeof entry.gid.raw);
+  entry.gid_index = index;
+  entry.port_num = 1;
+  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  entry.ndev_ifindex = gid.interface_index;
+  return entry;
+}
+
+const device::PortInfo& port_of(ibv_context* context) noexcept {
+  return handle_of(context).adapter->port();
+}
+
+}  // namespace
+
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
+  if (port != 1) return EINVAL;
+  const device::PortInfo& info = port_of(context);
+  const Rate rate = rate_of(info.speed_mbps);
+  ibv_port_attr attr{};
+  attr.state = info.is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
+  attr.gid_tbl_len = static_cast<int>(info.gids.size());
+  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.max_msg_sz = 1U << 31;
+  attr.pkey_tbl_len = 1;
+  attr.active_width = rate.width;
+  attr.active_speed = rate.speed;
+  attr.phys_state = info.is_up ? 5 : 3;  // link up, disabled
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr.flags = IBV_QPF_GRH_REQUIRED;
+  // Callers built against other releases have a shorter or a longer struct.
+  std::memset(attributes, 0, size);
+  std::memcpy(attributes, &attr, std::min(size, sizeof attr));
+  return 0;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attributes, size_t size) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  ibv_device_attr_ex attr{};
+  attr.orig_attr = attributes_of(port_of(context));
+  attr.completion_timestamp_mask = ~std::uint64_t{0};
+  attr.hca_core_clock = 1'000'000;  // kHz: timestamps are nanoseconds
+  attr.phys_port_cnt_ex = 1;
+  std::memset(attributes, 0, size);
+  std::memcpy(attributes, &attr, std::min(size, sizeof attr));
+  return 0;
+}
+
+}  // namespace verbatim::abi
+
+using namespace verbatim;
+using namespace verbatim::abi;
+
+extern "C" {
+
+VB_EXPORT ibv_device** ibv_get_device_list(int* count) {
+  if (count != nullptr) *count = 0;
+  std::string message;
+  auto config = device::read_config(message);
+  if (!config) {
+    std::fprintf(stderr, "verbatim: %s\n", message.c_str());
+    return as_null<ibv_device*>(config.error());
+  }
+  const auto ports = device::find_ports(*config);
+  auto* list = static_cast<ibv_device**>(std::calloc(ports.size() + 1, sizeof(ibv_device*)));
+  if (list == nullptr) return as_null<ibv_device*>(Errc::kNoMemory);
+  const std::lock_guard lock(devices().mutex);
+  for (std::size_t i = 0; i < ports.size(); ++i) list[i] = &remember(ports[i]).device;
+  if (count != nullptr) *count = static_cast<int>(ports.size());
+  return list;
+}
+
+VB_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+VB_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+VB_EXPORT int ibv_get_device_index(ibv_device* device) {
+  return static_cast<int>(handle_of<DeviceHandle>(device).port.interface_index);
+}
+
+VB_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
+  __be64 guid;
+  std::memcpy(&guid, handle_of<DeviceHandle>(device).port.guid.data(), sizeof guid);
+  return guid;
+}
+
+VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  DeviceHandle& handle = handle_of<DeviceHandle>(device);
+  std::string message;
+  auto adapter = device::Adapter::for_port(handle.port, message);
+  if (!adapter) {
+    std::fprintf(stderr, "verbatim: cannot open %s: %s\n", device->name, message.c_str());
+    return as_null<ibv_context>(adapter.error());
+  }
+  auto context = std::make_unique<ContextHandle>();
+  context->adapter = std::move(*adapter);
+  context->device = &handle;
+  if (auto opened = context->async.open(); !opened) return as_null<ibv_context>(opened.error());
+  fill_operations(*context);
+  ibv_context* result = context->context();
+  result->device = device;
+  // Programs only duplicate and compare this one; it must be a descriptor of its own.
+  result->cmd_fd = ::eventfd(0, EFD_CLOEXEC);
+  result->async_fd = context->async.descriptor();
+  result->num_comp_vectors = 1;
+  result->abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&result->mutex, nullptr);
+  LiveHandles::instance().add(context.get());
+  return context.release()->context();
+}
+
+VB_EXPORT int ibv_close_device(ibv_context* context) {
+  ContextHandle& handle = handle_of(context);
+  if (!LiveHandles::instance().remove(&handle)) return EINVAL;
+  ::close(context->cmd_fd);
+  // What the program left behind in this context goes on using it; then only the process's end frees it.
+  if (handle.objects.load() == 0) delete &handle;
+  return 0;
+}
+
+VB_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
+  *attributes = attributes_of(port_of(context));
+  return 0;
+}
+
+VB_EXPORT int(ibv_query_port)(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
+  // The struct of this symbol ends before port_cap_flags2, whatever the header says today.
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                    offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+VB_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  const auto& gids = port_of(context).gids;
+  if (port != 1 || index < 0 || static_cast<std::size_t>(index) >= gids.size()) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::memcpy(gid->raw, gids[static_cast<std::size_t>(index)].gid.octets.data(), sizeof gid->raw);
+  return 0;
+}
+
+VB_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
+                                ibv_gid_entry* entry, uint32_t flags, size_t size) {
+  const auto& gids = port_of(context).gids;
+  if (port != 1 || flags != 0) return EINVAL;
+  if (index >= gids.size()) return EINVAL;
+  const ibv_gid_entry found = entry_of(gids[index], index);
+  std::memset(entry, 0, size);
+  std::memcpy(entry, &found, std::min(size, sizeof found));
+  return 0;
+}
+
+VB_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t room,
+                                       uint32_t flags, size_t size) {
+  const auto& gids = port_of(context).gids;
+  if (flags != 0 || room < gids.size()) return -EINVAL;
+  for (std::size_t i = 0; i < gids.size(); ++i) {
+    const ibv_gid_entry found = entry_of(gids[i], static_cast<std::uint32_t>(i));
+    auto* to = reinterpret_cast<std::byte*>(entries) + i * size;
+    std::memset(to, 0, size);
+    std::memcpy(to, &found, std::min(size, sizeof found));
+  }
+  return static_cast<ssize_t>(gids.size());
+}
+
+/// Private to rdma-core, yet ibv_devinfo and pyverbs need it: 0 is IB or RoCEv1, 1 is RoCEv2.
+VB_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
+                                 unsigned int* type) {
+  if (port != 1 || index >= port_of(context).gids.size()) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = 1;
+  return 0;
+}
+
+VB_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+  if (port != 1 || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = 0xffff;
+  return 0;
+}
+
+VB_EXPORT int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+  if (port == 1 && pkey == 0xffff) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+}  // extern "C"

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// ibv_alloc_pd(3), ibv_reg_mr(3), ibv_alloc_mw(3), ibv_bind_mw(3).
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "abi/border.h"
+#include "abi/handles.h"
+#include "abi/operations.h"
+
+namespace verbatim::abi {
+namespace {
+
+// Bits that say how fast, not what is allowed; a program may set them anywhere.
+constexpr unsigned kOptionalAccess = IBV_ACCESS_OPTIONAL_RANGE;
+constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+
+/// Whether every page of the range belongs to some mapping: an adapter would have to pin them.
+bool is_mapped(const void* address, std::size_t octets) noexcept {
+  if (octets == 0) return true;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + octets;
+  if (end < at) return false;
+  std::array<unsigned char, 4096> resident;
+  while (at < end) {
+    const std::size_t pages = std::min<std::size_t>((end - at + page - 1) / page, resident.size());
+    if (::mincore(reinterpret_cast<void*>(at), pages * page, resident.data()) != 0) return false;
+    at += pages * page;
+  }
+  return true;
+}
+
+ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint64_t iova,
+                        unsigned access) {
+  const unsigned rights = access & ~kOptionalAccess;
+  if ((rights & ~kKnownAccess) != 0) return as_null<ibv_mr>(Errc::kNotSupported);
+  if (!is_mapped(address, octets)) return as_null<ibv_mr>(Errc::kFault);
+  PdHandle& domain = handle_of<PdHandle>(pd);
+  device::Adapter& adapter = *domain.owner->adapter;
+  auto handle = std::make_unique<MrHandle>();
+  {
+    const std::lock_guard lock(adapter.mutex());
+    auto key = adapter.keys().register_region(
+        {.domain = domain.domain,
+         .address = reinterpret_cast<std::uintptr_t>(address),
+         .octets = octets,
+         .base = iova,
+         .access = memory::Access(rights & ~static_cast<unsigned>(IBV_ACCESS_HUGETLB))});
+    if (!key) return as_null<ibv_mr>(key.error());
+    (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
+    handle->key = *key;
+  }
+  handle->owner = &domain;
+  ibv_mr& mr = handle->mr;
+  mr.context = pd->context;
+  mr.pd = pd;
+  mr.addr = address;
+  mr.length = octets;
+  mr.lkey = mr.rkey = mr.handle = static_cast<std::uint32_t>(handle->key);
+  ++domain.owner->objects;
+  LiveHandles::instance().add(handle.get());
+  return &handle.release()->mr;
+}
+
+}  // namespace
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  PdHandle& domain = handle_of<PdHandle>(pd);
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return as_null<ibv_mw>(Errc::kInvalidArgument);
+  const auto kind =
+      type == IBV_MW_TYPE_1 ? memory::KeyKind::kWindowType1 : memory::KeyKind::kWindowType2B;
+  device::Adapter& adapter = *domain.owner->adapter;
+  auto handle = std::make_unique<MwHandle>();
+  {
+    const std::lock_guard lock(adapter.mutex());
+    auto key = adapter.keys().allocate_window(domain.domain, kind);
+    if (!key) return as_null<ibv_mw>(key.error());
+    (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
+    handle->key = *key;
+  }
+  handle->owner = &domain;
+  handle->mw.context = pd->context;
+  handle->mw.pd = pd;
+  handle->mw.rkey = handle->mw.handle = static_cast<std::uint32_t>(handle->key);
+  handle->mw.type = type;
+  ++domain.owner->objects;
+  LiveHandles::instance().add(handle.get());
+  return &handle.release()->mw;
+}
+
+int dealloc_mw(ibv_mw* mw) {
+  if (!LiveHandles::instance().contains(mw)) return EINVAL;
+  MwHandle& handle = handle_of<MwHandle>(mw);
+  device::Adapter& adapter = *handle.owner->owner->adapter;
+  {
+    const std::lock_guard lock(adapter.mutex());
+    // Binding has changed the low octet since; the entry knows its present key.
+    const memory::KeyEntry* entry = adapter.keys().table().find(handle.key);
+    auto freed = adapter.keys().free_window(wire::MemoryKey{entry->key});
+    if (!freed) return to_errno(freed.error());
+    adapter.domains().drop_user(handle.owner->domain);
+  }
+  --handle.owner->owner->objects;
+  discard(&handle);
+  return 0;
+}
+
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  if (mw->type != IBV_MW_TYPE_1) return EINVAL;
+  const ibv_mw_bind_info& info = bind->bind_info;
+  transport::SendRequest request;
+  request.wr_id = bind->wr_id;
+  request.opcode = transport::SendOpcode::kBindWindow;
+  request.flags = transport::SendFlags(static_cast<std::uint8_t>(bind->send_flags & 0xf));
+  request.bind_type1 = true;
+  request.bind = {.window_key = wire::MemoryKey{mw->rkey},
+                  .new_key = memory::KeyRegistry::next_key(wire::MemoryKey{mw->rkey}),
+                  .region_key = wire::MemoryKey{info.mr != nullptr ? info.mr->lkey : 0},
+                  .address = info.addr,
+                  .octets = info.length,
+                  .access = memory::Access(info.mw_access_flags)};
+  device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
+  auto posted = posting.send(request);
+  if (!posted) return to_errno(posted.error());
+  mw->rkey = static_cast<std::uint32_t>(request.bind.new_key);
+  return 0;
+}
+
+}  // namespace verbatim::abi
+
+using namespace verbatim;
+using namespace verbatim::abi;
+
+extern "C" {
+
+VB_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  ContextHandle& owner = handle_of(context);
+  auto handle = std::make_unique<PdHandle>();
+  {
+    const std::lock_guard lock(owner.adapter->mutex());
+    auto domain = owner.adapter->domains().open();
+    if (!domain) return as_null<ibv_pd>(domain.error());
+    handle->domain = *domain;
+  }
+  handle->owner = &owner;
+  handle->pd.context = context;
+  handle->pd.handle = static_cast<std::uint32_t>(handle->domain);
+  ++owner.objects;
+  LiveHandles::instance().add(handle.get());
+  return &handle.release()->pd;
+}
+
+VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (!LiveHandles::instance().contains(pd)) return EINVAL;
+  PdHandle& handle = handle_of<PdHandle>(pd);
+  {
+    const std::lock_guard lock(handle.owner->adapter->mutex());
+    auto closed = handle.owner->adapter->domains().close(handle.domain);
+    if (!closed) return to_errno(closed.error());
+  }
+  --handle.owner->objects;
+  discard(&handle);
+  return 0;
+}
+
+#undef ibv_reg_mr
+VB_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t octets, int access) {
+  return register_memory(pd, address, octets, reinterpret_cast<std::uintptr_t>(address),
+                         static_cast<unsigned>(access));
+}
+
+#undef ibv_reg_mr_iova
+VB_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t octets, uint64_t iova,
+                                  int access) {
+  return register_memory(pd, address, octets, iova, static_cast<unsigned>(access));
+}
+
+VB_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t octets, uint64_t iova,
+                                   unsigned int access) {
+  return register_memory(pd, address, octets, iova, access);
+}
+
+VB_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
+  return as_null<ibv_mr>(Errc::kNotSupported);
+}
+
+VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t octets,
+                           int access) {
+  constexpr int kKnown = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+                         IBV_REREG_MR_CHANGE_ACCESS;
+  if (flags == 0 || (flags & ~kKnown) != 0) return IBV_REREG_MR_ERR_INPUT;
+  MrHandle& handle = handle_of<MrHandle>(mr);
+  PdHandle* domain =
+      (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? &handle_of<PdHandle>(pd) : handle.owner;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0) {
+    address = mr->addr;
+    octets = mr->length;
+  } else if (!is_mapped(address, octets)) {
+    errno = EFAULT;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  device::Adapter& adapter = *handle.owner->owner->adapter;
+  const std::lock_guard lock(adapter.mutex());
+  memory::KeyRegistry& keys = adapter.keys();
+  const memory::KeyEntry* entry = keys.table().find(handle.key);
+  const unsigned rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
+                              ? static_cast<unsigned>(access) & ~kOptionalAccess
+                              : static_cast<unsigned>(entry->access);
+  if ((rights & ~kKnownAccess) != 0) return IBV_REREG_MR_ERR_INPUT;
+  auto changed = keys.register_region({.domain = domain->domain,
+                                       .address = reinterpret_cast<std::uintptr_t>(address),
+                                       .octets = octets,
+                                       .base = reinterpret_cast<std::uintptr_t>(address),
+                                       .access = memory::Access(rights)});
+  if (!changed) {
+    errno = to_errno(changed.error());
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  if (auto gone = keys.deregister_region(handle.key); !gone) {
+    (void)keys.deregister_region(*changed);  // just made, nothing is bound to it
+    errno = to_errno(gone.error());
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
+  adapter.domains().drop_user(handle.owner->domain);
+  handle.owner = domain;
+  handle.key = *changed;
+  mr->pd = &domain->pd;
+  mr->addr = address;
+  mr->length = octets;
+  mr->lkey = mr->rkey = static_cast<std::uint32_t>(handle.key);
+  return 0;
+}
+
+VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  if (!LiveHandles::instance().contains(mr)) return EINVAL;
+  MrHandle& handle = handle_of<MrHandle>(mr);
+  device::Adapter& adapter = *handle.owner->owner->adapter;
+  {
+    const std::lock_guard lock(adapter.mutex());
+    auto gone = adapter.keys().deregister_region(handle.key);
+    if (!gone) return to_errno(gone.error());
+    adapter.domains().drop_user(handle.owner->domain);
+  }
+  --handle.owner->owner->objects;
+  discard(&handle);
+  return 0;
+}
+
+}  // extern "C"

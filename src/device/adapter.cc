@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/adapter.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "device/clock.h"
+#include "device/fault_guard.h"
+#include "device/limits.h"
+#include "device/queue_pair.h"
+#include "wire/icrc.h"
+#include "wire/ipv4.h"
+#include "wire/ipv6.h"
+#include "wire/packet.h"
+#include "wire/udp.h"
+
+namespace verbatim::device {
+namespace {
+
+// Address space for what peers may see; pages are only there once touched.
+constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
+// Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
+constexpr std::uint32_t kFirstNumber = 16;
+// Packets that one queue pair may send before the next has its turn.
+constexpr int kTurnPackets = 64;
+
+/// The adapters of this process, by device name. Never destroyed: programs exit with threads running.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Adapter>> adapters;
+  std::vector<std::shared_ptr<Adapter>> held;  // while a fork is under way
+};
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+/// What precedes a forwarded packet.
+struct ForwardHeader {
+  wire::Gid source;
+  wire::Gid destination;
+  std::uint16_t source_port;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;
+};
+
+/// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero octets
+/// and the IPv4 header (annex A17.4.5). The socket shows neither, so they are made again.
+void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40> to) noexcept {
+  const auto udp_octets = static_cast<std::uint16_t>(incoming.octets.size() + wire::Udp::kSize);
+  if (!incoming.source.is_ipv4_mapped()) {
+    wire::Ipv6 header;
+    header.traffic_class = incoming.traffic_class;
+    header.payload_octets = udp_octets;
+    header.hop_limit = incoming.hop_limit;
+    header.source = incoming.source;
+    header.destination = incoming.destination;
+    header.emit(to);
+    return;
+  }
+  wire::Ipv4 header;
+  header.traffic_class = incoming.traffic_class;
+  header.total_octets = static_cast<std::uint16_t>(udp_octets + wire::Ipv4::kSize);
+  header.time_to_live = incoming.hop_limit;
+  header.source = wire::ipv4_of(incoming.source);
+  header.destination = wire::ipv4_of(incoming.destination);
+  std::ranges::fill(to.first<20>(), std::byte{0});
+  header.emit(to.last<wire::Ipv4::kSize>());
+}
+
+}  // namespace
+
+// ---- Opening and closing -------------------------------------------------------------------------
+
+Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::string& message) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (auto open = all.adapters[port.name].lock()) return open;
+  auto adapter = std::make_shared<Adapter>(port);
+  if (auto opened = adapter->open(message); !opened) return opened.error();
+  all.adapters[port.name] = adapter;
+  return adapter;
+}
+
+Adapter::Adapter(const PortInfo& port)
+    : port_(port),
+      domain_entries_(kMaxDomains),
+      domains_(domain_entries_),
+      free_keys_(kMaxKeys),
+      queue_pairs_(host::kNumbersPerSlot, nullptr),
+      forwarded_(sizeof(ForwardHeader) + link::UdpLink::kFrameOctets) {}
+
+Adapter::~Adapter() { engine_.reset(); }
+
+void Adapter::abandon_in_child() noexcept {
+  engine_->abandon_in_child();
+  link_.close();
+  slot_ = host::Slot{};
+  segment_.privatize();
+}
+
+namespace {
+
+/// A fork finds every lock free, and the child starts without adapters: what it inherited it may
+/// destroy, but it shares nothing with the parent any more.
+void prepare_fork() noexcept {
+  registry().mutex.lock();
+  for (auto& [name, weak] : registry().adapters) {
+    auto adapter = weak.lock();
+    if (adapter == nullptr) continue;
+    adapter->mutex().lock();
+    registry().held.push_back(std::move(adapter));
+  }
+}
+
+void release_after_fork(bool in_child) noexcept {
+  for (auto& adapter : registry().held) {
+    if (in_child) adapter->abandon_in_child();
+    adapter->mutex().unlock();
+  }
+  if (in_child) {
+    // Whoever still holds one keeps it; it must not be found again, nor end its engine's thread.
+    for (auto& adapter : registry().held) new std::shared_ptr<Adapter>(adapter);
+    registry().adapters.clear();
+  }
+  registry().held.clear();
+  registry().mutex.unlock();
+}
+
+}  // namespace
+
+Status Adapter::open(std::string& message) {
+  install_fault_guard();
+  static const int kForkHandlers = ::pthread_atfork(
+      prepare_fork, [] { release_after_fork(false); }, [] { release_after_fork(true); });
+  if (kForkHandlers != 0) return Errc::kNoMemory;
+  auto slot = host::Slot::claim();
+  if (!slot) {
+    message = "all " + std::to_string(host::kSlotCount) +
+              " places for processes of this user are taken; end some of them";
+    return slot.error();
+  }
+  slot_ = std::move(*slot);
+  if (auto opened = segment_.open(kSegmentOctets); !opened) {
+    message = "the system gives no shared memory (memfd_create); check the memory limits";
+    return opened;
+  }
+  const auto block = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
+  if (block.empty()) return Errc::kNoMemory;
+  auto* entries = std::bit_cast<memory::KeyEntry*>(block.data());
+  const std::uint32_t first_key = slot_.number() * host::kNumbersPerSlot + 1;
+  const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
+                    (static_cast<std::uint64_t>(::getpid()) << 32);
+  registry_ = std::make_unique<memory::KeyRegistry>(
+      memory::KeyTable({entries, kMaxKeys}, first_key), free_keys_, seed);
+  next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
+
+  std::vector<link::LocalAddress> addresses;
+  for (const GidEntry& entry : port_.gids) {
+    addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
+  }
+  if (auto opened = link_.open(addresses, slot_.number()); !opened) {
+    message = "UDP port " + std::to_string(link::kRocePort) + " on " + port_.interface +
+              (opened.error() == Errc::kAddressInUse
+                   ? " is held by another user or program; stop it, or use another address"
+                   : " cannot be opened");
+    return opened;
+  }
+  engine_ = std::make_unique<Engine>(*this);
+  return engine_->start();
+}
+
+// ---- Numbers and paths ---------------------------------------------------------------------------
+
+Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
+  for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
+    if (next_number_ >= host::kNumbersPerSlot) next_number_ = kFirstNumber;
+    const std::uint32_t index = next_number_++;
+    if (queue_pairs_[index] != nullptr) continue;
+    queue_pairs_[index] = &qp;
+    return wire::QpNumber{slot_.number() * host::kNumbersPerSlot + index};
+  }
+  return Errc::kNoMemory;
+}
+
+void Adapter::remove(QueuePair& qp) noexcept {
+  queue_pairs_[static_cast<std::uint32_t>(qp.number()) % host::kNumbersPerSlot] = nullptr;
+  if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
+  std::erase(ready_, &qp);
+}
+
+wire::SrqNumber Adapter::next_srq_number() noexcept {
+  return wire::SrqNumber{slot_.number() * host::kNumbersPerSlot +
+                         next_srq_++ % host::kNumbersPerSlot};
+}
+
+Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept {
+  if (to.gid_index >= port_.gids.size()) return Errc::kInvalidArgument;
+  transport::Path path;
+  path.source = port_.gids[to.gid_index].gid;
+  path.destination = to.gid;
+  if (path.source.is_ipv4_mapped() != to.gid.is_ipv4_mapped()) return Errc::kInvalidArgument;
+  if (to.gid == wire::Gid{}) return Errc::kInvalidArgument;
+  path.source_port = link_.source_port(path.source, to.entropy);
+  path.traffic_class = to.traffic_class;
+  path.hop_limit = to.hop_limit == 0 ? 64 : to.hop_limit;
+  path.flow_label = to.flow_label;
+  path.refresh_seed();
+  return path;
+}
+
+// ---- Progress ------------------------------------------------------------------------------------
+
+void Adapter::transmit(QueuePair& qp) noexcept {
+  const Instant at = now();
+  for (int packets = 0; packets < kTurnPackets; ++packets) {
+    const auto frame = link_.next_frame();
+    transport::QueuePair::Transmit sent;
+    if (!guarded([&] { sent = qp.machine().poll_transmit(at, frame); })) {
+      ++counters_.memory_faults;
+      qp.machine().handle_memory_fault();
+      continue;
+    }
+    if (sent.octets == 0) return;
+    link_.commit({.source = sent.path->source,
+                  .destination = sent.path->destination,
+                  .source_port = sent.path->source_port,
+                  .traffic_class = sent.path->traffic_class,
+                  .hop_limit = sent.path->hop_limit},
+                 sent.octets);
+  }
+  if (!qp.is_ready_listed()) {
+    qp.set_ready_listed(true);
+    ready_.push_back(&qp);
+  }
+}
+
+/// After anything that may have changed a queue pair.
+void Adapter::settle(QueuePair& qp) noexcept {
+  transmit(qp);
+  qp.announce();
+  arm_timer(qp);
+}
+
+void Adapter::serve(QueuePair& qp) noexcept {
+  settle(qp);
+  serve_ready();
+  link_.flush();
+}
+
+void Adapter::serve_ready() noexcept {
+  // Each has one more turn; who still has more comes again with the next progress.
+  for (std::size_t count = ready_.size(); count > 0; --count) {
+    QueuePair* qp = ready_.front();
+    ready_.erase(ready_.begin());
+    qp->set_ready_listed(false);
+    settle(*qp);
+  }
+  if (!ready_.empty()) engine_->note_deadline(now());
+}
+
+/// A timer that is set stays set until it fires; only an earlier one moves it. So a connection that
+/// makes progress all the time costs one look per timeout, not one per packet.
+void Adapter::arm_timer(QueuePair& qp) noexcept {
+  const Instant wanted = qp.machine().next_timeout();
+  if (wanted >= qp.timer_at()) return;
+  if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
+  qp.set_timer_at(wanted);
+  timers_.insert({wanted, &qp});
+  engine_->note_deadline(wanted);
+}
+
+void Adapter::run_timers() noexcept {
+  if (timers_.empty()) return;
+  const Instant at = now();
+  while (!timers_.empty() && timers_.begin()->first <= at) {
+    QueuePair& qp = *timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    qp.set_timer_at(Instant::never());
+    if (qp.machine().next_timeout() <= at) qp.machine().handle_timeout(at);
+    settle(qp);
+  }
+}
+
+Instant Adapter::next_deadline() const noexcept {
+  if (!ready_.empty()) return now();
+  return timers_.empty() ? Instant::never() : timers_.begin()->first;
+}
+
+bool Adapter::progress() noexcept {
+  const auto burst = link_.receive();
+  for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire);
+  take_forwarded();
+  run_timers();
+  serve_ready();
+  link_.flush();
+  return !burst.empty();
+}
+
+void Adapter::progress_for_caller() noexcept {
+  engine_->note_caller(now());
+  (void)progress();
+}
+
+void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
+  const auto count = [&](wire::WireError error) {
+    ++counters_.malformed[static_cast<std::size_t>(error)];
+  };
+  auto packet = wire::PacketView::parse(incoming.octets);
+  if (!packet) return count(packet.error());
+  const auto number = static_cast<std::uint32_t>(packet->bth().dest_qp());
+  const std::uint32_t slot = number / host::kNumbersPerSlot;
+  const bool is_multicast = packet->bth().dest_qp() == wire::QpNumber::kMulticast;
+  if (slot != slot_.number() && !is_multicast && came == Came::kByWire) {
+    return forward(slot, incoming);
+  }
+  QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
+  if (qp == nullptr || slot != slot_.number()) {
+    ++counters_.unknown_qp;
+    return;
+  }
+  const auto seed =
+      wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
+  if (!wire::verify_icrc(seed, incoming.octets)) return count(wire::WireError::kBadChecksum);
+  if (qp->setup().type == transport::QpType::kUd) {
+    fill_network_header(incoming, network_header_);
+  }
+  const transport::Arrival arrival{.packet = *packet,
+                                   .source = incoming.source,
+                                   .destination = incoming.destination,
+                                   .network_header = network_header_};
+  if (!guarded([&] { qp->machine().handle_packet(now(), arrival); })) {
+    ++counters_.memory_faults;
+    qp->machine().handle_memory_fault();
+  }
+  settle(*qp);
+}
+
+void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
+  const ForwardHeader header{.source = incoming.source,
+                             .destination = incoming.destination,
+                             .source_port = incoming.source_port,
+                             .traffic_class = incoming.traffic_class,
+                             .hop_limit = incoming.hop_limit};
+  if (sizeof header + incoming.octets.size() > forwarded_.size()) return;
+  std::memcpy(forwarded_.data(), &header, sizeof header);
+  std::memcpy(forwarded_.data() + sizeof header, incoming.octets.data(), incoming.octets.size());
+  ++counters_.forwarded;
+  // Whoever has gone since is a dead host: the packet is lost, and the sender finds out by itself.
+  (void)slot_.forward(slot, std::span(forwarded_).first(sizeof header + incoming.octets.size()));
+}
+
+void Adapter::take_forwarded() noexcept {
+  for (int count = 0; count < 32; ++count) {
+    const std::size_t octets = slot_.take_forwarded(forwarded_);
+    if (octets <= sizeof(ForwardHeader)) return;
+    ForwardHeader header;
+    std::memcpy(&header, forwarded_.data(), sizeof header);
+    const link::Incoming incoming{
+        .source = header.source,
+        .destination = header.destination,
+        .source_port = header.source_port,
+        .traffic_class = header.traffic_class,
+        .hop_limit = header.hop_limit,
+        .octets = std::span(forwarded_).subspan(sizeof header, octets - sizeof header)};
+    handle(incoming, Came::kForwarded);
+  }
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "device/engine.h"
+#include "device/port_info.h"
+#include "host/segment.h"
+#include "host/slot.h"
+#include "link/udp_link.h"
+#include "memory/key_registry.h"
+#include "transport/path.h"
+#include "wire/wire_error.h"
+
+namespace verbatim::device {
+
+class QueuePair;
+
+/// Why packets never reached a queue pair.
+struct AdapterCounters {
+  std::array<std::uint64_t, wire::kWireErrorCount> malformed{};
+  std::uint64_t unknown_qp = 0;
+  std::uint64_t forwarded = 0;  // arrived here, belong to another process of this host
+  std::uint64_t memory_faults = 0;
+};
+
+/// One adapter in one process: what all contexts that a program opens on a device share. The sockets,
+/// the numbers of queue pairs and keys, the memory that peers may see, and the progress of it all.
+///
+/// One lock guards everything inside. Whoever posts or polls takes it and makes progress; the engine
+/// thread takes it for what nobody else is there to do.
+class Adapter {
+ public:
+  /// The process's adapter for this port, opened at first use. On failure `message` says why and what
+  /// to do about it.
+  [[nodiscard]] static Expected<std::shared_ptr<Adapter>> for_port(const PortInfo& port,
+                                                                   std::string& message);
+  explicit Adapter(const PortInfo& port);
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+  ~Adapter();
+
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] const PortInfo& port() const noexcept { return port_; }
+  [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
+
+  // All of the following with the lock held.
+  [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
+  [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
+
+  /// Gives a queue pair a number. kNoMemory when none is left.
+  [[nodiscard]] Expected<wire::QpNumber> add(QueuePair& qp);
+  void remove(QueuePair& qp) noexcept;
+  [[nodiscard]] wire::SrqNumber next_srq_number() noexcept;
+
+  /// What a packet to `destination` needs; kInvalidArgument when the address of `gid_index` cannot
+  /// reach it.
+  struct Destination {
+    std::uint32_t gid_index = 0;
+    wire::Gid gid{};
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+    std::uint32_t flow_label = 0;
+    std::uint16_t entropy = 0;  // spreads flows over source ports
+  };
+  [[nodiscard]] Expected<transport::Path> path_to(const Destination& to) const noexcept;
+
+  /// Sends what a queue pair has to send, and tells everybody concerned what has changed about it.
+  void serve(QueuePair& qp) noexcept;
+  /// Takes what has arrived, runs timers that are due, sends. Returns whether anything arrived.
+  bool progress() noexcept;
+  /// A caller's progress: as above, and the engine learns that somebody is there.
+  void progress_for_caller() noexcept;
+  /// When the earliest timer is due.
+  [[nodiscard]] Instant next_deadline() const noexcept;
+
+  /// In a forked child: gives up all that is shared with the parent.
+  void abandon_in_child() noexcept;
+
+  [[nodiscard]] const AdapterCounters& counters() const noexcept { return counters_; }
+  [[nodiscard]] const link::UdpLink& link() const noexcept { return link_; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_.number(); }
+
+ private:
+  [[nodiscard]] Status open(std::string& message);
+  enum class Came : std::uint8_t { kByWire, kForwarded };
+  void handle(const link::Incoming& incoming, Came came) noexcept;
+  void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
+  void take_forwarded() noexcept;
+  void run_timers() noexcept;
+  void transmit(QueuePair& qp) noexcept;
+  void settle(QueuePair& qp) noexcept;
+  void arm_timer(QueuePair& qp) noexcept;
+  void serve_ready() noexcept;
+
+  friend class Engine;
+
+  std::mutex mutex_;
+  PortInfo port_;
+  host::Slot slot_;
+  host::Segment segment_;
+  link::UdpLink link_;
+  std::vector<memory::DomainTable::Entry> domain_entries_;
+  memory::DomainTable domains_;
+  std::vector<std::uint32_t> free_keys_;
+  std::unique_ptr<memory::KeyRegistry> registry_;
+  std::vector<QueuePair*> queue_pairs_;      // by number within the slot
+  std::uint32_t next_number_ = 0;            // where the search for a free number begins
+  std::uint32_t next_srq_ = 1;
+  std::set<std::pair<Instant, QueuePair*>> timers_;
+  std::vector<QueuePair*> ready_;  // have more to send than one turn allows
+  std::vector<std::byte> forwarded_;
+  std::array<std::byte, 40> network_header_{};
+  AdapterCounters counters_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace verbatim::device

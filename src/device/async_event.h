@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/event_pipe.h"
+#include "transport/work.h"
+
+namespace verbatim::device {
+
+/// Events that belong to no work request (IBA Vol 1, 11.6.3); the values are those of the verbs.
+enum class AsyncEvent : std::uint32_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kCommunicationEstablished = 4,
+  kSendQueueDrained = 5,
+  kDeviceFatal = 8,
+  kPortActive = 9,
+  kPortError = 10,
+  kSrqError = 14,
+  kSrqLimitReached = 15,
+  kLastWqeReached = 16,
+};
+
+[[nodiscard]] constexpr AsyncEvent async_event_of(transport::QpEvent event) noexcept {
+  switch (event) {
+    case transport::QpEvent::kFatal: return AsyncEvent::kQpFatal;
+    case transport::QpEvent::kRequestError: return AsyncEvent::kQpRequestError;
+    case transport::QpEvent::kAccessError: return AsyncEvent::kQpAccessError;
+    case transport::QpEvent::kCommunicationEstablished:
+      return AsyncEvent::kCommunicationEstablished;
+    case transport::QpEvent::kSendQueueDrained: return AsyncEvent::kSendQueueDrained;
+    case transport::QpEvent::kLastWqeReached: return AsyncEvent::kLastWqeReached;
+  }
+  return AsyncEvent::kQpFatal;
+}
+
+/// Tells the context's program, if there is anybody to tell.
+inline void report(EventPipe* to, AsyncEvent event, std::uint64_t subject) noexcept {
+  if (to == nullptr) return;
+  to->write({.kind = static_cast<std::uint32_t>(event), .padding = 0, .subject = subject});
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/adapter.h"
+#include "device/completion_channel.h"
+#include "transport/completion_queue.h"
+
+namespace verbatim::device {
+
+/// The most completions that a queue may hold.
+inline constexpr std::uint32_t kMaxCompletions = 1U << 22;
+
+/// A completion queue of a context: lanes in the segment, a channel to announce on.
+class CompletionQueue {
+ public:
+  /// Lanes of one queue: twice the queue pairs that may share it.
+  static constexpr std::uint32_t kLaneLimit = 8192;
+
+  /// `user_tag` is the subject of its events. kInvalidArgument for a capacity out of range.
+  [[nodiscard]] static Expected<std::unique_ptr<CompletionQueue>> create(
+      std::shared_ptr<Adapter> adapter, std::uint32_t capacity, CompletionChannel* channel,
+      EventPipe* async, std::uint64_t user_tag);
+  CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
+                  std::uint32_t capacity);
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
+  ~CompletionQueue();
+
+  /// Collects completions, making progress when there are none.
+  [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept;
+  void arm(transport::Arming what) noexcept;
+  [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return queue_.capacity(); }
+
+  // For queue pairs, with the adapter's lock held.
+  [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
+  void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
+  /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
+  bool announce() noexcept;
+  [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
+
+ private:
+  std::shared_ptr<Adapter> adapter_;
+  std::span<std::byte> block_;
+  std::vector<transport::CompletionLane> lanes_;
+  transport::CompletionQueue queue_;
+  CompletionChannel* channel_ = nullptr;
+  EventPipe* async_ = nullptr;
+  std::uint64_t user_tag_ = 0;
+  std::uint32_t users_ = 0;         // lanes attached
+  std::uint64_t lane_places_ = 0;   // of all lanes: only more than the capacity can overrun it
+  bool overrun_ = false;
+};
+
+}  // namespace verbatim::device

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+
+namespace verbatim::device {
+
+class Adapter;
+
+/// The thread of an adapter that does what no application thread is there to do: packets for a program
+/// that does not call in, timers, events. It sleeps in the kernel when there is nothing to do. While
+/// callers poll steadily they have the receive side to themselves, and it leaves the sockets alone.
+///
+/// All signals are blocked in it: they belong to the program.
+class Engine {
+ public:
+  explicit Engine(Adapter& adapter) noexcept : adapter_(adapter) {}
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  [[nodiscard]] Status start() noexcept;
+  /// A forked child has no engine; its descriptors are closed.
+  void abandon_in_child() noexcept;
+
+  /// A timer was set that may be earlier than what the engine sleeps for.
+  void note_deadline(Instant deadline) noexcept;
+  /// An application thread has just looked at the sockets itself.
+  void note_caller(Instant now) noexcept {
+    caller_seen_.store(now.since_start().count(), std::memory_order_relaxed);
+  }
+
+ private:
+  void run() noexcept;
+  void watch_sockets(bool watch) noexcept;
+  void sleep_until(Instant deadline) noexcept;
+  [[nodiscard]] bool caller_is_here(Instant now) const noexcept;
+
+  Adapter& adapter_;
+  std::thread thread_;
+  int epoll_ = -1;
+  int bell_ = -1;  // an eventfd that wakes it
+  bool watching_ = false;
+  std::vector<int> sockets_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::int64_t> caller_seen_{0};                 // nanoseconds
+  std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake
+};
+
+}  // namespace verbatim::device

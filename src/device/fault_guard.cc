@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/fault_guard.h"
+
+#include <signal.h>
+
+#include <mutex>
+
+namespace verbatim::device {
+
+namespace detail {
+thread_local constinit FaultFrame* innermost_fault_frame = nullptr;
+}  // namespace detail
+
+namespace {
+
+struct sigaction g_previous_segv;
+struct sigaction g_previous_bus;
+
+void handle_fault(int number, siginfo_t* info, void* context) {
+  if (detail::innermost_fault_frame != nullptr) {
+    siglongjmp(detail::innermost_fault_frame->back, 1);
+  }
+  const struct sigaction& previous = number == SIGBUS ? g_previous_bus : g_previous_segv;
+  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+    previous.sa_sigaction(number, info, context);
+    return;
+  }
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(number);
+    return;
+  }
+  // Nobody wants it: let it happen again, with the default action.
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(number, &standard, nullptr);
+}
+
+}  // namespace
+
+void install_fault_guard() noexcept {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action {};
+    action.sa_sigaction = handle_fault;
+    // No mask is changed by the jump back, so the signal must not have been blocked for the handler.
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    ::sigaction(SIGSEGV, &action, &g_previous_segv);
+    ::sigaction(SIGBUS, &action, &g_previous_bus);
+  });
+}
+
+}  // namespace verbatim::device

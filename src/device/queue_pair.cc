@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/queue_pair.h"
+
+#include <algorithm>
+
+#include "device/async_event.h"
+#include "device/limits.h"
+
+namespace verbatim::device {
+namespace {
+
+// What a peer's socket buffer takes without loss when its program is busy: about 128 KiB of payload.
+constexpr std::uint32_t kWindowOctets = 128 * 1024;
+constexpr std::uint32_t kWindowPacketsMax = 128;
+
+}  // namespace
+
+Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> adapter,
+                                                       const Setup& setup) {
+  const bool receives = setup.shared == nullptr && setup.type != transport::QpType::kXrcTarget;
+  if (setup.send_depth > kMaxQueueDepth || setup.send_sges > kMaxSges ||
+      setup.inline_octets > kMaxInlineOctets ||
+      (receives && (setup.receive_depth > kMaxQueueDepth || setup.receive_sges > kMaxSges))) {
+    return Errc::kInvalidArgument;
+  }
+  auto qp = std::make_unique<QueuePair>(adapter, setup);
+  Status built = Ok{};
+  {
+    const std::lock_guard lock(adapter->mutex());
+    built = qp->build();
+  }
+  if (!built) return built.error();  // what was built is taken down by the destructor
+  return qp;
+}
+
+std::span<std::byte> QueuePair::take(std::size_t octets) noexcept {
+  const auto block = adapter_->segment().take(octets);
+  if (!block.empty()) blocks_.push_back(block);
+  return block;
+}
+
+Status QueuePair::build() {
+  using transport::CompletionLane;
+  if (auto added = adapter_->domains().add_user(setup_.domain); !added) return added;
+  in_domain_ = true;
+  transport::QueuePair::Parts parts;
+  parts.keys = adapter_->keys().table();
+
+  const bool is_datagram = setup_.type == transport::QpType::kUd;
+  const transport::SendQueue::Limits send_limits{.depth = setup_.send_depth,
+                                                 .sge_limit = std::max(setup_.send_sges, 1U),
+                                                 .inline_limit = setup_.inline_octets,
+                                                 .carries_paths = is_datagram,
+                                                 .carries_binds = !is_datagram};
+  const std::size_t send_octets = transport::SendQueue::octets_for(send_limits);
+  send_block_.reset(new (std::nothrow) std::byte[send_octets + 64]);
+  if (send_block_ == nullptr) return Errc::kNoMemory;
+  void* aligned = send_block_.get();
+  std::size_t room = send_octets + 64;
+  std::align(64, send_octets, aligned, room);
+  parts.send_queue = transport::SendQueue(
+      std::span(static_cast<std::byte*>(aligned), send_octets), send_limits);
+
+  receive_lane_places_ = setup_.receive_depth;
+  if (setup_.shared != nullptr) {
+    parts.shared_receive = setup_.shared->view();
+    // A completion queue that has no room for more has overrun by then.
+    receive_lane_places_ = std::min(setup_.shared->depth(), setup_.receive_cq->capacity());
+    setup_.shared->add_user();
+    in_shared_ = true;
+  } else {
+    const transport::ReceiveQueue::Limits limits{.depth = setup_.receive_depth,
+                                                 .sge_limit = std::max(setup_.receive_sges, 1U)};
+    const auto block = take(transport::ReceiveQueue::octets_for(limits));
+    if (block.empty()) return Errc::kNoMemory;
+    parts.receive_queue = transport::ReceiveQueue::create(block, limits);
+  }
+  send_lane_places_ = setup_.send_depth;
+  const auto attach = [&](CompletionQueue& cq,
+                          std::uint32_t& places) -> Expected<transport::CompletionPort> {
+    const auto block = take(CompletionLane::octets_for(places));
+    if (block.empty()) return Errc::kNoMemory;
+    auto lane = CompletionLane::create(block, places);
+    places = lane.depth();
+    return cq.attach(lane);
+  };
+  auto send_port = attach(*setup_.send_cq, send_lane_places_);
+  if (!send_port) return send_port.error();
+  send_port_ = *send_port;
+  auto receive_port = attach(*setup_.receive_cq, receive_lane_places_);
+  if (!receive_port) return receive_port.error();
+  receive_port_ = *receive_port;
+  parts.send_port = *send_port_;
+  parts.receive_port = *receive_port_;
+
+  const auto state = take(sizeof(transport::ResponderState));
+  if (state.empty()) return Errc::kNoMemory;
+  parts.responder = new (state.data()) transport::ResponderState;
+
+  auto number = adapter_->add(*this);
+  if (!number) return number.error();
+  number_ = *number;
+  numbered_ = true;
+  const auto mtu = octets_of(adapter_->port().active_mtu);
+  machine_ = std::make_unique<transport::QueuePair>(
+      transport::QueuePair::Config{
+          .type = setup_.type,
+          .number = number_,
+          .domain = setup_.domain,
+          .signal_all = setup_.signal_all,
+          .port_mtu = adapter_->port().active_mtu,
+          .window_packets = std::clamp(kWindowOctets / mtu, 16U, kWindowPacketsMax),
+          .read_chunk_packets = std::clamp(kWindowOctets / mtu, 16U, kWindowPacketsMax)},
+      parts);
+  return Ok{};
+}
+
+QueuePair::~QueuePair() {
+  const std::lock_guard lock(adapter_->mutex());
+  if (numbered_) adapter_->remove(*this);
+  if (send_port_) setup_.send_cq->detach(*send_port_, send_lane_places_);
+  if (receive_port_) setup_.receive_cq->detach(*receive_port_, receive_lane_places_);
+  if (in_shared_) {
+    setup_.shared->view().reclaim(static_cast<std::uint32_t>(number_) |
+                                  transport::Landing::kQpClaimBit);
+    setup_.shared->drop_user();
+  }
+  if (in_domain_) adapter_->domains().drop_user(setup_.domain);
+  for (const auto& block : blocks_) adapter_->segment().give_back(block);
+}
+
+Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
+                         const Adapter::Destination* to) noexcept {
+  const std::lock_guard lock(adapter_->mutex());
+  transport::Path path;
+  if (names(mask, transport::QpMask::kAddress)) {
+    if (to == nullptr) return Errc::kInvalidArgument;
+    auto found = adapter_->path_to(*to);
+    if (!found) return found.error();
+    path = *found;
+  }
+  auto modified = machine_->modify(mask, attributes, &path);
+  adapter_->serve(*this);
+  return modified;
+}
+
+transport::QpAttributes QueuePair::attributes() noexcept {
+  const std::lock_guard lock(adapter_->mutex());
+  return machine_->attributes();
+}
+
+bool QueuePair::is_draining() noexcept {
+  const std::lock_guard lock(adapter_->mutex());
+  return machine_->is_draining();
+}
+
+Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept {
+  sends_ = true;
+  return qp_.machine_->post_send(request);
+}
+
+Status QueuePair::Posting::receive(const transport::ReceiveRequest& request) noexcept {
+  return qp_.machine_->post_receive(request);
+}
+
+QueuePair::Posting::~Posting() {
+  if (sends_) {
+    qp_.adapter_->serve(qp_);
+  } else if (qp_.machine_->state() == transport::QpState::kError) {
+    qp_.announce();  // a receive that was flushed at once
+  }
+}
+
+void QueuePair::announce() noexcept {
+  while (auto event = machine_->poll_event()) {
+    report(setup_.async, async_event_of(*event), setup_.user_tag);
+  }
+  const bool send_overrun = setup_.send_cq->announce();
+  const bool receive_overrun =
+      setup_.receive_cq != setup_.send_cq && setup_.receive_cq->announce();
+  if (setup_.shared != nullptr) setup_.shared->announce();
+  if (send_overrun || receive_overrun) {
+    machine_->handle_completion_overrun();
+    while (auto event = machine_->poll_event()) {
+      report(setup_.async, async_event_of(*event), setup_.user_tag);
+    }
+  }
+}
+
+}  // namespace verbatim::device

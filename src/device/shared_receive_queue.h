@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "device/adapter.h"
+#include "device/event_pipe.h"
+#include "transport/shared_receive_queue.h"
+
+namespace verbatim::device {
+
+/// A shared receive queue of a context.
+class SharedReceiveQueue {
+ public:
+  using Limits = transport::SharedReceiveQueue::Limits;
+
+  [[nodiscard]] static Expected<std::unique_ptr<SharedReceiveQueue>> create(
+      std::shared_ptr<Adapter> adapter, memory::DomainId domain, const Limits& limits,
+      EventPipe* async, std::uint64_t user_tag);
+  SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
+                     memory::DomainId domain, const Limits& limits);
+  SharedReceiveQueue(const SharedReceiveQueue&) = delete;
+  SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
+  ~SharedReceiveQueue();
+
+  [[nodiscard]] Status post(const transport::ReceiveRequest& request) noexcept;
+  [[nodiscard]] Status arm_limit(std::uint32_t limit) noexcept;
+  [[nodiscard]] std::uint32_t limit() noexcept;
+  [[nodiscard]] std::uint32_t depth() const noexcept { return queue_.depth(); }
+  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return queue_.sge_limit(); }
+  [[nodiscard]] wire::SrqNumber number() const noexcept { return number_; }
+
+  // For queue pairs, with the adapter's lock held.
+  [[nodiscard]] transport::SharedReceiveQueue view() const noexcept { return queue_; }
+  void announce() noexcept;
+  void add_user() noexcept { ++users_; }
+  void drop_user() noexcept { --users_; }
+  [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
+
+ private:
+  std::shared_ptr<Adapter> adapter_;
+  std::span<std::byte> block_;
+  memory::DomainId domain_;
+  transport::SharedReceiveQueue queue_;
+  EventPipe* async_ = nullptr;
+  std::uint64_t user_tag_ = 0;
+  wire::SrqNumber number_{};
+  std::uint32_t users_ = 0;
+};
+
+}  // namespace verbatim::device
