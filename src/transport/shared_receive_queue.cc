@@ -24,17 +24,29 @@ Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
   Header& h = header();
   if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
   if (h.tail - load_head() >= h.depth) return Errc::kNoMemory;
-  ReceiveEntry& slot = entry(h.tail);
-  // A message that takes long may still hold the slot although the ring has come round.
-  if (std::atomic_ref(slot.claim).load(std::memory_order_acquire) != kFree) {  // pairs: release()
-    return Errc::kNoMemory;
-  }
+  const auto free = find_free_slot();
+  if (!free) return Errc::kNoMemory;
+  ReceiveEntry& slot = entry(*free);
   slot.wr_id = request.wr_id;
   slot.sge_count = static_cast<std::uint32_t>(request.list.size());
   std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
   std::atomic_ref(slot.claim).store(kPosted, std::memory_order_release);  // pairs with claim()
-  std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);   // pairs with load_tail()
+  order(h.tail).store(*free, std::memory_order_relaxed);  // seen by whoever sees the tail
+  std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
   return Ok{};
+}
+
+/// The first that is free, from behind the last one that was taken on: nearly always the next.
+std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
+  Header& h = header();
+  for (std::uint32_t step = 0; step <= h.mask; ++step) {
+    const std::uint32_t slot = (h.next_slot + step) & h.mask;
+    const auto claim = std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire);
+    if (claim != kFree) continue;  // the acquire pairs with release()
+    h.next_slot = slot + 1;
+    return slot;
+  }
+  return std::nullopt;
 }
 
 SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noexcept {
@@ -42,15 +54,18 @@ SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noex
   for (;;) {
     std::uint32_t head = load_head();
     if (head == load_tail()) return {};
-    ReceiveEntry& slot = entry(head);
+    const std::uint32_t number = order(head).load(std::memory_order_relaxed) & h.mask;
+    ReceiveEntry& slot = entry(number);
     std::uint32_t expected = kPosted;
     const bool mine = std::atomic_ref(slot.claim)
                           .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
     // Whoever claimed it, the head moves on; a claimant that died before doing so is helped here.
+    // If others have moved it already, the ring may have come round under our feet: then what we
+    // claimed is a later receive, ours all the same, and its own place will be stepped over.
     std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
     if (!mine) continue;
     check_limit();
-    return {.slot = head & h.mask, .entry = &slot};
+    return {.slot = number, .entry = &slot};
   }
 }
 

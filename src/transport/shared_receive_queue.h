@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/expected.h"
@@ -18,21 +19,22 @@ namespace verbatim::transport {
 /// so that the entry of a claimant that died can be found and given back.
 ///
 /// A view of a block of plain data that the caller provides. An entry is taken when a message
-/// begins and released when its completion is published; entries may be released in another order
-/// than they were taken, which is why a slot is reused only when it is free, not when the head has
-/// passed it.
+/// begins and released when its completion is published, in any order, and some are held for long.
+/// So the ring that keeps the order of posting names slots, and a receive is posted into whichever
+/// slot is free: one that is held costs the others one place and no more.
 class SharedReceiveQueue {
  public:
   using Limits = ReceiveQueue::Limits;
 
-  /// A claimed entry: which slot it lies in, by position in the ring.
+  /// A claimed entry, and the slot it lies in.
   struct Claim {
     std::uint32_t slot = 0;
     const ReceiveEntry* entry = nullptr;  // null: nothing was posted
   };
 
   [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
-    return sizeof(Header) + std::size_t{ring_size(limits.depth)} * stride(limits.sge_limit);
+    const std::uint32_t slots = ring_size(limits.depth);
+    return sizeof(Header) + order_octets(slots) + std::size_t{slots} * stride(limits.sge_limit);
   }
 
   SharedReceiveQueue() noexcept = default;
@@ -79,11 +81,12 @@ class SharedReceiveQueue {
   struct Header {
     std::uint32_t depth = 0;
     std::uint32_t sge_limit = 0;
-    std::uint32_t stride = 0;
-    std::uint32_t mask = 0;
+    std::uint32_t stride = 0;  // octets from slot to slot
+    std::uint32_t mask = 0;    // slots - 1, and places of the ring - 1
     memory::DomainId domain = memory::DomainId::kNone;
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted
-    alignas(64) std::uint32_t head = 0;  // atomic; entries ever claimed
+    std::uint32_t next_slot = 0;         // the owner's: where it looks for a free one
+    alignas(64) std::uint32_t head = 0;  // atomic; places of the ring that are used up
     std::uint32_t limit = 0;             // atomic; 0: not armed
     std::uint32_t limit_reached = 0;     // atomic; set once when the limit fires
   };
@@ -93,11 +96,20 @@ class SharedReceiveQueue {
   static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
     return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
   }
+  static std::size_t order_octets(std::uint32_t slots) noexcept {
+    return (std::size_t{slots} * sizeof(std::uint32_t) + 63) & ~std::size_t{63};
+  }
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
-  [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
+  /// Which slot the `number`th posted receive lies in.
+  [[nodiscard]] std::atomic_ref<std::uint32_t> order(std::uint32_t number) const noexcept {
+    const std::size_t place = number & header().mask;
+    return std::atomic_ref(
+        *std::bit_cast<std::uint32_t*>(block_ + sizeof(Header) + place * sizeof(std::uint32_t)));
+  }
+  [[nodiscard]] ReceiveEntry& entry(std::uint32_t slot) const noexcept {
     const Header& h = header();
-    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) +
-                                         std::size_t{number & h.mask} * h.stride);
+    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) + order_octets(h.mask + 1) +
+                                         std::size_t{slot & h.mask} * h.stride);
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with post()
@@ -105,6 +117,7 @@ class SharedReceiveQueue {
   [[nodiscard]] std::uint32_t load_head() const noexcept {
     return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with claim()
   }
+  [[nodiscard]] std::optional<std::uint32_t> find_free_slot() noexcept;
   void check_limit() noexcept;
 
   std::byte* block_ = nullptr;

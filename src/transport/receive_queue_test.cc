@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/receive_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "transport/test_block.h"
+
+namespace verbatim::transport {
+namespace {
+
+// Where the counters lie in the block: each has a cache line of its own.
+constexpr std::size_t kTailAt = 64;
+constexpr std::size_t kHeadAt = 128;
+
+/// A list of `count` elements that nobody could confuse with another's.
+std::vector<memory::Sge> list_for(std::uint64_t wr_id, std::uint32_t count) {
+  std::vector<memory::Sge> list(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    list[i] = {.address = wr_id * 4096 + i,
+               .octets = static_cast<std::uint32_t>(wr_id) + i,
+               .lkey = wire::MemoryKey{i + 1}};
+  }
+  return list;
+}
+
+bool is_list_of(std::span<const memory::Sge> list, std::uint64_t wr_id) {
+  const auto wanted = list_for(wr_id, static_cast<std::uint32_t>(list.size()));
+  return std::ranges::equal(list, wanted, [](const memory::Sge& a, const memory::Sge& b) {
+    return a.address == b.address && a.octets == b.octets && a.lkey == b.lkey;
+  });
+}
+
+class ReceiveQueueTest : public testing::Test {
+ protected:
+  static constexpr ReceiveQueue::Limits kLimits{.depth = 4, .sge_limit = 3};
+
+  Status post(std::uint64_t wr_id, std::uint32_t sge_count = 2, std::uint32_t uncollected = 0) {
+    const auto list = list_for(wr_id, sge_count);
+    return queue_.post({.wr_id = wr_id, .list = list}, uncollected);
+  }
+  void expect_front(std::uint64_t wr_id, std::uint32_t sge_count = 2) {
+    const ReceiveEntry* front = queue_.front();
+    ASSERT_NE(front, nullptr);
+    EXPECT_EQ(front->wr_id, wr_id);
+    ASSERT_EQ(queue_.list_of(*front).size(), sge_count);
+    EXPECT_TRUE(is_list_of(queue_.list_of(*front), wr_id));
+  }
+
+  TestBlock block_{ReceiveQueue::octets_for(kLimits)};
+  ReceiveQueue queue_ = ReceiveQueue::create(block_.span(), kLimits);
+};
+
+TEST_F(ReceiveQueueTest, BeginsEmptyWhateverTheMemoryHeld) {
+  EXPECT_TRUE(queue_.exists());
+  EXPECT_FALSE(ReceiveQueue().exists());
+  EXPECT_EQ(queue_.depth(), 4U);
+  EXPECT_EQ(queue_.sge_limit(), 3U);
+  EXPECT_EQ(queue_.posted_count(), 0U);
+  EXPECT_EQ(queue_.front(), nullptr);
+}
+
+TEST_F(ReceiveQueueTest, GivesReceivesInTheOrderOfPosting) {
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
+  EXPECT_EQ(queue_.posted_count(), 4U);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    expect_front(i);
+    queue_.pop();
+  }
+  EXPECT_EQ(queue_.front(), nullptr);
+}
+
+TEST_F(ReceiveQueueTest, KeepsListsOfEveryLengthUpToTheLimit) {
+  for (std::uint32_t count = 0; count <= 3; ++count) ASSERT_TRUE(post(10 + count, count).ok());
+  for (std::uint32_t count = 0; count <= 3; ++count) {
+    expect_front(10 + count, count);
+    queue_.pop();
+  }
+  EXPECT_EQ(post(1, 4).error(), Errc::kInvalidArgument);
+  EXPECT_EQ(queue_.posted_count(), 0U);
+}
+
+TEST_F(ReceiveQueueTest, IsFullAtItsDepth) {
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
+  EXPECT_EQ(post(4).error(), Errc::kNoMemory);
+  expect_front(0);
+  queue_.pop();
+  EXPECT_TRUE(post(4).ok());
+  EXPECT_EQ(post(5).error(), Errc::kNoMemory);
+}
+
+TEST_F(ReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
+  constexpr ReceiveQueue::Limits kOdd{.depth = 5, .sge_limit = 1};
+  TestBlock block(ReceiveQueue::octets_for(kOdd));
+  auto queue = ReceiveQueue::create(block.span(), kOdd);
+  for (std::uint64_t round = 0; round < 7; ++round) {
+    for (std::uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(queue.post({.wr_id = i}, 0).ok());
+    EXPECT_EQ(queue.post({.wr_id = 9}, 0).error(), Errc::kNoMemory);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      ASSERT_NE(queue.front(), nullptr);
+      EXPECT_EQ(queue.front()->wr_id, i);
+      queue.pop();
+    }
+  }
+}
+
+TEST_F(ReceiveQueueTest, ACompletionThatNobodyCollectedTakesAPlace) {
+  EXPECT_EQ(post(0, 1, 4).error(), Errc::kNoMemory);
+  EXPECT_TRUE(post(0, 1, 3).ok());
+  EXPECT_EQ(post(1, 1, 3).error(), Errc::kNoMemory);
+  EXPECT_TRUE(post(1, 1, 2).ok());
+  EXPECT_EQ(queue_.posted_count(), 2U);
+}
+
+TEST_F(ReceiveQueueTest, WithoutDepthTakesNothing) {
+  constexpr ReceiveQueue::Limits kNone{.depth = 0, .sge_limit = 0};
+  TestBlock block(ReceiveQueue::octets_for(kNone));
+  auto queue = ReceiveQueue::create(block.span(), kNone);
+  EXPECT_EQ(queue.post({.wr_id = 1}, 0).error(), Errc::kNoMemory);
+  EXPECT_EQ(queue.front(), nullptr);
+}
+
+TEST_F(ReceiveQueueTest, LookingDoesNotTake) {
+  ASSERT_TRUE(post(7).ok());
+  expect_front(7);
+  expect_front(7);
+  EXPECT_EQ(queue_.posted_count(), 1U);
+}
+
+TEST_F(ReceiveQueueTest, ForgetsEverythingWhenCleared) {
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(post(i).ok());
+  queue_.clear();
+  EXPECT_EQ(queue_.posted_count(), 0U);
+  EXPECT_EQ(queue_.front(), nullptr);
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(20 + i).ok());
+  expect_front(20);
+}
+
+TEST_F(ReceiveQueueTest, CountersMayWrap) {
+  ASSERT_TRUE(post(0).ok());
+  queue_.pop();
+  ASSERT_EQ(block_.word(kTailAt), 1U);
+  ASSERT_EQ(block_.word(kHeadAt), 1U);
+  block_.word(kTailAt) = block_.word(kHeadAt) = 0xffff'fffe;
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
+  EXPECT_EQ(post(4).error(), Errc::kNoMemory);
+  EXPECT_EQ(queue_.posted_count(), 4U);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    expect_front(i);
+    queue_.pop();
+  }
+  EXPECT_EQ(block_.word(kHeadAt), 2U);
+  EXPECT_EQ(queue_.front(), nullptr);
+}
+
+TEST_F(ReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
+  auto peer = ReceiveQueue::attach(block_.data());
+  ASSERT_TRUE(post(5, 3).ok());
+  ASSERT_NE(peer.front(), nullptr);
+  EXPECT_EQ(peer.front()->wr_id, 5U);
+  EXPECT_TRUE(is_list_of(peer.list_of(*peer.front()), 5));
+  peer.pop();
+  EXPECT_EQ(queue_.posted_count(), 0U);
+}
+
+// The entry may lie in memory that a peer can write.
+TEST_F(ReceiveQueueTest, NeverShowsAListLongerThanItsSlot) {
+  ASSERT_TRUE(post(5, 2).ok());
+  const_cast<ReceiveEntry*>(queue_.front())->sge_count = 0xffff'ffff;
+  EXPECT_EQ(queue_.list_of(*queue_.front()).size(), 3U);
+}
+
+TEST_F(ReceiveQueueTest, HandsWholeReceivesFromThreadToThread) {
+  constexpr std::uint64_t kCount = 3'000;
+  std::thread consumer([peer = ReceiveQueue::attach(block_.data())]() mutable {
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      while (peer.front() == nullptr) std::this_thread::yield();
+      ASSERT_EQ(peer.front()->wr_id, i);
+      ASSERT_TRUE(is_list_of(peer.list_of(*peer.front()), i));
+      peer.pop();
+    }
+  });
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    while (!post(i, static_cast<std::uint32_t>(i % 4)).ok()) std::this_thread::yield();
+  }
+  consumer.join();
+  EXPECT_EQ(queue_.posted_count(), 0U);
+}
+
+}  // namespace
+}  // namespace verbatim::transport
