@@ -13,19 +13,32 @@ namespace verbatim::abi {
 
 [[nodiscard]] constexpr int to_errno(Errc error) noexcept {
   switch (error) {
-    case Errc::kInvalidArgument: return EINVAL;
-    case Errc::kNoMemory: return ENOMEM;
-    case Errc::kBusy: return EBUSY;
-    case Errc::kNotSupported: return EOPNOTSUPP;
-    case Errc::kNoSuchObject: return ENOENT;
-    case Errc::kTryAgain: return EAGAIN;
-    case Errc::kAccessDenied: return EACCES;
-    case Errc::kFault: return EFAULT;
-    case Errc::kAlreadyExists: return EEXIST;
-    case Errc::kNoDevice: return ENODEV;
-    case Errc::kTimedOut: return ETIMEDOUT;
-    case Errc::kAddressInUse: return EADDRINUSE;
-    case Errc::kNoData: return ENODATA;
+    case Errc::kInvalidArgument:
+      return EINVAL;
+    case Errc::kNoMemory:
+      return ENOMEM;
+    case Errc::kBusy:
+      return EBUSY;
+    case Errc::kNotSupported:
+      return EOPNOTSUPP;
+    case Errc::kNoSuchObject:
+      return ENOENT;
+    case Errc::kTryAgain:
+      return EAGAIN;
+    case Errc::kAccessDenied:
+      return EACCES;
+    case Errc::kFault:
+      return EFAULT;
+    case Errc::kAlreadyExists:
+      return EEXIST;
+    case Errc::kNoDevice:
+      return ENODEV;
+    case Errc::kTimedOut:
+      return ETIMEDOUT;
+    case Errc::kAddressInUse:
+      return EADDRINUSE;
+    case Errc::kNoData:
+      return ENODATA;
   }
   return EINVAL;
 }

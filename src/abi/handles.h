@@ -17,8 +17,8 @@
 #include "device/queue_pair.h"
 #include "device/shared_receive_queue.h"
 
-/// What the pointers that programs hold really point to: the public struct first, ours behind it. The
-/// public structs grow at their end from release to release, so each has spare room after it.
+/// What the pointers that programs hold really point to: the public struct first, ours behind it.
+/// The public structs grow at their end from release to release, so each has spare room after it.
 namespace verbatim::abi {
 
 /// Room behind a public struct for fields of releases to come.
@@ -128,8 +128,7 @@ template <typename Handle, typename Public>
   return *reinterpret_cast<Handle*>(object);
 }
 [[nodiscard]] inline ContextHandle& handle_of(ibv_context* context) noexcept {
-  constexpr std::size_t kOffset =
-      offsetof(ContextHandle, verbs) + offsetof(verbs_context, context);
+  constexpr std::size_t kOffset = offsetof(ContextHandle, verbs) + offsetof(verbs_context, context);
   return *reinterpret_cast<ContextHandle*>(reinterpret_cast<std::byte*>(context) - kOffset);
 }
 
@@ -155,8 +154,8 @@ void discard(Handle* handle) {
   delete handle;
 }
 
-/// Waits until the program has acknowledged every event it was given about an object, as the man pages
-/// promise: `completed` is counted by ibv_ack_*, under the object's own mutex.
+/// Waits until the program has acknowledged every event it was given about an object, as the man
+/// pages promise: `completed` is counted by ibv_ack_*, under the object's own mutex.
 inline void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& changed,
                           const std::uint32_t& completed, const std::uint32_t& given) noexcept {
   pthread_mutex_lock(&mutex);

@@ -12,8 +12,8 @@
 namespace verbatim::abi {
 namespace {
 
-/// The addresses of a datagram from the 40 octets in front of its payload: an IPv4 header in the last
-/// 20 of them, or an IPv6 header (annex A17.4.5).
+/// The addresses of a datagram from the 40 octets in front of its payload: an IPv4 header in the
+/// last 20 of them, or an IPv6 header (annex A17.4.5).
 struct Addresses {
   wire::Gid source{};
   wire::Gid destination{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ibv_create_comp_channel(3), ibv_create_cq(3), ibv_poll_cq(3), ibv_get_cq_event(3), ibv_create_cq_ex(3).
+// ibv_create_comp_channel(3), ibv_create_cq(3), ibv_poll_cq(3), ibv_get_cq_event(3),
+// ibv_create_cq_ex(3).
 #include <infiniband/verbs.h>
 
 #include <ctime>
@@ -113,9 +114,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
-  constexpr std::uint64_t kReadable =
-      IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  constexpr std::uint64_t kReadable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
   constexpr std::uint32_t kKnownFlags =
       IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;

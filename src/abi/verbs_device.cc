@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ibv_get_device_list(3), ibv_open_device(3), ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3).
+// ibv_get_device_list(3), ibv_open_device(3), ibv_query_device(3), ibv_query_port(3),
+// ibv_query_gid(3).
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/eventfd.h>
@@ -43,8 +44,7 @@ DeviceHandle& remember(const device::PortInfo& port) {
     device.transport_type = IBV_TRANSPORT_IB;
     set_text(device.name, sizeof device.name, port.name);
     set_text(device.dev_name, sizeof device.dev_name, "uverbs" + index);
-    set_text(device.dev_path, sizeof device.dev_path,
-             "/sys/class/infiniband_verbs/uverbs" + index);
+    set_text(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs" + index);
     set_text(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/" + port.name);
   }
   known->port = port;
@@ -245,7 +245,8 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return EINVAL;
   ::close(context->cmd_fd);
-  // What the program left behind in this context goes on using it; then only the process's end frees it.
+  // What the program left behind in this context goes on using it; then only the process's end
+  // frees it.
   if (handle.objects.load() == 0) delete &handle;
   return 0;
 }

@@ -13,18 +13,22 @@ enum class Subject : std::uint8_t { kCq, kQp, kSrq, kPort };
 
 Subject subject_of(std::uint32_t kind) noexcept {
   switch (device::AsyncEvent{kind}) {
-    case device::AsyncEvent::kCqError: return Subject::kCq;
+    case device::AsyncEvent::kCqError:
+      return Subject::kCq;
     case device::AsyncEvent::kSrqError:
-    case device::AsyncEvent::kSrqLimitReached: return Subject::kSrq;
+    case device::AsyncEvent::kSrqLimitReached:
+      return Subject::kSrq;
     case device::AsyncEvent::kDeviceFatal:
     case device::AsyncEvent::kPortActive:
-    case device::AsyncEvent::kPortError: return Subject::kPort;
+    case device::AsyncEvent::kPortError:
+      return Subject::kPort;
     case device::AsyncEvent::kQpFatal:
     case device::AsyncEvent::kQpRequestError:
     case device::AsyncEvent::kQpAccessError:
     case device::AsyncEvent::kCommunicationEstablished:
     case device::AsyncEvent::kSendQueueDrained:
-    case device::AsyncEvent::kLastWqeReached: return Subject::kQp;
+    case device::AsyncEvent::kLastWqeReached:
+      return Subject::kQp;
   }
   return Subject::kPort;
 }
@@ -76,7 +80,9 @@ VB_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) 
       count(handle->srq.mutex, handle->async_events);
       break;
     }
-    case Subject::kPort: event->element.port_num = static_cast<int>(subject); break;
+    case Subject::kPort:
+      event->element.port_num = static_cast<int>(subject);
+      break;
   }
   return 0;
 }
@@ -98,7 +104,8 @@ VB_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
       count_and_wake(srq.mutex, srq.cond, srq.events_completed);
       return;
     }
-    case Subject::kPort: return;
+    case Subject::kPort:
+      return;
   }
 }
 

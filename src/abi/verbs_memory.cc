@@ -73,7 +73,8 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   PdHandle& domain = handle_of<PdHandle>(pd);
-  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return as_null<ibv_mw>(Errc::kInvalidArgument);
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+    return as_null<ibv_mw>(Errc::kInvalidArgument);
   const auto kind =
       type == IBV_MW_TYPE_1 ? memory::KeyKind::kWindowType1 : memory::KeyKind::kWindowType2B;
   device::Adapter& adapter = *domain.owner->adapter;
@@ -193,8 +194,8 @@ VB_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, in
 
 VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t octets,
                            int access) {
-  constexpr int kKnown = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
-                         IBV_REREG_MR_CHANGE_ACCESS;
+  constexpr int kKnown =
+      IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
   if (flags == 0 || (flags & ~kKnown) != 0) return IBV_REREG_MR_ERR_INPUT;
   MrHandle& handle = handle_of<MrHandle>(mr);
   PdHandle* domain =

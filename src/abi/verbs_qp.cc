@@ -8,8 +8,8 @@
 #include "abi/border.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
-#include "abi/wr_builder.h"
 #include "abi/work_request.h"
+#include "abi/wr_builder.h"
 #include "device/limits.h"
 #include "wire/flow_entropy.h"
 
@@ -37,25 +37,30 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
       request.swap = wr.wr.atomic.swap;
       break;
     case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM: request.immediate = wire::Immediate{wr.imm_data}; break;
+    case IBV_WR_SEND_WITH_IMM:
+      request.immediate = wire::Immediate{wr.imm_data};
+      break;
     case IBV_WR_SEND_WITH_INV:
-    case IBV_WR_LOCAL_INV: request.invalidate_key = wire::MemoryKey{wr.invalidate_rkey}; break;
+    case IBV_WR_LOCAL_INV:
+      request.invalidate_key = wire::MemoryKey{wr.invalidate_rkey};
+      break;
     case IBV_WR_BIND_MW:
       if (wr.bind_mw.mw == nullptr) return Errc::kInvalidArgument;
-      request.bind = {
-          .window_key = wire::MemoryKey{wr.bind_mw.mw->rkey},
-          .new_key = wire::MemoryKey{wr.bind_mw.rkey},
-          .region_key = wire::MemoryKey{
-              wr.bind_mw.bind_info.mr != nullptr ? wr.bind_mw.bind_info.mr->lkey : 0},
-          .address = wr.bind_mw.bind_info.addr,
-          .octets = wr.bind_mw.bind_info.length,
-          .access = memory::Access(wr.bind_mw.bind_info.mw_access_flags)};
+      request.bind = {.window_key = wire::MemoryKey{wr.bind_mw.mw->rkey},
+                      .new_key = wire::MemoryKey{wr.bind_mw.rkey},
+                      .region_key = wire::MemoryKey{wr.bind_mw.bind_info.mr != nullptr
+                                                        ? wr.bind_mw.bind_info.mr->lkey
+                                                        : 0},
+                      .address = wr.bind_mw.bind_info.addr,
+                      .octets = wr.bind_mw.bind_info.length,
+                      .access = memory::Access(wr.bind_mw.bind_info.mw_access_flags)};
       break;
     case IBV_WR_ATOMIC_WRITE:
       request.remote_address = wr.wr.rdma.remote_addr;
       request.rkey = wire::MemoryKey{wr.wr.rdma.rkey};
       break;
-    default: return Errc::kInvalidArgument;
+    default:
+      return Errc::kInvalidArgument;
   }
   if (qp.qp.qp_base.qp_type == IBV_QPT_UD) {
     if (wr.wr.ud.ah == nullptr) return Errc::kInvalidArgument;
@@ -96,10 +101,14 @@ namespace {
 
 Expected<transport::QpType> type_of(ibv_qp_type type) noexcept {
   switch (type) {
-    case IBV_QPT_RC: return transport::QpType::kRc;
-    case IBV_QPT_UC: return transport::QpType::kUc;
-    case IBV_QPT_UD: return transport::QpType::kUd;
-    default: return Errc::kNotSupported;
+    case IBV_QPT_RC:
+      return transport::QpType::kRc;
+    case IBV_QPT_UC:
+      return transport::QpType::kUc;
+    case IBV_QPT_UD:
+      return transport::QpType::kUd;
+    default:
+      return Errc::kNotSupported;
   }
 }
 
@@ -113,20 +122,19 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   auto handle = std::make_unique<QpHandle>();
   SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
   auto object = device::QueuePair::create(
-      owner.owner->adapter,
-      {.type = *type,
-       .domain = owner.domain,
-       .send_depth = init.cap.max_send_wr,
-       .receive_depth = shared != nullptr ? 0 : init.cap.max_recv_wr,
-       .send_sges = init.cap.max_send_sge,
-       .receive_sges = init.cap.max_recv_sge,
-       .inline_octets = init.cap.max_inline_data,
-       .signal_all = init.sq_sig_all != 0,
-       .send_cq = handle_of<CqHandle>(init.send_cq).object.get(),
-       .receive_cq = handle_of<CqHandle>(init.recv_cq).object.get(),
-       .shared = shared == nullptr ? nullptr : shared->object.get(),
-       .async = &owner.owner->async,
-       .user_tag = reinterpret_cast<std::uintptr_t>(handle.get())});
+      owner.owner->adapter, {.type = *type,
+                             .domain = owner.domain,
+                             .send_depth = init.cap.max_send_wr,
+                             .receive_depth = shared != nullptr ? 0 : init.cap.max_recv_wr,
+                             .send_sges = init.cap.max_send_sge,
+                             .receive_sges = init.cap.max_recv_sge,
+                             .inline_octets = init.cap.max_inline_data,
+                             .signal_all = init.sq_sig_all != 0,
+                             .send_cq = handle_of<CqHandle>(init.send_cq).object.get(),
+                             .receive_cq = handle_of<CqHandle>(init.recv_cq).object.get(),
+                             .shared = shared == nullptr ? nullptr : shared->object.get(),
+                             .async = &owner.owner->async,
+                             .user_tag = reinterpret_cast<std::uintptr_t>(handle.get())});
   if (!object) return as_null<QpHandle>(object.error());
   handle->object = std::move(*object);
   handle->owner = &owner;
@@ -194,8 +202,8 @@ Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& att
 }
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
-  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-                                   IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attributes->comp_mask & ~kKnown) != 0) return as_null<ibv_qp>(Errc::kNotSupported);
   if ((attributes->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
     return as_null<ibv_qp>(Errc::kInvalidArgument);
@@ -242,9 +250,8 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     auto found = destination_of(attr->ah_attr);
     if (!found) return to_errno(found.error());
     to = *found;
-    const auto remote = (mask & IBV_QP_DEST_QPN) != 0
-                            ? wire::QpNumber{attr->dest_qp_num}
-                            : handle.object->attributes().dest_qp;
+    const auto remote = (mask & IBV_QP_DEST_QPN) != 0 ? wire::QpNumber{attr->dest_qp_num}
+                                                      : handle.object->attributes().dest_qp;
     to->entropy = wire::source_port_of_connection(to->flow_label, handle.object->number(), remote);
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
@@ -307,8 +314,6 @@ VB_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   *ece = ibv_ece{};
   return 0;
 }
-VB_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
-  return ece->vendor_id == 0 ? 0 : EOPNOTSUPP;
-}
+VB_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) { return ece->vendor_id == 0 ? 0 : EOPNOTSUPP; }
 
 }  // extern "C"

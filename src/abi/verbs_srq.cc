@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3), ibv_create_srq_ex(3).
+// ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3),
+// ibv_create_srq_ex(3).
 #include <infiniband/verbs.h>
 
 #include "abi/border.h"

@@ -16,10 +16,10 @@ constexpr std::uint64_t kUdOperations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEN
 constexpr std::uint64_t kUcOperations = kUdOperations | IBV_QP_EX_WITH_RDMA_WRITE |
                                         IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                         IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
-constexpr std::uint64_t kRcOperations =
-    kUcOperations | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-    IBV_QP_EX_WITH_ATOMIC_WRITE;
+constexpr std::uint64_t kRcOperations = kUcOperations | IBV_QP_EX_WITH_RDMA_READ |
+                                        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                        IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                        IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
 WrDraft& begin(ibv_qp_ex* qp, SendOpcode opcode) {
   WrDraft& draft = handle_of<QpHandle>(qp).drafts.emplace_back();
@@ -150,10 +150,14 @@ void fill_setters(ibv_qp_ex& qp) noexcept {
 
 bool are_operations_known(ibv_qp_type type, std::uint64_t flags) noexcept {
   switch (type) {
-    case IBV_QPT_RC: return (flags & ~kRcOperations) == 0;
-    case IBV_QPT_UC: return (flags & ~kUcOperations) == 0;
-    case IBV_QPT_UD: return (flags & ~kUdOperations) == 0;
-    default: return false;
+    case IBV_QPT_RC:
+      return (flags & ~kRcOperations) == 0;
+    case IBV_QPT_UC:
+      return (flags & ~kUcOperations) == 0;
+    case IBV_QPT_UD:
+      return (flags & ~kUdOperations) == 0;
+    default:
+      return false;
   }
 }
 

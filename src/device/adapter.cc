@@ -28,7 +28,8 @@ constexpr std::uint32_t kFirstNumber = 16;
 // Packets that one queue pair may send before the next has its turn.
 constexpr int kTurnPackets = 64;
 
-/// The adapters of this process, by device name. Never destroyed: programs exit with threads running.
+/// The adapters of this process, by device name. Never destroyed: programs exit with threads
+/// running.
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Adapter>> adapters;
@@ -48,8 +49,8 @@ struct ForwardHeader {
   std::uint8_t hop_limit;
 };
 
-/// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero octets
-/// and the IPv4 header (annex A17.4.5). The socket shows neither, so they are made again.
+/// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero
+/// octets and the IPv4 header (annex A17.4.5). The socket shows neither, so they are made again.
 void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40> to) noexcept {
   const auto udp_octets = static_cast<std::uint16_t>(incoming.octets.size() + wire::Udp::kSize);
   if (!incoming.source.is_ipv4_mapped()) {
@@ -74,7 +75,7 @@ void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40
 
 }  // namespace
 
-// ---- Opening and closing -------------------------------------------------------------------------
+// ---- Opening and closing ----
 
 Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::string& message) {
   Registry& all = registry();
@@ -174,7 +175,7 @@ Status Adapter::open(std::string& message) {
   return engine_->start();
 }
 
-// ---- Numbers and paths ---------------------------------------------------------------------------
+// ---- Numbers and paths ----
 
 Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
   for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
@@ -213,7 +214,7 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
   return path;
 }
 
-// ---- Progress ------------------------------------------------------------------------------------
+// ---- Progress ----
 
 void Adapter::transmit(QueuePair& qp) noexcept {
   const Instant at = now();

@@ -31,15 +31,16 @@ struct AdapterCounters {
   std::uint64_t memory_faults = 0;
 };
 
-/// One adapter in one process: what all contexts that a program opens on a device share. The sockets,
-/// the numbers of queue pairs and keys, the memory that peers may see, and the progress of it all.
+/// One adapter in one process: what all contexts that a program opens on a device share. The
+/// sockets, the numbers of queue pairs and keys, the memory that peers may see, and the progress of
+/// it all.
 ///
-/// One lock guards everything inside. Whoever posts or polls takes it and makes progress; the engine
-/// thread takes it for what nobody else is there to do.
+/// One lock guards everything inside. Whoever posts or polls takes it and makes progress; the
+/// engine thread takes it for what nobody else is there to do.
 class Adapter {
  public:
-  /// The process's adapter for this port, opened at first use. On failure `message` says why and what
-  /// to do about it.
+  /// The process's adapter for this port, opened at first use. On failure `message` says why and
+  /// what to do about it.
   [[nodiscard]] static Expected<std::shared_ptr<Adapter>> for_port(const PortInfo& port,
                                                                    std::string& message);
   explicit Adapter(const PortInfo& port);
@@ -111,8 +112,8 @@ class Adapter {
   memory::DomainTable domains_;
   std::vector<std::uint32_t> free_keys_;
   std::unique_ptr<memory::KeyRegistry> registry_;
-  std::vector<QueuePair*> queue_pairs_;      // by number within the slot
-  std::uint32_t next_number_ = 0;            // where the search for a free number begins
+  std::vector<QueuePair*> queue_pairs_;  // by number within the slot
+  std::uint32_t next_number_ = 0;        // where the search for a free number begins
   std::uint32_t next_srq_ = 1;
   std::set<std::pair<Instant, QueuePair*>> timers_;
   std::vector<QueuePair*> ready_;  // have more to send than one turn allows

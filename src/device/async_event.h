@@ -26,13 +26,18 @@ enum class AsyncEvent : std::uint32_t {
 
 [[nodiscard]] constexpr AsyncEvent async_event_of(transport::QpEvent event) noexcept {
   switch (event) {
-    case transport::QpEvent::kFatal: return AsyncEvent::kQpFatal;
-    case transport::QpEvent::kRequestError: return AsyncEvent::kQpRequestError;
-    case transport::QpEvent::kAccessError: return AsyncEvent::kQpAccessError;
+    case transport::QpEvent::kFatal:
+      return AsyncEvent::kQpFatal;
+    case transport::QpEvent::kRequestError:
+      return AsyncEvent::kQpRequestError;
+    case transport::QpEvent::kAccessError:
+      return AsyncEvent::kQpAccessError;
     case transport::QpEvent::kCommunicationEstablished:
       return AsyncEvent::kCommunicationEstablished;
-    case transport::QpEvent::kSendQueueDrained: return AsyncEvent::kSendQueueDrained;
-    case transport::QpEvent::kLastWqeReached: return AsyncEvent::kLastWqeReached;
+    case transport::QpEvent::kSendQueueDrained:
+      return AsyncEvent::kSendQueueDrained;
+    case transport::QpEvent::kLastWqeReached:
+      return AsyncEvent::kLastWqeReached;
   }
   return AsyncEvent::kQpFatal;
 }

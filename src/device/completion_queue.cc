@@ -5,9 +5,11 @@
 
 namespace verbatim::device {
 
-Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(
-    std::shared_ptr<Adapter> adapter, std::uint32_t capacity, CompletionChannel* channel,
-    EventPipe* async, std::uint64_t user_tag) {
+Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_ptr<Adapter> adapter,
+                                                                   std::uint32_t capacity,
+                                                                   CompletionChannel* channel,
+                                                                   EventPipe* async,
+                                                                   std::uint64_t user_tag) {
   if (capacity == 0 || capacity > kMaxCompletions) return Errc::kInvalidArgument;
   const auto block = adapter->segment().take(transport::CompletionBoard::octets_for(kLaneLimit));
   if (block.empty()) return Errc::kNoMemory;

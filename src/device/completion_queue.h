@@ -52,8 +52,8 @@ class CompletionQueue {
   CompletionChannel* channel_ = nullptr;
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
-  std::uint32_t users_ = 0;         // lanes attached
-  std::uint64_t lane_places_ = 0;   // of all lanes: only more than the capacity can overrun it
+  std::uint32_t users_ = 0;        // lanes attached
+  std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
   bool overrun_ = false;
 };
 

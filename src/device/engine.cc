@@ -68,8 +68,9 @@ void Engine::abandon_in_child() noexcept {
 }
 
 void Engine::note_deadline(Instant deadline) noexcept {
-  // The engine publishes how long it sleeps before it looks at the timers for the last time, and the
-  // caller holds the adapter's lock as the engine did; so a deadline is either seen or rung for.
+  // The engine publishes how long it sleeps before it looks at the timers for the last time, and
+  // the caller holds the adapter's lock as the engine did; so a deadline is either seen or rung
+  // for.
   const std::int64_t sleeps_until = sleeps_until_.load(std::memory_order_relaxed);
   if (sleeps_until == 0 || deadline.since_start().count() >= sleeps_until) return;
   sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);

@@ -13,9 +13,10 @@ namespace verbatim::device {
 
 class Adapter;
 
-/// The thread of an adapter that does what no application thread is there to do: packets for a program
-/// that does not call in, timers, events. It sleeps in the kernel when there is nothing to do. While
-/// callers poll steadily they have the receive side to themselves, and it leaves the sockets alone.
+/// The thread of an adapter that does what no application thread is there to do: packets for a
+/// program that does not call in, timers, events. It sleeps in the kernel when there is nothing to
+/// do. While callers poll steadily they have the receive side to themselves, and it leaves the
+/// sockets alone.
 ///
 /// All signals are blocked in it: they belong to the program.
 class Engine {
@@ -49,7 +50,7 @@ class Engine {
   bool watching_ = false;
   std::vector<int> sockets_;
   std::atomic<bool> stop_{false};
-  std::atomic<std::int64_t> caller_seen_{0};                 // nanoseconds
+  std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds
   std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake
 };
 

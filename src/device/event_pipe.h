@@ -8,12 +8,12 @@
 
 namespace verbatim::device {
 
-/// Something that happened, on its way to whoever reads a completion channel or asks for asynchronous
-/// events. Small enough for a pipe to move in one piece.
+/// Something that happened, on its way to whoever reads a completion channel or asks for
+/// asynchronous events. Small enough for a pipe to move in one piece.
 struct Event {
-  std::uint32_t kind = 0;        // meaning is the reader's: an async event's type
+  std::uint32_t kind = 0;  // meaning is the reader's: an async event's type
   std::uint32_t padding = 0;
-  std::uint64_t subject = 0;     // the object it is about, as the border knows it
+  std::uint64_t subject = 0;  // the object it is about, as the border knows it
 };
 
 /// A pipe that carries events: its reading end is what programs poll, epoll and make non-blocking.

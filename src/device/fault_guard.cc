@@ -42,7 +42,8 @@ void install_fault_guard() noexcept {
   std::call_once(once, [] {
     struct sigaction action {};
     action.sa_sigaction = handle_fault;
-    // No mask is changed by the jump back, so the signal must not have been blocked for the handler.
+    // No mask is changed by the jump back, so the signal must not have been blocked for the
+    // handler.
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     ::sigaction(SIGSEGV, &action, &g_previous_segv);
     ::sigaction(SIGBUS, &action, &g_previous_bus);

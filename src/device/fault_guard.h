@@ -8,9 +8,9 @@
 /// guarded(): a fault there ends the work, not the process.
 namespace verbatim::device {
 
-/// Lets faults inside guarded() be caught. The handler passes every other fault on to whoever had it
-/// before. Idempotent; called when the first device is opened. A program that installs a handler of
-/// its own afterwards takes the protection away from itself.
+/// Lets faults inside guarded() be caught. The handler passes every other fault on to whoever had
+/// it before. Idempotent; called when the first device is opened. A program that installs a handler
+/// of its own afterwards takes the protection away from itself.
 void install_fault_guard() noexcept;
 
 namespace detail {
@@ -21,7 +21,8 @@ struct FaultFrame {
 extern thread_local FaultFrame* innermost_fault_frame;
 }  // namespace detail
 
-/// Runs `work`, which holds no lock and owns nothing; false when it touched memory that is not there.
+/// Runs `work`, which holds no lock and owns nothing; false when it touched memory that is not
+/// there.
 template <typename Work>
 [[nodiscard]] __attribute__((noinline)) bool guarded(Work&& work) noexcept {
   detail::FaultFrame frame;

@@ -9,7 +9,8 @@
 namespace verbatim::device {
 namespace {
 
-// What a peer's socket buffer takes without loss when its program is busy: about 128 KiB of payload.
+// What a peer's socket buffer takes without loss when its program is busy: about 128 KiB of
+// payload.
 constexpr std::uint32_t kWindowOctets = 128 * 1024;
 constexpr std::uint32_t kWindowPacketsMax = 128;
 
@@ -58,8 +59,8 @@ Status QueuePair::build() {
   void* aligned = send_block_.get();
   std::size_t room = send_octets + 64;
   std::align(64, send_octets, aligned, room);
-  parts.send_queue = transport::SendQueue(
-      std::span(static_cast<std::byte*>(aligned), send_octets), send_limits);
+  parts.send_queue =
+      transport::SendQueue(std::span(static_cast<std::byte*>(aligned), send_octets), send_limits);
 
   receive_lane_places_ = setup_.receive_depth;
   if (setup_.shared != nullptr) {
@@ -176,8 +177,7 @@ void QueuePair::announce() noexcept {
     report(setup_.async, async_event_of(*event), setup_.user_tag);
   }
   const bool send_overrun = setup_.send_cq->announce();
-  const bool receive_overrun =
-      setup_.receive_cq != setup_.send_cq && setup_.receive_cq->announce();
+  const bool receive_overrun = setup_.receive_cq != setup_.send_cq && setup_.receive_cq->announce();
   if (setup_.shared != nullptr) setup_.shared->announce();
   if (send_overrun || receive_overrun) {
     machine_->handle_completion_overrun();

@@ -12,7 +12,8 @@
 
 namespace verbatim::device {
 
-/// A queue pair of a context: the pure machine, the blocks it works on, and its place in the adapter.
+/// A queue pair of a context: the pure machine, the blocks it works on, and its place in the
+/// adapter.
 class QueuePair {
  public:
   struct Setup {
@@ -59,6 +60,9 @@ class QueuePair {
     ~Posting();
     [[nodiscard]] Status send(const transport::SendRequest& request) noexcept;
     [[nodiscard]] Status receive(const transport::ReceiveRequest& request) noexcept;
+    [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
+      return qp_.machine_->has_room_for(requests);
+    }
 
    private:
     QueuePair& qp_;

@@ -14,8 +14,7 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
   }
   const std::lock_guard lock(adapter->mutex());
   if (auto added = adapter->domains().add_user(domain); !added) return added.error();
-  const auto block =
-      adapter->segment().take(transport::SharedReceiveQueue::octets_for(limits));
+  const auto block = adapter->segment().take(transport::SharedReceiveQueue::octets_for(limits));
   if (block.empty()) {
     adapter->domains().drop_user(domain);
     return Errc::kNoMemory;
@@ -28,9 +27,8 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
   return queue;
 }
 
-SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter,
-                                       std::span<std::byte> block, memory::DomainId domain,
-                                       const Limits& limits)
+SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
+                                       memory::DomainId domain, const Limits& limits)
     : adapter_(std::move(adapter)),
       block_(block),
       domain_(domain),

@@ -71,6 +71,12 @@ Status Segment::open(std::size_t octets) noexcept {
   return Ok{};
 }
 
+void Segment::privatize() noexcept {
+  if (base_ == nullptr) return;
+  ::mmap(base_, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, descriptor_,
+         0);
+}
+
 std::size_t Segment::class_of(std::size_t octets) noexcept {
   if (octets <= kSmallestBlock) return std::bit_width(kSmallestBlock) - 1;
   return static_cast<std::size_t>(std::bit_width(octets - 1));

@@ -30,6 +30,9 @@ class Segment {
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
   void give_back(std::span<std::byte> block) noexcept;
 
+  /// In a forked child: the contents stay, but from now on nothing is shared with the parent.
+  void privatize() noexcept;
+
   [[nodiscard]] std::size_t offset_of(const std::byte* place) const noexcept {
     return static_cast<std::size_t>(place - base_);
   }

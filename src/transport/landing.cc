@@ -96,6 +96,20 @@ void Landing::abandon_message() noexcept {
   state_->scatter = {};
 }
 
+void Landing::fail(Reason reason) noexcept {
+  state_->failed = true;
+  state_->reason = reason;
+  state_->event = QpEvent::kFatal;
+  state_->event_due = !state_->receive_taken;
+  if (state_->receive_taken) {
+    (void)complete_receive(  // a full queue has overrun already
+        {.status = WcStatus::kLocalProtection,
+         .opcode = WcOpcode::kReceive,
+         .vendor_error = static_cast<std::uint32_t>(reason)});
+  }
+  abandon_message();
+}
+
 void Landing::flush() noexcept {
   const Completion flushed{.status = WcStatus::kFlushed, .opcode = WcOpcode::kReceive};
   // A message that had begun is over; its receive is reported like the others.

@@ -51,6 +51,9 @@ class Landing {
   [[nodiscard]] bool complete_receive(Completion completion) noexcept;
   /// The message is over, without a completion; a receive it had taken stays for the next one.
   void abandon_message() noexcept;
+  /// Our own receive list is at fault, or its memory is gone: the receive says so, the queue pair
+  /// ends.
+  void fail(Reason reason) noexcept;
   /// Every posted receive as flushed; a shared queue keeps its own.
   void flush() noexcept;
   /// RESET: no message, no receive, no completion.

@@ -31,8 +31,7 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
   publish_to_responder();
 }
 
-// ---- What it is
-// ----------------------------------------------------------------------------------
+// ---- What it is ----
 
 bool QueuePair::is_reliable() const noexcept {
   return config_.type == QpType::kRc || config_.type == QpType::kXrcInitiator ||
@@ -100,8 +99,7 @@ QpAttributes QueuePair::attributes() const noexcept {
   return now;
 }
 
-// ---- Changing it
-// ---------------------------------------------------------------------------------
+// ---- Changing it ----
 
 Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept {
   const QpState from = state();
@@ -296,8 +294,7 @@ void QueuePair::settle() noexcept {
   }
 }
 
-// ---- Events
-// --------------------------------------------------------------------------------------
+// ---- Events ----
 
 void QueuePair::raise(QpEvent event) noexcept {
   events_ = static_cast<std::uint8_t>(events_ | (1U << static_cast<unsigned>(event)));
@@ -310,6 +307,24 @@ std::optional<QpEvent> QueuePair::poll_event() noexcept {
   return QpEvent{lowest};
 }
 
+void QueuePair::handle_memory_fault() noexcept {
+  switch (work_) {
+    case Work::kSending:
+      is_reliable() ? requester_.handle_fault_while_sending() : unreliable_.handle_memory_fault();
+      break;
+    case Work::kAnswering:
+      rc_.handle_fault_while_answering();
+      break;
+    case Work::kPlacing:
+      requester_.handle_fault_while_placing();
+      break;
+    case Work::kExecuting:
+      is_reliable() ? rc_.handle_fault_while_executing() : rc_.landing().fail(Reason::kMemoryGone);
+      break;
+  }
+  settle();
+}
+
 void QueuePair::handle_completion_overrun() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   raise(QpEvent::kFatal);
@@ -317,8 +332,7 @@ void QueuePair::handle_completion_overrun() noexcept {
   enter_error();
 }
 
-// ---- Posting
-// -------------------------------------------------------------------------------------
+// ---- Posting ----
 
 Status QueuePair::post_send(SendRequest request) noexcept {
   switch (state()) {
@@ -349,8 +363,7 @@ Status QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   return Ok{};
 }
 
-// ---- Packets in
-// ----------------------------------------------------------------------------------
+// ---- Packets in ----
 
 std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
   if (!takes_requests()) return PacketDrop::kWrongState;
@@ -384,8 +397,10 @@ void QueuePair::handle_packet(Instant now, const Arrival& arrival,
   if (arrival.packet.opcode() == wire::Opcode::kCnp) {
     requester_.handle_congestion_notification(now);
   } else if (is_response) {
+    work_ = Work::kPlacing;
     requester_.handle_response(now, arrival.packet);
   } else {
+    work_ = Work::kExecuting;
     handle_request(arrival, xrc_shared);
   }
   settle();
@@ -430,13 +445,13 @@ Instant QueuePair::next_timeout() const noexcept {
   return is_sending && is_reliable() ? requester_.next_timeout() : Instant::never();
 }
 
-// ---- Packets out
-// ---------------------------------------------------------------------------------
+// ---- Packets out ----
 
 std::size_t QueuePair::poll_sender(Instant now, std::span<std::byte> frame,
                                    std::uint16_t identification, const Path** to) noexcept {
   if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return 0;
   *to = &path_;
+  work_ = Work::kSending;
   const std::size_t octets = is_reliable()
                                  ? requester_.poll_transmit(now, frame, identification)
                                  : unreliable_.poll_transmit(now, frame, identification, to);
@@ -457,6 +472,7 @@ QueuePair::Transmit QueuePair::poll_transmit(Instant now, std::span<std::byte> f
   }
   if (!rc_.owes_answers()) return {};  // the sender's failure has ended the connection
   sender_turn_ = true;
+  work_ = Work::kAnswering;
   transmit = {.octets = rc_.poll_transmit(path_, frame, ipv4_identification), .path = &path_};
   settle();
   return transmit;

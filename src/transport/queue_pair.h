@@ -86,6 +86,10 @@ class QueuePair {
   [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
+  /// Whether that many send requests would find room.
+  [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
+    return parts_.send_queue.has_room_for(requests, parts_.send_port.uncollected());
+  }
   [[nodiscard]] Status post_send(SendRequest request) noexcept;
   [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept;
 
@@ -93,6 +97,9 @@ class QueuePair {
   void handle_packet(Instant now, const Arrival& arrival,
                      SharedReceiveQueue xrc_shared = {}) noexcept;
   void handle_timeout(Instant now) noexcept;
+  /// The owner caught a fault inside handle_packet() or poll_transmit(): memory that a request or a
+  /// receive names is registered, but the program has unmapped it. What was at work fails.
+  void handle_memory_fault() noexcept;
   /// The owner saw that a completion queue overran: the queue pair is lost.
   void handle_completion_overrun() noexcept;
 
@@ -116,6 +123,9 @@ class QueuePair {
   }
 
  private:
+  /// Whose memory is being read or written, for a fault that interrupts it.
+  enum class Work : std::uint8_t { kSending, kAnswering, kExecuting, kPlacing };
+
   [[nodiscard]] bool is_reliable() const noexcept;
   [[nodiscard]] bool is_datagram() const noexcept;
   [[nodiscard]] bool takes_requests() const noexcept;
@@ -147,6 +157,7 @@ class QueuePair {
   UcResponder uc_;
   UdResponder ud_;
   std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
+  Work work_ = Work::kSending;   // what handle_packet() or poll_transmit() does now
   bool established_ = false;     // a packet has arrived
   bool drain_reported_ = false;  // SQD: the event was raised
   bool sender_turn_ = false;     // whose turn it is to send, when both have something

@@ -35,8 +35,7 @@ bool RcRequester::is_drained() const noexcept {
   return queue_->is_empty() || queue_->at(queue_->head()).stage == SendStage::kPosted;
 }
 
-// ---- Sending
-// -------------------------------------------------------------------------------------
+// ---- Sending ----
 
 Psn RcRequester::cursor_psn() const noexcept {
   if (cursor_ == queue_->tail()) return next_psn_;
@@ -230,8 +229,7 @@ void RcRequester::note_sent(Instant now, std::size_t octets) noexcept {
   if (deadline_ == Instant::never()) restart_timer(now);
 }
 
-// ---- Going on and going back
-// ---------------------------------------------------------------------
+// ---- Going on and going back ----
 
 /// Completes every request that an acknowledgement of `psn` covers. kGap: a READ or atomic that it
 /// covers was never answered, so the answer was lost (9.7.5.1.3, "implied NAK").
@@ -338,8 +336,7 @@ Instant RcRequester::next_timeout() const noexcept {
   return next;
 }
 
-// ---- Ending requests
-// -----------------------------------------------------------------------------
+// ---- Ending requests ----
 
 void RcRequester::complete(SendEntry& entry) noexcept {
   if (is_answered(entry.opcode)) --answers_pending_;
@@ -381,6 +378,15 @@ void RcRequester::fail_head(WcStatus status, Reason reason) noexcept {
   if (queue_->is_empty()) return;
   publish(queue_->at(queue_->head()), status, reason);
   queue_->retire_head();
+}
+
+void RcRequester::handle_fault_while_sending() noexcept {
+  if (cursor_ == queue_->tail()) return;
+  fail_entry(queue_->at(cursor_), WcStatus::kLocalProtection, Reason::kMemoryGone);
+}
+
+void RcRequester::handle_fault_while_placing() noexcept {
+  fail_head(WcStatus::kLocalProtection, Reason::kMemoryGone);
 }
 
 void RcRequester::flush() noexcept {

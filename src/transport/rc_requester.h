@@ -88,6 +88,11 @@ class RcRequester {
                                           std::uint16_t ipv4_identification) noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept;
 
+  /// The owner caught a fault while this read or wrote a program's memory: the request at work
+  /// fails.
+  void handle_fault_while_sending() noexcept;
+  void handle_fault_while_placing() noexcept;
+
   /// Completes everything that is still queued as flushed, oldest first.
   void flush() noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }

@@ -117,8 +117,7 @@ bool RcResponder::use_named(const PacketView& packet, SharedReceiveQueue named) 
   return true;
 }
 
-// ---- The checks
-// ----------------------------------------------------------------------------------
+// ---- The checks ----
 
 RcResponder::Judgement RcResponder::judge(const PacketView& packet) noexcept {
   if (const auto no = check_opcode_sequence(packet); !no.accepted()) return no;
@@ -273,8 +272,7 @@ RcResponder::Judgement RcResponder::check_key(const PacketView& packet) noexcept
   return {};
 }
 
-// ---- Executing
-// -----------------------------------------------------------------------------------
+// ---- Executing ----
 
 RcResponder::Judgement RcResponder::execute(const PacketView& packet) noexcept {
   Judgement judgement;

@@ -50,6 +50,10 @@ class RcResponder {
   /// The owner ends the connection: nothing is owed any more.
   void drop_answers() noexcept;
 
+  /// The owner caught a fault while this read or wrote a program's memory.
+  void handle_fault_while_executing() noexcept;
+  void handle_fault_while_answering() noexcept;
+
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }

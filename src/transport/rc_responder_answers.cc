@@ -78,8 +78,18 @@ void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
   landing_.abandon_message();
 }
 
-// ---- Duplicates
-// ----------------------------------------------------------------------------------
+void RcResponder::handle_fault_while_executing() noexcept {
+  fail(state_->expected_psn, {Verdict::kPlacementFailed, Reason::kMemoryGone});
+}
+
+void RcResponder::handle_fault_while_answering() noexcept {
+  const ReplayEntry* entry = next_pending();
+  const Psn psn = entry == nullptr ? state_->expected_psn : entry->first_psn + entry->next;
+  drop_answers();
+  fail(psn, {Verdict::kPlacementFailed, Reason::kMemoryGone});
+}
+
+// ---- Duplicates ----
 
 void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
   switch (packet.operation()) {
@@ -160,8 +170,7 @@ ReplayEntry* RcResponder::next_pending() noexcept {
   return nullptr;
 }
 
-// ---- Sending answers
-// -----------------------------------------------------------------------------
+// ---- Sending answers ----
 
 std::size_t RcResponder::poll_transmit(const Path& path, std::span<std::byte> frame,
                                        std::uint16_t ipv4_identification) noexcept {

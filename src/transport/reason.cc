@@ -46,6 +46,8 @@ const char* describe(Reason reason) noexcept {
       return "no shared receive queue has this number";
     case Reason::kRemoteNak:
       return "the peer refused the request";
+    case Reason::kMemoryGone:
+      return "the program has unmapped registered memory";
     case Reason::kMemory:
     case Reason::kWindow:
       break;

@@ -27,6 +27,7 @@ enum class Reason : std::uint32_t {
   kNoReadsAllowed = 13,      // READ or atomic with max_rd_atomic 0
   kUnknownSharedQueue = 14,  // an XRC request for a shared receive queue that is not there
   kRemoteNak = 15,           // the peer says no; its own reason stays there
+  kMemoryGone = 16,          // registered memory that is no longer mapped
   kMemory = 0x100,           // + memory::Refusal
   kWindow = 0x200,           // + memory::BindRefusal
 };

@@ -81,6 +81,11 @@ class SendQueue {
   /// is full, kInvalidArgument when the request exceeds a limit.
   [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected) noexcept;
 
+  [[nodiscard]] bool has_room_for(std::uint32_t requests,
+                                  std::uint32_t uncollected) const noexcept {
+    return tail_ - head_ + uncollected + requests <= limits_.depth;
+  }
+
   // Entry numbers: head <= any live entry < tail. They wrap at 2^32, rings are powers of two.
   [[nodiscard]] std::uint32_t head() const noexcept { return head_; }
   [[nodiscard]] std::uint32_t tail() const noexcept { return tail_; }

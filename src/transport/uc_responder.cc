@@ -64,12 +64,7 @@ bool UcResponder::accept_send(const PacketView& packet) noexcept {
   if (total > landing_.receive_octets()) return false;
   state_->inbound = Inbound::kSend;
   if (auto placed = landing_.scatter(packet.payload()); !placed) {
-    state_->failed = true;
-    state_->reason = reason_of(placed.error());
-    (void)landing_.complete_receive(  // a full queue has overrun already
-        {.status = WcStatus::kLocalProtection,
-         .opcode = WcOpcode::kReceive,
-         .vendor_error = static_cast<std::uint32_t>(state_->reason)});
+    landing_.fail(reason_of(placed.error()));
     return false;
   }
   state_->arrived += static_cast<std::uint32_t>(packet.payload().size());

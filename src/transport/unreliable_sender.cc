@@ -96,6 +96,11 @@ void UnreliableSender::retire(const SendEntry& entry, WcStatus status, Reason re
   queue_->retire_head();
 }
 
+void UnreliableSender::handle_memory_fault() noexcept {
+  if (queue_->is_empty()) return;
+  retire(queue_->at(queue_->head()), WcStatus::kLocalProtection, Reason::kMemoryGone);
+}
+
 void UnreliableSender::flush() noexcept {
   while (!queue_->is_empty()) {
     retire(queue_->at(queue_->head()), WcStatus::kFlushed, Reason::kNone);

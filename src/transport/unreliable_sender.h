@@ -53,6 +53,8 @@ class UnreliableSender {
                                           const Path** to) noexcept;
 
   void flush() noexcept;
+  /// The owner caught a fault while this read a program's memory: the request at work fails.
+  void handle_memory_fault() noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
   /// SQE to RTS: the failure is dealt with.
   void resume() noexcept { failed_ = false; }
