@@ -5,9 +5,9 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "wire/crc32_kernels.h"
 #include "wire/crc32_tables.h"

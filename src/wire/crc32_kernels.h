@@ -9,7 +9,7 @@
 namespace verbatim::wire {
 
 /// One way to compute what crc32.h promises. All of them give the same results; which is used is
-/// decided once, by what the CPU has. Tests and benchmarks run each of them.
+/// decided once, by what the CPU has. Tests run each of them.
 struct Crc32Kernel {
   const char* name = "";
   bool (*runs_here)() noexcept = nullptr;
@@ -17,8 +17,8 @@ struct Crc32Kernel {
                           std::size_t octets) noexcept = nullptr;
   std::uint32_t (*copy)(std::uint32_t state, std::byte* to, const std::byte* from,
                         std::size_t octets) noexcept = nullptr;
-  /// a * b * x^33 modulo the generator; x^33 is what a carry-less multiplication followed by the
-  /// CRC of its eight octets costs nothing to leave in.
+  /// a * b * x^33 modulo the generator. A carry-less multiplication and the CRC of its eight octets
+  /// give just that; to take the x^33 out would be a second multiplication.
   std::uint32_t (*multiply)(std::uint32_t a, std::uint32_t b) noexcept = nullptr;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "wire/crc32_kernels.h"
 #include "wire/crc32_slicing.h"
+#include "wire/crc32_tables.h"
 
 namespace verbatim::wire {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "wire/crc32_kernels.h"
 #include "wire/crc32_slicing.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/assert.h"
 #include "base/byte_order.h"
