@@ -6,8 +6,12 @@
 
 namespace verbatim::transport {
 
+/// Room for what some requests carry besides; the gather list behind it stays aligned.
 std::size_t SendQueue::extra_octets(const Limits& limits) noexcept {
-  if (limits.carries_paths) return sizeof(Path);
+  constexpr std::size_t kAlignment = alignof(memory::Sge);
+  static_assert(sizeof(SendEntry) % kAlignment == 0 &&
+                sizeof(memory::BindRequest) % kAlignment == 0);
+  if (limits.carries_paths) return (sizeof(Path) + kAlignment - 1) / kAlignment * kAlignment;
   return limits.carries_binds ? sizeof(memory::BindRequest) : 0;
 }
 
