@@ -296,17 +296,6 @@ VB_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entr
   return static_cast<ssize_t>(gids.size());
 }
 
-/// Private to rdma-core, yet ibv_devinfo and pyverbs need it: 0 is IB or RoCEv1, 1 is RoCEv2.
-VB_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
-                                 unsigned int* type) {
-  if (port != 1 || index >= port_of(context).gids.size()) {
-    errno = EINVAL;
-    return -1;
-  }
-  *type = 1;
-  return 0;
-}
-
 VB_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
   if (port != 1 || index != 0) {
     errno = EINVAL;
