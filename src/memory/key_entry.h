@@ -96,24 +96,32 @@ struct LiveEntry {
   Backing backing = Backing::kPrivate;
 };
 
-/// Copies the entry, if `key` grants access now. False also when the owner withdrew it meanwhile,
-/// for then the copy may be of two fillings. Any thread of any process. The acquire loads cost 3 ns
-/// over plain ones on a Neoverse-V1; one fence instead of them costs 10 ns.
+/// Copies the entry through `load`, if `key` grants access now. False also when the owner withdrew
+/// it meanwhile, for then the copy may be of two fillings.
+template <typename Load>
+[[nodiscard]] bool read_live_through(Load&& load, const KeyEntry& entry, std::uint32_t key,
+                                     LiveEntry& copy) noexcept {
+  const std::uint16_t generation = load(entry.generation);
+  if (load(entry.live) != key || key == 0) return false;
+  copy.entry = &entry;
+  copy.domain = load(entry.domain);
+  copy.access = load(entry.access);
+  copy.base = load(entry.base);
+  copy.octets = load(entry.octets);
+  copy.local = load(entry.local);
+  copy.shared_at = load(entry.shared_at);
+  copy.qp = load(entry.qp);
+  copy.kind = load(entry.kind);
+  copy.backing = load(entry.backing);
+  return load(entry.generation) == generation;
+}
+
+/// The same for any thread of any process. The acquire loads cost 3 ns over plain ones on a
+/// Neoverse-V1; one fence instead of them costs 10 ns.
 [[nodiscard]] inline bool read_live(const KeyEntry& entry, std::uint32_t key,
                                     LiveEntry& copy) noexcept {
-  const std::uint16_t generation = load_field(entry.generation);
-  if (load_live(entry) != key || key == 0) return false;
-  copy.entry = &entry;
-  copy.domain = load_field(entry.domain);
-  copy.access = load_field(entry.access);
-  copy.base = load_field(entry.base);
-  copy.octets = load_field(entry.octets);
-  copy.local = load_field(entry.local);
-  copy.shared_at = load_field(entry.shared_at);
-  copy.qp = load_field(entry.qp);
-  copy.kind = load_field(entry.kind);
-  copy.backing = load_field(entry.backing);
-  return load_field(entry.generation) == generation;
+  const auto load = [](const auto& field) noexcept { return load_field(field); };
+  return read_live_through(load, entry, key, copy);
 }
 
 }  // namespace verbatim::memory

@@ -72,8 +72,50 @@ TEST(KeyEntry, FillingLeavesTheWindowsOfARegionCounted) {
   EXPECT_EQ(entry.bound, 3U);
 }
 
-TEST(KeyEntry, WhoeverReadsDuringAChangeNeverMixesTwoFillings) {
-  // The same key each time: the reader cannot tell the fillings apart by it.
+/// Reads while the owner changes the entry: before its load number `first_at` the next three steps
+/// of the owner happen, before number `second_at` the three after those.
+struct Interleaving {
+  int first_at = 0;
+  int second_at = 0;
+  int steps_done = 0;  // before the reader begins
+};
+
+/// Whether the reader sees nothing, or one filling.
+bool reads_one_filling(const Interleaving& order) {
+  KeyEntry entry;
+  int steps_done = 0;
+  const auto owner_steps = [&](int count) {
+    for (; count > 0; --count, ++steps_done) {
+      if (steps_done % 3 == 0) withdraw(entry);
+      if (steps_done % 3 == 1) fill(entry, filling(static_cast<std::uint32_t>(steps_done)));
+      if (steps_done % 3 == 2) publish(entry);
+    }
+  };
+  owner_steps(order.steps_done);
+  int loads = 0;
+  const auto load = [&](const auto& field) {
+    if (loads == order.first_at) owner_steps(3);
+    if (loads == order.second_at) owner_steps(3);
+    ++loads;
+    return load_field(field);
+  };
+  LiveEntry copy;
+  return !read_live_through(load, entry, kKey, copy) || is_one_filling(copy);
+}
+
+TEST(KeyEntry, NoInterleavingOfReaderAndOwnerMixesTwoFillings) {
+  // The same key each time: the reader cannot tell the fillings apart by it. Twelve loads.
+  for (int steps_done = 0; steps_done < 6; ++steps_done) {
+    for (int first_at = 0; first_at < 12; ++first_at) {
+      for (int second_at = first_at; second_at <= 12; ++second_at) {
+        EXPECT_TRUE(reads_one_filling({first_at, second_at, steps_done}))
+            << steps_done << ' ' << first_at << ' ' << second_at;
+      }
+    }
+  }
+}
+
+TEST(KeyEntry, AThreadThatReadsDuringChangesNeverMixesTwoFillings) {
   KeyEntry entry;
   std::atomic<bool> done = false;
   std::atomic<std::uint64_t> mixed = 0;
@@ -86,14 +128,13 @@ TEST(KeyEntry, WhoeverReadsDuringAChangeNeverMixesTwoFillings) {
       if (!is_one_filling(copy)) mixed.fetch_add(1);
     }
   });
-  std::uint32_t number = 0;
-  while (number < 100'000 || (seen.load() < 1000 && number < 1'000'000)) {
-    fill(entry, filling(++number));
-    publish(entry);
+  for (std::uint32_t number = 1; number <= 300'000; ++number) {
     withdraw(entry);
+    fill(entry, filling(number));
+    publish(entry);
+    // Live for a while, so that the next change comes while somebody reads.
+    for (std::uint32_t i = number % 16; i > 0; --i) (void)load_live(entry);
   }
-  fill(entry, filling(number));
-  publish(entry);
   while (seen.load() == 0) std::this_thread::yield();
   done = true;
   reader.join();
