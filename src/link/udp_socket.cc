@@ -56,11 +56,11 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address,
   }
   if (!set) return reason_of(errno);
   socket.enlarge(SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferOctets);
-  // Before the socket has its address, so that no packet arrives unsteered; kernels before 4.19
-  // take the program only afterwards. Without it, packets go anywhere and are forwarded.
-  const bool steered = socket.steer_by_slot();
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
-  if (!steered) (void)socket.steer_by_slot();
+  // Afterwards: a socket that has a program already is not let in. While it is the only one it
+  // needs none, and the others share the program of the first; the same again changes nothing.
+  // Where the system takes no program, packets go anywhere and are forwarded.
+  (void)socket.steer_by_slot();
   return socket;
 }
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <linux/ipv6.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "link/socket_address.h"
+#include "link/udp_link.h"
+
+/// What the tests of this layer share. Nothing but tests includes this.
+namespace verbatim::link::test {
+
+using Octets = std::vector<std::byte>;
+
+inline constexpr int kSkipped = 77;
+inline constexpr std::uint32_t kLoopbackIndex = 1;  // the first interface of every namespace
+
+inline wire::Gid ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d) {
+  return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}};
+}
+
+/// Loopback addresses that no test in another process uses at the same time.
+inline wire::Gid own_address(std::uint32_t which) {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  return ipv4(127, static_cast<std::uint8_t>(1 + which * 64 + (pid >> 16) % 63),
+              static_cast<std::uint8_t>(pid >> 8), static_cast<std::uint8_t>(pid));
+}
+
+inline wire::Gid ipv6_loopback() { return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}; }
+
+/// Runs `body` in a process of its own and returns how it ended: 0 when no expectation failed.
+template <typename Body>
+int in_a_child(Body&& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+inline bool change_loopback(unsigned long request, ifreq& change) {
+  std::strcpy(change.ifr_name, "lo");
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool changed = ::ioctl(socket, request, &change) == 0;
+  ::close(socket);
+  return changed;
+}
+
+inline bool set_loopback_mtu(int mtu) {
+  ifreq change{};
+  change.ifr_mtu = mtu;
+  return change_loopback(SIOCSIFMTU, change);
+}
+
+inline bool add_ipv6_to_loopback(const wire::Gid& gid) {
+  in6_ifreq change{};
+  std::memcpy(&change.ifr6_addr, gid.octets.data(), gid.octets.size());
+  change.ifr6_prefixlen = 64;
+  change.ifr6_ifindex = kLoopbackIndex;
+  const int socket = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool changed = ::ioctl(socket, SIOCSIFADDR, &change) == 0;
+  ::close(socket);
+  return changed;
+}
+
+/// Runs `body` alone in a network namespace whose loopback interface is up, with all rights there.
+template <typename Body>
+void in_a_private_network(Body&& body) {
+  const int ended = in_a_child([&] {
+    ifreq up{};
+    up.ifr_flags = IFF_UP;
+    const bool alone = ::unshare(CLONE_NEWNET) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
+    if (!alone || !change_loopback(SIOCSIFFLAGS, up)) ::_exit(kSkipped);
+    body();
+  });
+  if (ended == kSkipped) GTEST_SKIP() << "the system allows no network namespace";
+  EXPECT_EQ(ended, 0);
+}
+
+inline std::size_t open_descriptor_count() {
+  DIR* folder = ::opendir("/proc/self/fd");
+  std::size_t count = 0;
+  while (folder != nullptr && ::readdir(folder) != nullptr) ++count;
+  if (folder != nullptr) ::closedir(folder);
+  return count;
+}
+
+inline Status open_on(UdpLink& link, std::vector<LocalAddress> addresses, std::uint32_t slot = 0) {
+  return link.open(addresses, slot);
+}
+
+/// Puts a packet into the link's burst.
+inline void put(UdpLink& link, const Outgoing& to, const Octets& octets) {
+  const auto frame = link.next_frame();
+  ASSERT_GE(frame.size(), octets.size());
+  std::copy(octets.begin(), octets.end(), frame.begin());
+  link.commit(to, octets.size());
+}
+
+/// A packet as the test keeps it: the link's buffers are reused.
+struct Kept {
+  Incoming packet{};
+  Octets octets;
+};
+
+/// How long to wait for a packet that must come, and for one that must not.
+inline constexpr int kPatienceMs = 5000;
+inline constexpr int kDoubtMs = 50;
+
+inline bool wait_readable(const UdpLink& link, int patience_ms) {
+  std::vector<pollfd> polled;
+  for (const int descriptor : link.descriptors()) {
+    polled.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  }
+  return ::poll(polled.data(), polled.size(), patience_ms) > 0;
+}
+
+/// Takes `count` packets, or as many as come before patience ends.
+inline std::vector<Kept> take(UdpLink& link, std::size_t count, int patience_ms = kPatienceMs) {
+  std::vector<Kept> kept;
+  while (kept.size() < count && wait_readable(link, patience_ms)) {
+    for (const Incoming& packet : link.receive()) {
+      kept.push_back({.packet = packet, .octets = {packet.octets.begin(), packet.octets.end()}});
+    }
+  }
+  return kept;
+}
+
+inline bool stays_silent(UdpLink& link) { return take(link, 1, kDoubtMs).empty(); }
+
+}  // namespace verbatim::link::test
