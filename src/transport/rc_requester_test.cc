@@ -542,6 +542,31 @@ TEST(RcRequester, AFailedRequestWaitsAlsoThroughRetriesOfEarlierOnes) {
             (Outcomes{{first, WcStatus::kSuccess}, {broken.wr_id, WcStatus::kLocalProtection}}));
 }
 
+TEST(RcRequester, MemoryThatIsGoneFailsTheRequestThatIsBeingSent) {
+  RequesterRig rig;
+  const auto first = rig.post(SendOpcode::kSend, 8);
+  const auto second = rig.post(SendOpcode::kSend, 300);
+  EXPECT_EQ(rig.poll()->psn(), Psn(100));
+  rig.machine().handle_fault_while_sending();
+  EXPECT_TRUE(rig.drain().empty());
+  EXPECT_FALSE(rig.machine().has_failed());
+  rig.ack(Psn(100));
+  const auto completions = rig.completions();
+  EXPECT_EQ(outcomes_of(completions),
+            (Outcomes{{first, WcStatus::kSuccess}, {second, WcStatus::kLocalProtection}}));
+  EXPECT_EQ(Reason{completions[1].vendor_error}, Reason::kMemoryGone);
+}
+
+TEST(RcRequester, MemoryThatIsGoneFailsTheReadThatIsBeingPlaced) {
+  RequesterRig rig;
+  const auto read = rig.post(SendOpcode::kRead, 300);
+  rig.post(SendOpcode::kSend, 8);
+  rig.drain();
+  rig.machine().handle_fault_while_placing();
+  EXPECT_TRUE(rig.machine().has_failed());
+  EXPECT_EQ(outcomes_of(rig.completions()), (Outcomes{{read, WcStatus::kLocalProtection}}));
+}
+
 TEST(RcRequester, AReadIntoMemoryThatMayNotBeWrittenEndsTheConnection) {
   RequesterRig rig;
   SendRequest read = rig.request(SendOpcode::kRead, 8);

@@ -97,7 +97,9 @@ void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue na
     return;
   }
   ++counters_.requests;
-  if (state_->answer_owed && state_->nak_sent) state_->answer_owed = false;  // it came after all
+  forget_ancient();
+  const bool owes_nak = state_->answer_owed && state_->answer.kind() != wire::Syndrome::Kind::kAck;
+  if (owes_nak) state_->answer_owed = false;  // it came after all
   state_->nak_sent = false;
   // What is remembered is answered by its own response.
   const bool wants_ack =
@@ -252,11 +254,13 @@ RcResponder::Judgement RcResponder::check_key(const PacketView& packet) noexcept
     }
     case Family::kAtomic: {
       const wire::AtomicEth eth = packet.atomic_eth();
-      return judge_grant(find_eight(eth.rkey, eth.address, Access::kRemoteAtomic));
+      const auto place = find_eight(eth.rkey, eth.address, Access::kRemoteAtomic);
+      return place ? Judgement{} : place.error();
     }
     case Family::kAtomicWrite: {
       const wire::Reth reth = packet.reth();
-      return judge_grant(find_eight(reth.rkey, reth.address, Access::kRemoteWrite));
+      const auto place = find_eight(reth.rkey, reth.address, Access::kRemoteWrite);
+      return place ? Judgement{} : place.error();
     }
     case Family::kFlush: {
       const wire::Reth reth = packet.reth();
@@ -370,26 +374,33 @@ void RcResponder::execute_read(const PacketView& packet) noexcept {
 
 /// Where an 8-octet operation goes. Asked again when it is executed: another thread may have taken
 /// the key away since it was judged.
-Expected<memory::Grant, memory::Refusal> RcResponder::find_eight(wire::MemoryKey key,
-                                                                 std::uint64_t address,
-                                                                 Access need) const noexcept {
-  return landing_.keys().check_remote({.key = key,
-                                       .domain = state_->domain,
-                                       .qp = state_->number,
-                                       .address = address,
-                                       .octets = 8,
-                                       .need = need});
+Expected<std::byte*, RcResponder::Judgement> RcResponder::find_eight(wire::MemoryKey key,
+                                                                     std::uint64_t address,
+                                                                     Access need) const noexcept {
+  auto grant = landing_.keys().check_remote({.key = key,
+                                             .domain = state_->domain,
+                                             .qp = state_->number,
+                                             .address = address,
+                                             .octets = 8,
+                                             .need = need});
+  if (!grant) return Judgement{Verdict::kAccessRefused, reason_of(grant.error())};
+  // Keys may call the octets by other addresses than their own.
+  if (!memory::is_aligned_for_atomics(grant->local())) {
+    return Judgement{Verdict::kInvalidRequest, Reason::kMisaligned};
+  }
+  return grant->local();
 }
 
 RcResponder::Judgement RcResponder::execute_atomic(const PacketView& packet) noexcept {
   const wire::AtomicEth eth = packet.atomic_eth();
-  auto grant = find_eight(eth.rkey, eth.address, Access::kRemoteAtomic);
-  if (!grant) return {Verdict::kAccessRefused, reason_of(grant.error())};
+  const auto place = find_eight(eth.rkey, eth.address, Access::kRemoteAtomic);
+  if (!place) return place.error();
+  // First the memory, which may be gone: nothing is owed for what was not done.
+  const std::uint64_t original = packet.operation() == Operation::kCompareSwap
+                                     ? memory::compare_swap(*place, eth.compare, eth.swap_or_add)
+                                     : memory::fetch_add(*place, eth.swap_or_add);
   ++state_->msn;
-  ReplayEntry& entry = remember(ReplayEntry::Kind::kAtomic, packet.psn());
-  entry.original = packet.operation() == Operation::kCompareSwap
-                       ? memory::compare_swap(grant->local(), eth.compare, eth.swap_or_add)
-                       : memory::fetch_add(grant->local(), eth.swap_or_add);
+  remember(ReplayEntry::Kind::kAtomic, packet.psn()).original = original;
   return {};
 }
 
@@ -403,11 +414,11 @@ void RcResponder::execute_flush(const PacketView& packet) noexcept {
 
 RcResponder::Judgement RcResponder::execute_atomic_write(const PacketView& packet) noexcept {
   const wire::Reth reth = packet.reth();
-  auto grant = find_eight(reth.rkey, reth.address, Access::kRemoteWrite);
-  if (!grant) return {Verdict::kAccessRefused, reason_of(grant.error())};
+  const auto place = find_eight(reth.rkey, reth.address, Access::kRemoteWrite);
+  if (!place) return place.error();
   std::uint64_t value;
   std::memcpy(&value, packet.payload().data(), sizeof value);
-  memory::store_eight(grant->local(), value);
+  memory::store_eight(*place, value);
   ++state_->msn;
   (void)remember(ReplayEntry::Kind::kAtomicWrite, packet.psn());
   return {};

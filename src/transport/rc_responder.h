@@ -94,17 +94,21 @@ class RcResponder {
   [[nodiscard]] Judgement execute_atomic(const wire::PacketView& packet) noexcept;
   void execute_flush(const wire::PacketView& packet) noexcept;
   [[nodiscard]] Judgement execute_atomic_write(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Expected<memory::Grant, memory::Refusal> find_eight(
-      wire::MemoryKey key, std::uint64_t address, memory::Access need) const noexcept;
+  [[nodiscard]] Expected<std::byte*, Judgement> find_eight(wire::MemoryKey key,
+                                                           std::uint64_t address,
+                                                           memory::Access need) const noexcept;
   [[nodiscard]] Judgement finish_receive(const wire::PacketView& packet, WcOpcode opcode) noexcept;
 
   // Answering.
   void refuse(const wire::PacketView& packet, const Judgement& judgement) noexcept;
   void fail(wire::Psn psn, const Judgement& judgement) noexcept;
+  void fail_answer(const ReplayEntry& entry, const Judgement& judgement) noexcept;
   void answer_duplicate(const wire::PacketView& packet) noexcept;
   void repeat_read(const wire::PacketView& packet) noexcept;
   void owe(wire::Syndrome syndrome, wire::Psn psn) noexcept;
   [[nodiscard]] ReplayEntry& remember(ReplayEntry::Kind kind, wire::Psn psn) noexcept;
+  void forget_oldest() noexcept;
+  void forget_ancient() noexcept;
   [[nodiscard]] ReplayEntry& replay_at(std::uint32_t age) noexcept;
   [[nodiscard]] ReplayEntry* find_replay(wire::Psn psn) noexcept;
   [[nodiscard]] ReplayEntry* next_pending() noexcept;

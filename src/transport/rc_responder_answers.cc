@@ -55,7 +55,6 @@ void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
       event = QpEvent::kFatal;
       break;
     case Verdict::kOverrun:
-      nak = Syndrome::Nak::kRemoteOperation;
       event = QpEvent::kFatal;
       break;
     case Verdict::kInvalidRequest:
@@ -63,7 +62,7 @@ void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
     case Verdict::kNotReady:
       break;
   }
-  owe(Syndrome::nak(nak), psn);
+  if (judgement.verdict != Verdict::kOverrun) owe(Syndrome::nak(nak), psn);
   state_->failed = true;
   state_->event = event;
   state_->event_due = true;
@@ -83,13 +82,30 @@ void RcResponder::handle_fault_while_executing() noexcept {
 }
 
 void RcResponder::handle_fault_while_answering() noexcept {
+  const Judgement judgement{Verdict::kPlacementFailed, Reason::kMemoryGone};
   const ReplayEntry* entry = next_pending();
-  const Psn psn = entry == nullptr ? state_->expected_psn : entry->first_psn + entry->next;
+  entry == nullptr ? fail(state_->expected_psn, judgement) : fail_answer(*entry, judgement);
+}
+
+/// The data that we owe is out of reach: refused from here on.
+void RcResponder::fail_answer(const ReplayEntry& entry, const Judgement& judgement) noexcept {
   drop_answers();
-  fail(psn, {Verdict::kPlacementFailed, Reason::kMemoryGone});
+  fail(entry.first_psn + entry.next, judgement);
+  state_->answer_msn = entry.msn - 1;  // it was counted when it was accepted
 }
 
 // ---- Duplicates ----
+
+namespace {
+
+/// What a request that is answered from memory of it is remembered as.
+ReplayEntry::Kind kind_of(Operation operation) noexcept {
+  if (operation == Operation::kFlush) return ReplayEntry::Kind::kFlush;
+  if (operation == Operation::kAtomicWrite) return ReplayEntry::Kind::kAtomicWrite;
+  return ReplayEntry::Kind::kAtomic;
+}
+
+}  // namespace
 
 void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
   switch (packet.operation()) {
@@ -101,7 +117,7 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
     case Operation::kFlush:
     case Operation::kAtomicWrite: {
       ReplayEntry* entry = find_replay(packet.psn());
-      if (entry == nullptr || entry->kind == ReplayEntry::Kind::kRead) return;
+      if (entry == nullptr || entry->kind != kind_of(packet.operation())) return;
       if (!entry->pending) ++state_->replay_pending;
       entry->pending = true;
       return;
@@ -115,7 +131,7 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
   Psn newest = state_->expected_psn - 1;
   for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
     const ReplayEntry& entry = replay_at(age);
-    if (!packet.psn().is_before(entry.first_psn)) continue;
+    if (!packet.psn().is_before(entry.first_psn + entry.packets)) continue;
     newest = entry.first_psn - 1;
     break;
   }
@@ -134,6 +150,14 @@ void RcResponder::repeat_read(const PacketView& packet) noexcept {
       offset + reth.dma_octets != entry->octets) {
     return;
   }
+  // A copy that the network kept back may come when its key has gone, and must not harm anybody.
+  const auto grant = landing_.keys().check_remote({.key = reth.rkey,
+                                                   .domain = state_->domain,
+                                                   .qp = state_->number,
+                                                   .address = reth.address,
+                                                   .octets = reth.dma_octets,
+                                                   .need = memory::Access::kRemoteRead});
+  if (!grant) return;
   if (!entry->pending) ++state_->replay_pending;
   entry->pending = true;
   entry->start = entry->next = skipped;
@@ -144,15 +168,29 @@ ReplayEntry& RcResponder::replay_at(std::uint32_t age) noexcept {
 }
 
 ReplayEntry& RcResponder::remember(ReplayEntry::Kind kind, Psn psn) noexcept {
-  if (state_->replay_count == state_->replay_limit) {
-    if (replay_at(0).pending) --state_->replay_pending;  // a repetition that nobody waits for
-    state_->replay_oldest = (state_->replay_oldest + 1) % kMaxReadAtomic;
-    --state_->replay_count;
-  }
+  while (state_->replay_count >= state_->replay_limit) forget_oldest();
   ReplayEntry& entry = replay_at(state_->replay_count++);
   entry = {.kind = kind, .pending = true, .first_psn = psn, .msn = state_->msn};
   ++state_->replay_pending;
   return entry;
+}
+
+void RcResponder::forget_oldest() noexcept {
+  if (replay_at(0).pending) --state_->replay_pending;  // a repetition that nobody waits for
+  state_->replay_oldest = (state_->replay_oldest + 1) % kMaxReadAtomic;
+  --state_->replay_count;
+}
+
+/// Sequence numbers come round. What is so far behind that it might soon count as ahead is no
+/// longer of interest to anybody: a requester has far fewer in flight.
+void RcResponder::forget_ancient() noexcept {
+  constexpr std::uint32_t kAncient = 1U << 22;
+  while (state_->replay_count > 0) {
+    const ReplayEntry& oldest = replay_at(0);
+    const Psn age(state_->expected_psn.raw() - (oldest.first_psn + oldest.packets).raw());
+    if (age.raw() < kAncient) return;
+    forget_oldest();
+  }
 }
 
 ReplayEntry* RcResponder::find_replay(Psn psn) noexcept {
@@ -236,9 +274,7 @@ std::size_t RcResponder::send_replay(ReplayEntry& entry, const Path& path,
                                                .octets = octets,
                                                .need = memory::Access::kRemoteRead});
     if (!grant) {
-      // The key went while we were reading: refuse from here on.
-      drop_answers();
-      fail(psn, {Verdict::kAccessRefused, reason_of(grant.error())});
+      fail_answer(entry, {Verdict::kAccessRefused, reason_of(grant.error())});
       return send_answer(path, frame, identification);
     }
     if (octets > 0) payload = {grant->local(), octets};
