@@ -29,6 +29,7 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
       ud_(parts_.responder, make_landing(parts_)) {
   *parts_.responder = ResponderState{};
   publish_to_responder();
+  start_sender(true);
 }
 
 // ---- What it is ----
@@ -92,10 +93,8 @@ std::uint32_t QueuePair::in_flight() const noexcept {
 QpAttributes QueuePair::attributes() const noexcept {
   QpAttributes now = attributes_;
   now.current_state = now.state;
-  if (takes_requests()) now.receive_psn = parts_.responder->expected_psn;
-  if (state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained) {
-    now.send_psn = is_reliable() ? requester_.next_psn() : unreliable_.next_psn();
-  }
+  now.receive_psn = parts_.responder->expected_psn;
+  now.send_psn = is_reliable() ? requester_.next_psn() : unreliable_.next_psn();
   return now;
 }
 
@@ -112,6 +111,8 @@ Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* pa
   if (names(mask, QpMask::kAddress) && path == nullptr) return Errc::kInvalidArgument;
   const bool leaves_sqd = from == QpState::kSendQueueDrained && to == QpState::kReadyToSend;
   if (leaves_sqd && is_draining()) return Errc::kInvalidArgument;
+  const bool begins_to_drain = to == QpState::kSendQueueDrained && from != to;
+  if (begins_to_drain) attributes_.sqd_notify = false;  // to be asked for each time
   adopt(mask, wanted, path);
   attributes_.state = to;
   enter(from, to);
@@ -186,15 +187,13 @@ void QueuePair::enter(QpState from, QpState to) noexcept {
       start_sender(from == QpState::kReadyToReceive);
       return;
     case QpState::kSendQueueDrained:
-      if (from != QpState::kSendQueueDrained) {
-        drain_reported_ = false;
-        requester_.pause(true);
-        unreliable_.pause(true);
-      } else {
+      if (from == QpState::kSendQueueDrained) {
         start_sender(false);
-        requester_.pause(true);
-        unreliable_.pause(true);
+      } else {
+        drain_reported_ = false;
       }
+      requester_.pause(true);
+      unreliable_.pause(true);
       return;
     case QpState::kSendQueueError:
       return;  // entered by a failure, never by modify
@@ -256,6 +255,7 @@ void QueuePair::reset() noexcept {
   path_ = Path{};
   *parts_.responder = ResponderState{};
   publish_to_responder();
+  start_sender(true);  // with no failure of an earlier life; flushes need to know who we are
 }
 
 /// ERR: the sends, then the receives, each as flushed (10.3.1.7).
@@ -365,14 +365,18 @@ Status QueuePair::post_receive(const ReceiveRequest& request) noexcept {
 
 // ---- Packets in ----
 
+/// Whether such packets come to such queue pairs at all.
+bool QueuePair::is_of_our_service(const wire::PacketView& packet) const noexcept {
+  if (packet.opcode() == wire::Opcode::kCnp) return true;
+  if (packet.transport() != wire_transport() || config_.type == QpType::kRawPacket) return false;
+  // Each end of an XRC connection has one half only.
+  return config_.type != (packet.info().is_response ? QpType::kXrcTarget : QpType::kXrcInitiator);
+}
+
 std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
   if (!takes_requests()) return PacketDrop::kWrongState;
-  const wire::PacketView& packet = arrival.packet;
-  const bool is_notification = packet.opcode() == wire::Opcode::kCnp;
-  if (!is_notification && packet.transport() != wire_transport()) {
-    return PacketDrop::kWrongTransport;
-  }
-  if (!pkeys_match(packet.bth().pkey(), path_.pkey)) return PacketDrop::kWrongPartition;
+  if (!is_of_our_service(arrival.packet)) return PacketDrop::kWrongTransport;
+  if (!pkeys_match(arrival.packet.bth().pkey(), path_.pkey)) return PacketDrop::kWrongPartition;
   if (is_datagram()) return std::nullopt;
   if (arrival.source != path_.destination || arrival.destination != path_.source) {
     return PacketDrop::kWrongSource;
@@ -387,9 +391,6 @@ void QueuePair::handle_packet(Instant now, const Arrival& arrival,
   const bool expects_responses =
       state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
   if (!fault && is_response && !expects_responses) fault = PacketDrop::kWrongState;
-  if (!fault && is_response && config_.type == QpType::kXrcTarget) {
-    fault = PacketDrop::kWrongTransport;
-  }
   if (fault) {
     ++dropped_[static_cast<std::size_t>(*fault)];
     return;
@@ -429,7 +430,7 @@ void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_sh
       return;
     case QpType::kXrcInitiator:
     case QpType::kRawPacket:
-      ++dropped_[static_cast<std::size_t>(PacketDrop::kWrongTransport)];
+      return;  // find_fault() has dropped it
   }
 }
 

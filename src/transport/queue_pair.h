@@ -142,6 +142,7 @@ class QueuePair {
   void flush_sends() noexcept;
   void settle() noexcept;
   void raise(QpEvent event) noexcept;
+  [[nodiscard]] bool is_of_our_service(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
   [[nodiscard]] std::size_t poll_sender(Instant now, std::span<std::byte> frame,
