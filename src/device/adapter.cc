@@ -234,10 +234,13 @@ void Adapter::transmit(QueuePair& qp) noexcept {
                   .hop_limit = sent.path->hop_limit},
                  sent.octets);
   }
-  if (!qp.is_ready_listed()) {
-    qp.set_ready_listed(true);
-    ready_.push_back(&qp);
-  }
+  list_ready(qp);  // there is more; others first
+}
+
+void Adapter::list_ready(QueuePair& qp) noexcept {
+  if (qp.is_ready_listed()) return;
+  qp.set_ready_listed(true);
+  ready_.push_back(&qp);
 }
 
 /// After anything that may have changed a queue pair.
@@ -338,7 +341,7 @@ void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
     ++counters_.memory_faults;
     qp->machine().handle_memory_fault();
   }
-  settle(*qp);
+  list_ready(*qp);  // served when the whole burst is in, so that one answer acknowledges all of it
 }
 
 void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {

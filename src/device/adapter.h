@@ -99,6 +99,7 @@ class Adapter {
   void transmit(QueuePair& qp) noexcept;
   void settle(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
+  void list_ready(QueuePair& qp) noexcept;
   void serve_ready() noexcept;
 
   friend class Engine;
@@ -116,7 +117,7 @@ class Adapter {
   std::uint32_t next_number_ = 0;        // where the search for a free number begins
   std::uint32_t next_srq_ = 1;
   std::set<std::pair<Instant, QueuePair*>> timers_;
-  std::vector<QueuePair*> ready_;  // have more to send than one turn allows
+  std::vector<QueuePair*> ready_;  // have got packets, or have more to send than one turn allows
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
   AdapterCounters counters_;
