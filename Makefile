@@ -19,10 +19,8 @@ configure: setup
 build: configure ## release build: build/release/bin/verbatim
 	@cmake --build --preset release -j $(JOBS)
 
-# The tool alone, without the tests: a first look should not wait for those.
-demo: configure ## watch a simulated connection survive a bad network
-	@cmake --build --preset release -j $(JOBS) --target verbatim
-	@build/release/bin/verbatim demo
+demo: build ## Debian's perftest on Verbatim, TCP beside it
+	@scripts/demo.sh build/release
 
 test: setup ## the whole suite, about ten minutes on two cores
 	@scripts/test.sh format layers release dev fuzz
