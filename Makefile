@@ -19,7 +19,9 @@ configure: setup
 build: configure ## release build: build/release/bin/verbatim
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build ## Debian's perftest on Verbatim, TCP beside it
+# Only what a program needs, without the tests: a first look should not wait for those.
+demo: configure ## Debian's perftest on Verbatim, TCP beside it
+	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs
 	@scripts/demo.sh build/release
 
 test: setup ## the whole suite, about ten minutes on two cores

@@ -19,7 +19,11 @@ packages=(
   libbenchmark-dev    # bench/
   libisal-dev         # bench/: the CRC that ours is measured beside
   libcli11-dev        # command line of the `verbatim` tool
-  libfmt-dev          # its output
+  libibverbs-dev      # headers that define the ABI
+  librdmacm-dev       # likewise
+  perftest            # demo and conformance: the programs that must run unmodified
+  ibverbs-utils       # likewise
+  qperf               # likewise, and TCP beside them
 )
 x86_packages=(
   g++-x86-64-linux-gnu  # cross compiler
