@@ -70,15 +70,28 @@ inline bool set_loopback_mtu(int mtu) {
   return change_loopback(SIOCSIFMTU, change);
 }
 
+/// How long to wait for what must happen, and for what must not.
+inline constexpr int kPatienceMs = 5000;
+inline constexpr int kDoubtMs = 50;
+
+/// Adds a link-local address, and waits until the kernel has made sure that it is not a duplicate.
 inline bool add_ipv6_to_loopback(const wire::Gid& gid) {
   in6_ifreq change{};
   std::memcpy(&change.ifr6_addr, gid.octets.data(), gid.octets.size());
   change.ifr6_prefixlen = 64;
   change.ifr6_ifindex = kLoopbackIndex;
+  SocketAddress name;
+  const socklen_t octets = store_address(name, gid, 0, kLoopbackIndex);
   const int socket = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool changed = ::ioctl(socket, SIOCSIFADDR, &change) == 0;
+  bool usable = false;
+  if (::ioctl(socket, SIOCSIFADDR, &change) == 0) {
+    for (int waited_ms = 0; waited_ms < kPatienceMs && !usable; ++waited_ms) {
+      usable = ::bind(socket, &name.base, octets) == 0;
+      if (!usable) (void)::poll(nullptr, 0, 1);
+    }
+  }
   ::close(socket);
-  return changed;
+  return usable;
 }
 
 /// Runs `body` alone in a network namespace whose loopback interface is up, with all rights there.
@@ -120,10 +133,6 @@ struct Kept {
   Incoming packet{};
   Octets octets;
 };
-
-/// How long to wait for a packet that must come, and for one that must not.
-inline constexpr int kPatienceMs = 5000;
-inline constexpr int kDoubtMs = 50;
 
 inline bool wait_readable(const UdpLink& link, int patience_ms) {
   std::vector<pollfd> polled;
