@@ -19,22 +19,26 @@ void UcResponder::handle_request(const PacketView& packet) noexcept {
   const bool in_order = packet.psn() == state_->expected_psn;
   state_->expected_psn = packet.psn() + 1;
   if (!in_order || packet.info().starts_message) lose_message();
-  if (!continues_message(packet) || !has_right_length(packet)) {
-    lose_message();
+  if (accept(packet)) {
+    ++counters_.requests;
     return;
   }
-  const bool accepted = is_write(packet) ? accept_write(packet) : accept_send(packet);
-  if (!accepted) {
-    if (!state_->failed) lose_message();
-    return;
-  }
-  ++counters_.requests;
+  if (state_->failed) return;
+  const bool was_refused_at_once =
+      packet.info().starts_message && state_->inbound == Inbound::kNone;
+  if (was_refused_at_once) ++counters_.messages_lost;
+  lose_message();
 }
 
 /// A message that had begun is given up; without one this does nothing.
 void UcResponder::lose_message() noexcept {
   if (state_->inbound != Inbound::kNone) ++counters_.messages_lost;
   landing_.abandon_message();
+}
+
+bool UcResponder::accept(const PacketView& packet) noexcept {
+  if (!continues_message(packet) || !has_right_length(packet)) return false;
+  return is_write(packet) ? accept_write(packet) : accept_send(packet);
 }
 
 bool UcResponder::continues_message(const PacketView& packet) const noexcept {
@@ -61,7 +65,7 @@ bool UcResponder::has_right_length(const PacketView& packet) const noexcept {
 bool UcResponder::accept_send(const PacketView& packet) noexcept {
   if (!landing_.take_receive()) return false;
   const std::uint64_t total = std::uint64_t{state_->arrived} + packet.payload().size();
-  if (total > landing_.receive_octets()) return false;
+  if (total > kMaxMessageOctets || total > landing_.receive_octets()) return false;
   state_->inbound = Inbound::kSend;
   if (auto placed = landing_.scatter(packet.payload()); !placed) {
     landing_.fail(reason_of(placed.error()));

@@ -32,6 +32,7 @@ class UcResponder {
 
  private:
   void lose_message() noexcept;
+  [[nodiscard]] bool accept(const wire::PacketView& packet) noexcept;
   [[nodiscard]] bool continues_message(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] bool has_right_length(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] bool accept_send(const wire::PacketView& packet) noexcept;
