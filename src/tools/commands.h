@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace verbatim::tools {
 
@@ -20,5 +22,19 @@ struct SimOptions {
 };
 /// Random histories with all checkers on. The exit status is 1 when one goes wrong.
 [[nodiscard]] int run_sim(const SimOptions& options);
+
+struct RunOptions {
+  std::string devices;               // VERBATIM_DEVICES of the command; empty: as it is
+  std::vector<std::string> command;  // not empty
+};
+/// Becomes the command, which then finds our libraries before the system's. Returns only when that
+/// fails: 127 when there is no such command, 126 when it cannot be started, 125 for anything else.
+[[nodiscard]] int run_command(const RunOptions& options);
+
+struct DevicesOptions {
+  bool json = false;
+};
+/// Prints the devices that programs will see, and their GID tables. The exit status.
+[[nodiscard]] int list_devices(const DevicesOptions& options);
 
 }  // namespace verbatim::tools

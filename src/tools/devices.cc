@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+#include "device/port_info.h"
+#include "tools/commands.h"
+
+namespace verbatim::tools {
+namespace {
+
+using device::PortInfo;
+
+/// What a GID is on an Ethernet: an IP address.
+std::string address_of(const wire::Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool is_ipv4 = gid.is_ipv4_mapped();
+  (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid.octets.data() + (is_ipv4 ? 12 : 0),
+                    text.data(), text.size());
+  return text.data();
+}
+
+std::string guid_of(const PortInfo& port) {
+  std::string text;
+  for (std::size_t i = 0; i < port.guid.size(); ++i) {
+    std::array<char, 4> octet{};
+    (void)std::snprintf(octet.data(), octet.size(), "%02x", port.guid[i]);
+    if (i != 0 && i % 2 == 0) text += ':';
+    text += octet.data();
+  }
+  return text;
+}
+
+const char* state_of(const PortInfo& port) noexcept { return port.is_up ? "ACTIVE" : "DOWN"; }
+
+/// An interface's name may hold any character but a slash and white space.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+void print_json(const std::vector<PortInfo>& ports) {
+  std::printf("[");
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const PortInfo& port = ports[i];
+    std::printf(
+        "%s\n  {\"name\": %s, \"interface\": %s, \"state\": \"%s\", \"guid\": \"%s\",\n"
+        "   \"mtu\": %u, \"interface_mtu\": %u, \"speed_mbps\": %u,\n   \"gids\": [",
+        i == 0 ? "" : ",", quoted(port.name).c_str(), quoted(port.interface).c_str(),
+        state_of(port), guid_of(port).c_str(), wire::octets_of(port.active_mtu), port.interface_mtu,
+        port.speed_mbps);
+    for (std::size_t index = 0; index < port.gids.size(); ++index) {
+      std::printf("%s{\"index\": %zu, \"address\": \"%s\"}", index == 0 ? "" : ", ", index,
+                  address_of(port.gids[index].gid).c_str());
+    }
+    std::printf("]}");
+  }
+  std::printf(ports.empty() ? "]\n" : "\n]\n");
+}
+
+void print_text(const std::vector<PortInfo>& ports, bool in_colour) {
+  const char* bold = in_colour ? "\033[1m" : "";
+  const char* green = in_colour ? "\033[32m" : "";
+  const char* red = in_colour ? "\033[31m" : "";
+  const char* plain = in_colour ? "\033[0m" : "";
+  for (const PortInfo& port : ports) {
+    std::printf("%s%s%s  on %s  %s%s%s  MTU %u (interface %u)", bold, port.name.c_str(), plain,
+                port.interface.c_str(), port.is_up ? green : red, state_of(port), plain,
+                wire::octets_of(port.active_mtu), port.interface_mtu);
+    if (port.speed_mbps != 0) std::printf("  %u Mb/s", port.speed_mbps);
+    std::printf("  GUID %s\n", guid_of(port).c_str());
+    for (std::size_t index = 0; index < port.gids.size(); ++index) {
+      std::printf("  GID %zu  %s\n", index, address_of(port.gids[index].gid).c_str());
+    }
+  }
+}
+
+}  // namespace
+
+int list_devices(const DevicesOptions& options) {
+  std::string message;
+  const auto config = device::read_config(message);
+  if (!config) {
+    std::fprintf(stderr, "verbatim devices: %s\n", message.c_str());
+    return 1;
+  }
+  const auto ports = device::find_ports(*config);
+  if (options.json) {
+    print_json(ports);
+    return 0;
+  }
+  if (ports.empty()) {
+    std::fprintf(stderr, "verbatim devices: no interface here is up and has an IP address\n");
+    return 1;
+  }
+  print_text(ports, isatty(STDOUT_FILENO) != 0);
+  return 0;
+}
+
+}  // namespace verbatim::tools

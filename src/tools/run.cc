@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "device/config.h"
+#include "tools/commands.h"
+
+namespace verbatim::tools {
+namespace {
+
+// The exit statuses of env(1), nohup(1) and their like.
+constexpr int kLauncherFailed = 125;
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+constexpr const char* kVerbsLibrary = "libibverbs.so.1";
+
+/// The folder with our libraries: ../lib as seen from this executable.
+std::filesystem::path library_folder() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return self.parent_path().parent_path() / "lib";
+}
+
+/// Puts `first` before what the variable already lists.
+void prepend(const char* variable, const std::string& first) {
+  const char* rest = std::getenv(variable);
+  const bool has_rest = rest != nullptr && *rest != 0;
+  ::setenv(variable, has_rest ? (first + ":" + rest).c_str() : first.c_str(), 1);
+}
+
+/// Both variables are needed: the path alone loses to a DT_RPATH, the preload alone to a program
+/// that opens libibverbs.so by that name.
+void export_library(const std::filesystem::path& folder) {
+  prepend("LD_LIBRARY_PATH", folder.string());
+  prepend("LD_PRELOAD", (folder / kVerbsLibrary).string());
+}
+
+/// Open MPI takes UCX over devices it does not know only when told that any will do.
+void export_hints() {
+  ::setenv("OMPI_MCA_pml_ucx_devices", "any", 0);
+  ::setenv("OMPI_MCA_pml_ucx_tls", "any", 0);
+}
+
+/// Whether the list of --devices can be had here; if not, says why.
+bool accepts_devices(const std::string& list) {
+  std::string message;
+  if (device::parse_devices(list, device::read_interfaces(), message).ok()) return true;
+  std::fprintf(stderr, "verbatim run: %s\n", message.c_str());
+  return false;
+}
+
+/// Whether the dynamic linker can be told of the folder; if not, says why.
+bool is_loadable(const std::filesystem::path& folder) {
+  const auto library = folder / kVerbsLibrary;
+  if (::access(library.c_str(), R_OK) != 0) {
+    std::fprintf(stderr,
+                 "verbatim run: cannot read %s: %s (it belongs beside this command's bin/)\n",
+                 library.c_str(), std::strerror(errno));
+    return false;
+  }
+  if (folder.string().find_first_of(": ;") != std::string::npos) {
+    std::fprintf(
+        stderr,
+        "verbatim run: the dynamic linker takes no folder with a colon, semicolon or space "
+        "in its name: %s\n",
+        folder.c_str());
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  const auto folder = library_folder();
+  if (!is_loadable(folder)) return kLauncherFailed;
+  if (!options.devices.empty()) {
+    if (!accepts_devices(options.devices)) return kLauncherFailed;
+    ::setenv("VERBATIM_DEVICES", options.devices.c_str(), 1);
+  }
+  export_library(folder);
+  export_hints();
+
+  std::vector<char*> arguments;
+  for (const std::string& word : options.command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp changes nothing
+  }
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int why = errno;
+  std::fprintf(stderr, "verbatim run: %s: %s\n", arguments[0], std::strerror(why));
+  return why == ENOENT ? kNotFound : kCannotExecute;
+}
+
+}  // namespace verbatim::tools
