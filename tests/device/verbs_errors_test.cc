@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every error that a program can provoke on a reliable connection: the completion on both sides,
+// the states, the asynchronous event, and what becomes of the rest (IBA Vol 1, 10.10.2, 9.9).
+#include <sys/mman.h>
+
+#include "world.h"
+
+namespace verbatim::testing {
+namespace {
+
+class VerbsErrors : public Pair {};
+
+/// Pages that are registered, then unmapped behind the adapter's back.
+struct Vanished {
+  Vanished()
+      : address(
+            ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  void vanish() const { ::munmap(address, kOctets); }
+  static constexpr std::size_t kOctets = 64 * 1024;
+  void* address;
+};
+
+TEST_F(VerbsErrors, ABadLocalKeyFailsTheSend) {
+  join();
+  Buffer good = make_buffer(64);
+  ibv_sge bad = good.sge();
+  bad.lkey ^= 0x5a5a00;
+  ASSERT_EQ(receive(far, 50, good.sge()), 0);
+  ASSERT_EQ(receive(near, 60, good.sge()), 0);
+  ASSERT_EQ(send(near, 1, bad), 0);
+  ASSERT_EQ(send(near, 2, good.sge()), 0);
+  ASSERT_EQ(send(near, 3, good.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 2);
+  EXPECT_EQ(collect_one(near_receives).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(state_of(far), IBV_QPS_RTS);
+  EXPECT_TRUE(is_empty(far_receives));
+}
+
+TEST_F(VerbsErrors, ASendBeyondItsRegionFails) {
+  join();
+  Buffer buffer = make_buffer(64);
+  ibv_sge beyond = buffer.sge();
+  beyond.length += 1;
+  ASSERT_EQ(send(near, 1, beyond), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 0);
+}
+
+TEST_F(VerbsErrors, AReadCannotLandWithoutLocalWrite) {
+  join();
+  Buffer source = make_buffer(64);
+  Buffer target = make_buffer(64, IBV_ACCESS_REMOTE_READ);
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, target.sge(), source.address(), source.mr->rkey), 0);
+  ASSERT_EQ(send(near, 2, source.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 1);
+}
+
+TEST_F(VerbsErrors, AReadCannotLandWithABadKey) {
+  join();
+  Buffer source = make_buffer(64);
+  ibv_sge bad = source.sge();
+  bad.lkey = 0xdeadbeef;
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, bad, source.address(), source.mr->rkey), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 0);
+}
+
+struct RemoteCase {
+  const char* name;
+  ibv_wr_opcode opcode;
+  unsigned access;          // of the region
+  std::int64_t offset;      // of the remote address from the region's begin
+  std::uint32_t key_error;  // xored into the key
+  bool other_domain;
+};
+void PrintTo(const RemoteCase& c, std::ostream* out) { *out << c.name; }
+
+class RemoteAccess : public Pair, public ::testing::WithParamInterface<RemoteCase> {};
+
+TEST_P(RemoteAccess, IsRefusedOnBothSides) {
+  const RemoteCase& c = GetParam();
+  ibv_pd* domain = pd;
+  if (c.other_domain) domain = keep(pds, ibv_alloc_pd(context));
+  join();
+  Buffer local = make_buffer(64);
+  Buffer remote = make_buffer(64, c.access, domain);
+  const Buffer before = remote;
+  ASSERT_EQ(receive(far, 50, local.sge()), 0);
+  ASSERT_EQ(receive(far, 51, local.sge()), 0);
+  const auto at = remote.address() + static_cast<std::uint64_t>(c.offset);
+  const std::uint32_t rkey = remote.mr->rkey ^ c.key_error;
+  if (c.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    ibv_sge eight = local.sge();
+    eight.length = 8;
+    ASSERT_EQ(atomic(near, 1, eight, at, rkey, 1), 0);
+  } else {
+    ASSERT_EQ(rdma(near, 1, c.opcode, local.sge(), at, rkey), 0);
+  }
+  ASSERT_EQ(send(near, 2, local.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_ACCESS_ERR, 1, 1);
+  ASSERT_TRUE(reaches(far, IBV_QPS_ERR));
+  const auto flushed = collect(far_receives, 2);
+  EXPECT_EQ(flushed[0].wr_id, 50U);
+  EXPECT_EQ(flushed[1].wr_id, 51U);
+  EXPECT_EQ(flushed[1].status, IBV_WC_WR_FLUSH_ERR);
+  if (c.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+    EXPECT_EQ(flushed[0].status, IBV_WC_REM_ACCESS_ERR);  // the receive it had taken tells it
+  } else {
+    EXPECT_EQ(flushed[0].status, IBV_WC_WR_FLUSH_ERR);
+    expect_event(IBV_EVENT_QP_ACCESS_ERR, far);
+  }
+  EXPECT_TRUE(has_no_event());
+  EXPECT_EQ(remote.octets, before.octets);
+}
+
+constexpr unsigned kNoRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr unsigned kNoRemoteRead = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+INSTANTIATE_TEST_SUITE_P(
+    Verbs, RemoteAccess,
+    ::testing::Values(
+        RemoteCase{"WriteBadKey", IBV_WR_RDMA_WRITE, kAllAccess, 0, 0x100, false},
+        RemoteCase{"WriteStaleKey", IBV_WR_RDMA_WRITE, kAllAccess, 0, 0x1, false},
+        RemoteCase{"WriteBeyond", IBV_WR_RDMA_WRITE, kAllAccess, 1, 0, false},
+        RemoteCase{"WriteBefore", IBV_WR_RDMA_WRITE, kAllAccess, -1, 0, false},
+        RemoteCase{"WriteNoRight", IBV_WR_RDMA_WRITE, kNoRemoteWrite, 0, 0, false},
+        RemoteCase{"WriteOtherDomain", IBV_WR_RDMA_WRITE, kAllAccess, 0, 0, true},
+        RemoteCase{"WriteImmBadKey", IBV_WR_RDMA_WRITE_WITH_IMM, kAllAccess, 0, 0x100, false},
+        RemoteCase{"ReadBadKey", IBV_WR_RDMA_READ, kAllAccess, 0, 0x100, false},
+        RemoteCase{"ReadBeyond", IBV_WR_RDMA_READ, kAllAccess, 1, 0, false},
+        RemoteCase{"ReadNoRight", IBV_WR_RDMA_READ, kNoRemoteRead, 0, 0, false},
+        RemoteCase{"ReadOtherDomain", IBV_WR_RDMA_READ, kAllAccess, 0, 0, true},
+        RemoteCase{"AtomicBadKey", IBV_WR_ATOMIC_FETCH_AND_ADD, kAllAccess, 0, 0x100, false},
+        RemoteCase{"AtomicBeyond", IBV_WR_ATOMIC_FETCH_AND_ADD, kAllAccess, 64, 0, false},
+        RemoteCase{"AtomicNoRight", IBV_WR_ATOMIC_FETCH_AND_ADD, kNoRemoteRead, 0, 0, false}),
+    [](const auto& made) { return std::string(made.param.name); });
+
+class QpRights : public Pair, public ::testing::WithParamInterface<ibv_wr_opcode> {};
+
+TEST_P(QpRights, AreAskedBeforeTheRegionsRights) {
+  join({}, {.access = IBV_ACCESS_LOCAL_WRITE});
+  Buffer local = make_buffer(64);
+  Buffer remote = make_buffer(64);
+  ASSERT_EQ(receive(far, 50, local.sge()), 0);
+  ibv_sge eight = local.sge();
+  eight.length = 8;
+  if (GetParam() == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    ASSERT_EQ(atomic(near, 1, eight, remote.address(), remote.mr->rkey, 1), 0);
+  } else {
+    ASSERT_EQ(rdma(near, 1, GetParam(), eight, remote.address(), remote.mr->rkey), 0);
+  }
+  ASSERT_EQ(send(near, 2, local.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_INV_REQ_ERR, 1, 1);
+  ASSERT_TRUE(reaches(far, IBV_QPS_ERR));
+  EXPECT_EQ(collect_one(far_receives).status, IBV_WC_WR_FLUSH_ERR);
+  expect_event(IBV_EVENT_QP_REQ_ERR, far);
+}
+INSTANTIATE_TEST_SUITE_P(Verbs, QpRights,
+                         ::testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+                                           IBV_WR_ATOMIC_FETCH_AND_ADD));
+
+TEST_F(VerbsErrors, APeerThatIsNotReadyEndsTheConnectionAfterItsRetries) {
+  join({.rnr_retry = 2});
+  Buffer buffer = make_buffer(64);
+  ASSERT_EQ(send(near, 1, buffer.sge()), 0);
+  ASSERT_EQ(send(near, 2, buffer.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_RNR_RETRY_EXC_ERR, 1, 1);
+  EXPECT_EQ(state_of(far), IBV_QPS_RTS);
+  EXPECT_TRUE(has_no_event());
+}
+
+TEST_F(VerbsErrors, APeerThatBecomesReadyInTimeIsServed) {
+  join({.rnr_retry = 7});
+  Buffer from = make_buffer(64);
+  Buffer to = make_buffer(64);
+  std::ranges::fill(to.octets, std::uint8_t{0});
+  ASSERT_EQ(send(near, 1, from.sge()), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(is_empty(near_sends));
+  ASSERT_EQ(receive(far, 50, to.sge()), 0);
+  EXPECT_EQ(collect_one(near_sends).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(collect_one(far_receives).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to.octets, from.octets);
+}
+
+TEST_F(VerbsErrors, ASendLongerThanTheReceiveFailsBoth) {
+  join();
+  Buffer from = make_buffer(5000);  // more than one packet
+  Buffer to = make_buffer(3000);
+  ASSERT_EQ(receive(far, 50, to.sge()), 0);
+  ASSERT_EQ(receive(far, 51, to.sge()), 0);
+  ASSERT_EQ(send(near, 1, from.sge()), 0);
+  ASSERT_EQ(send(near, 2, from.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_INV_REQ_ERR, 1, 1);
+  ASSERT_TRUE(reaches(far, IBV_QPS_ERR));
+  expect_failure_then_flush(far_receives, far, IBV_WC_LOC_LEN_ERR, 50, 1);
+}
+
+TEST_F(VerbsErrors, AReceiveWithABadKeyFailsBoth) {
+  join();
+  Buffer from = make_buffer(64);
+  ibv_sge bad = from.sge();
+  bad.lkey ^= 0x100;
+  ASSERT_EQ(receive(far, 50, bad), 0);
+  ASSERT_EQ(receive(far, 51, from.sge()), 0);
+  ASSERT_EQ(send(near, 1, from.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_OP_ERR, 1, 0);
+  ASSERT_TRUE(reaches(far, IBV_QPS_ERR));
+  expect_failure_then_flush(far_receives, far, IBV_WC_LOC_PROT_ERR, 50, 1);
+}
+
+TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUp) {
+  join({.retry_count = 2});
+  Buffer buffer = make_buffer(64);
+  forget(qps, far);
+  ASSERT_EQ(ibv_destroy_qp(far), 0);
+  ASSERT_EQ(send(near, 1, buffer.sge()), 0);
+  ASSERT_EQ(send(near, 2, buffer.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_RETRY_EXC_ERR, 1, 1);
+}
+
+TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUpWithoutAnybodyPolling) {
+  ibv_comp_channel* channel = make_channel();
+  ibv_cq* sends = make_cq(16, channel);
+  ibv_cq* others = make_cq();
+  near = make_qp({.send_cq = sends, .receive_cq = others});
+  far = make_qp({.send_cq = others});
+  connect(near, far, {.retry_count = 1});
+  forget(qps, far);
+  ASSERT_EQ(ibv_destroy_qp(far), 0);
+  Buffer buffer = make_buffer(64);
+  ASSERT_EQ(ibv_req_notify_cq(sends, 0), 0);
+  ASSERT_EQ(send(near, 1, buffer.sge()), 0);
+  pollfd readable{.fd = channel->fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&readable, 1, 30'000), 1);
+  ibv_cq* which = nullptr;
+  void* tag = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel, &which, &tag), 0);
+  EXPECT_EQ(which, sends);
+  ibv_ack_cq_events(which, 1);
+  EXPECT_EQ(collect_one(sends).status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(VerbsErrors, UnsignaledRequestsThatFailStillComplete) {
+  join({}, {}, {.signal_all = false});
+  Buffer buffer = make_buffer(64);
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), 0xbad), 0);
+  ASSERT_EQ(send(near, 2, buffer.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_ACCESS_ERR, 1, 1);
+}
+
+TEST_F(VerbsErrors, WhatIsPostedInErrorIsFlushed) {
+  join();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(near, &attr, IBV_QP_STATE), 0);
+  Buffer buffer = make_buffer(64);
+  ASSERT_EQ(send(near, 1, buffer.sge()), 0);
+  ASSERT_EQ(send(near, 2, buffer.sge()), 0);
+  ASSERT_EQ(receive(near, 3, buffer.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_WR_FLUSH_ERR, 1, 1);
+  EXPECT_EQ(collect_one(near_receives).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(VerbsErrors, AnOverrunCompletionQueueTellsEverybody) {
+  ibv_cq* small = make_cq(1);
+  const int capacity = small->cqe;
+  ibv_cq* others = make_cq();
+  const auto depth = static_cast<std::uint32_t>(capacity) + 8;
+  near = make_qp({.send_cq = small, .receive_cq = others, .depth = depth});
+  far = make_qp({.send_cq = others, .depth = depth});
+  connect(near, far);
+  Buffer buffer = make_buffer(64);
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    if (rdma(near, i, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), buffer.mr->rkey) != 0)
+      break;
+  }
+  bool has_cq_error = false;
+  bool has_fatal = false;
+  while (!has_cq_error || !has_fatal) {
+    const auto event = next_event();
+    ASSERT_TRUE(event.has_value());
+    if (event->event_type == IBV_EVENT_CQ_ERR) {
+      EXPECT_EQ(event->element.cq, small);
+      has_cq_error = true;
+    } else {
+      EXPECT_EQ(event->event_type, IBV_EVENT_QP_FATAL);
+      EXPECT_EQ(event->element.qp, near);
+      has_fatal = true;
+    }
+  }
+  EXPECT_EQ(state_of(near), IBV_QPS_ERR);
+}
+
+// ---- Memory that is registered but not there ----
+
+TEST_F(VerbsErrors, AWriteIntoUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer from = make_buffer(4096);
+  ASSERT_EQ(receive(far, 50, from.sge()), 0);
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from.sge(),
+                 reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),
+            0);
+  const ibv_wc wc = collect_one(near_sends);
+  EXPECT_TRUE(wc.status == IBV_WC_REM_OP_ERR || wc.status == IBV_WC_REM_ACCESS_ERR)
+      << ibv_wc_status_str(wc.status);
+  EXPECT_TRUE(reaches(far, IBV_QPS_ERR));
+  EXPECT_EQ(collect_one(far_receives).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(VerbsErrors, AReadOfUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer to = make_buffer(4096);
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, to.sge(),
+                 reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),
+            0);
+  const ibv_wc wc = collect_one(near_sends);
+  EXPECT_TRUE(wc.status == IBV_WC_REM_OP_ERR || wc.status == IBV_WC_REM_ACCESS_ERR)
+      << ibv_wc_status_str(wc.status);
+  EXPECT_TRUE(reaches(far, IBV_QPS_ERR));
+}
+
+TEST_F(VerbsErrors, AnAtomicOnUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer to = make_buffer(8);
+  ASSERT_EQ(atomic(near, 1, to.sge(), reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey, 1),
+            0);
+  EXPECT_NE(collect_one(near_sends).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(reaches(far, IBV_QPS_ERR));
+}
+
+TEST_F(VerbsErrors, ASendFromUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer to = make_buffer(4096);
+  ASSERT_EQ(receive(far, 50, to.sge()), 0);
+  const ibv_sge gone{
+      .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 3000, .lkey = mr->lkey};
+  ASSERT_EQ(send(near, 1, gone), 0);
+  ASSERT_EQ(send(near, 2, to.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 1);
+}
+
+TEST_F(VerbsErrors, AReceiveIntoUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer from = make_buffer(3000);
+  const ibv_sge gone{
+      .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 4096, .lkey = mr->lkey};
+  ASSERT_EQ(receive(far, 50, gone), 0);
+  ASSERT_EQ(receive(far, 51, from.sge()), 0);
+  ASSERT_EQ(send(near, 1, from.sge()), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_REM_OP_ERR, 1, 0);
+  ASSERT_TRUE(reaches(far, IBV_QPS_ERR));
+  expect_failure_then_flush(far_receives, far, IBV_WC_LOC_PROT_ERR, 50, 1);
+}
+
+TEST_F(VerbsErrors, AReadThatLandsInUnmappedMemoryIsAnError) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer from = make_buffer(3000);
+  const ibv_sge gone{
+      .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 3000, .lkey = mr->lkey};
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, gone, from.address(), from.mr->rkey), 0);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 0);
+}
+
+TEST_F(VerbsErrors, AFaultOnOneConnectionLeavesOthersAlone) {
+  join();
+  ibv_qp* other_near = make_qp({.send_cq = near_sends});
+  ibv_qp* other_far = make_qp({.send_cq = far_sends});
+  connect(other_near, other_far);
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer from = make_buffer(4096);
+  Buffer to = make_buffer(4096);
+  std::ranges::fill(to.octets, std::uint8_t{0});
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from.sge(),
+                 reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),
+            0);
+  EXPECT_NE(collect_one(near_sends).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(rdma(other_near, 2, IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.mr->rkey), 0);
+  EXPECT_EQ(collect_one(near_sends).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to.octets, from.octets);
+}
+
+TEST_F(VerbsErrors, UnmappedMemoryCannotBeRegistered) {
+  Vanished pages;
+  pages.vanish();
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+}
+
+}  // namespace
+}  // namespace verbatim::testing
