@@ -52,6 +52,10 @@ class RequesterRig {
   [[nodiscard]] Arena& arena() noexcept { return arena_; }
   [[nodiscard]] const RcRequester::Config& config() const noexcept { return config_; }
   std::vector<Completion> completions() { return completions_.take(); }
+  /// The same without a vector: how many there were.
+  [[nodiscard]] std::size_t collect(std::span<Completion> into) noexcept {
+    return completions_.queue().poll(into);
+  }
 
   // Time goes on when a test says so.
   [[nodiscard]] Instant now() const noexcept { return now_; }

@@ -52,6 +52,10 @@ class Receiver {
   [[nodiscard]] SharedReceiveQueue shared() const noexcept { return shared_; }
   [[nodiscard]] ReceiveQueue queue() const noexcept { return queue_; }
   std::vector<Completion> completions() { return completions_.take(); }
+  /// The same without a vector: how many there were.
+  [[nodiscard]] std::size_t collect(std::span<Completion> into) noexcept {
+    return completions_.queue().poll(into);
+  }
   [[nodiscard]] Landing landing() noexcept {
     return Landing(&state_, queue_, shared_, port_, arena_.keys());
   }
