@@ -22,7 +22,9 @@ namespace verbatim::device {
 namespace {
 
 // Address space for what peers may see; pages are only there once touched.
+// Less will do where the process may not have so much of it (RLIMIT_AS, RLIMIT_FSIZE).
 constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
+constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 // Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
 constexpr std::uint32_t kFirstNumber = 16;
 // Packets that one queue pair may send before the next has its turn.
@@ -146,9 +148,14 @@ Status Adapter::open(std::string& message) {
     return slot.error();
   }
   slot_ = std::move(*slot);
-  if (auto opened = segment_.open(kSegmentOctets); !opened) {
-    message = "the system gives no shared memory (memfd_create); check the memory limits";
-    return opened;
+  Status has_segment = Errc::kNoMemory;
+  for (std::size_t octets = kSegmentOctets; !has_segment && octets >= kSegmentOctetsMin;) {
+    has_segment = segment_.open(octets);
+    octets /= 4;
+  }
+  if (!has_segment) {
+    message = "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`";
+    return has_segment;
   }
   const auto block = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
   if (block.empty()) return Errc::kNoMemory;
