@@ -14,6 +14,9 @@ function(vb_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings gtest gmock gtest_main)
+  # The code under test is optimised as the preset says; the tests around it need not be, and compile
+  # in a third of the time.
+  target_compile_options(${name} PRIVATE -O0 -g1)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(${name} PRIVATE VB_TESTDATA="${CMAKE_SOURCE_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
