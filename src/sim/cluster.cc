@@ -112,6 +112,8 @@ void connect_one(Endpoint& endpoint, std::size_t index, const Endpoint& peer, wi
 void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_t second_qp,
              const Connection& connection) {
   connect_one(first, first_qp, second, second.number_of(second_qp), true, connection);
+  const bool is_one = &first == &second && first_qp == second_qp;
+  if (is_one) return;
   connect_one(second, second_qp, first, first.number_of(first_qp), false, connection);
 }
 

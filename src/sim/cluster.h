@@ -67,7 +67,8 @@ struct Connection {
   std::uint8_t max_read_atomic = 4;
 };
 
-/// Takes two queue pairs of one type from RESET to RTS, each the other's peer.
+/// Takes two queue pairs of one type from RESET to RTS, each the other's peer. They may be one and
+/// the same, if both ends' first sequence numbers are equal.
 void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_t second_qp,
              const Connection& connection);
 
