@@ -144,7 +144,8 @@ class History {
       if (!endpoint.guards_are_intact()) complaint_ = "a guard zone was written";
       for (std::size_t i = 0; i < endpoint.qp_count(); ++i) {
         const transport::QueuePair& qp = endpoint.qp(i);
-        if (qp.in_flight() > options_.window_packets + options_.read_chunk_packets) {
+        // The last packet that the window lets out may ask for a whole piece of a READ.
+        if (qp.in_flight() > options_.window_packets - 1 + options_.read_chunk_packets) {
           complaint_ = "the window was exceeded";
         }
         const auto& responder = qp.responder_state();

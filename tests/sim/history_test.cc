@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole connections over bad networks. VERBATIM_SEED=n replays one history; VERBATIM_HISTORIES=n
-// runs that many.
+// runs that many. A seed that failed goes into seeds.txt.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "sim/history.h"
 
@@ -22,6 +23,24 @@ bool check_one_history(std::uint64_t seed) {
   const auto result = run_history(HistoryOptions::random(seed));
   EXPECT_EQ(result.complaint, "");
   return result.every_request_done;
+}
+
+/// The seeds that ever failed, one per line; what follows a # is why.
+std::vector<std::uint64_t> seeds_that_failed() {
+  std::vector<std::uint64_t> seeds;
+  std::ifstream file(VB_TESTDATA "/sim/seeds.txt");
+  for (std::string line; std::getline(file, line);) {
+    char* end = nullptr;
+    const std::uint64_t seed = std::strtoull(line.c_str(), &end, 0);
+    if (end != line.c_str()) seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+TEST(History, WhatFailedOnceNeverFailsAgain) {
+  const auto seeds = seeds_that_failed();
+  EXPECT_FALSE(seeds.empty()) << "tests/sim/seeds.txt is not where it should be";
+  for (const std::uint64_t seed : seeds) check_one_history(seed);
 }
 
 TEST(History, EveryRandomHistoryGoesAsModelled) {
