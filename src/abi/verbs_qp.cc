@@ -16,6 +16,7 @@
 namespace verbatim::abi {
 
 Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_wr& wr) noexcept {
+  if (auto possible = check_list(wr.num_sge); !possible) return possible.error();
   transport::SendRequest request;
   request.wr_id = wr.wr_id;
   request.opcode = transport::SendOpcode(static_cast<std::uint8_t>(wr.opcode));
@@ -53,7 +54,7 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
                                                         : 0},
                       .address = wr.bind_mw.bind_info.addr,
                       .octets = wr.bind_mw.bind_info.length,
-                      .access = memory::Access(wr.bind_mw.bind_info.mw_access_flags)};
+                      .access = window_access(wr.bind_mw.bind_info)};
       break;
     case IBV_WR_ATOMIC_WRITE:
       request.remote_address = wr.wr.rdma.remote_addr;
@@ -89,7 +90,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
   for (; wr != nullptr; wr = wr->next) {
-    auto posted = posting.receive(to_request(*wr));
+    auto request = to_request(*wr);
+    Status posted = request ? posting.receive(*request) : Status(request.error());
     if (posted) continue;
     *bad_wr = wr;
     return to_errno(posted.error());

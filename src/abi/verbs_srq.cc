@@ -13,7 +13,8 @@ namespace verbatim::abi {
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   SrqHandle& handle = handle_of<SrqHandle>(srq);
   for (; wr != nullptr; wr = wr->next) {
-    auto posted = handle.object->post(to_request(*wr));
+    auto request = to_request(*wr);
+    Status posted = request ? handle.object->post(*request) : Status(request.error());
     if (posted) continue;
     *bad_wr = wr;
     return to_errno(posted.error());

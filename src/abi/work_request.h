@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "abi/handles.h"
+#include "device/limits.h"
 #include "transport/work.h"
 
 namespace verbatim::abi {
@@ -17,8 +18,16 @@ static_assert(sizeof(ibv_sge) == sizeof(memory::Sge) &&
   return {reinterpret_cast<const memory::Sge*>(list), static_cast<std::size_t>(count)};
 }
 
-[[nodiscard]] inline transport::ReceiveRequest to_request(const ibv_recv_wr& wr) noexcept {
-  return {.wr_id = wr.wr_id, .list = to_list(wr.sg_list, wr.num_sge)};
+/// kInvalidArgument for a list of impossible length: what is behind it must not even be looked at.
+[[nodiscard]] inline Status check_list(int count) noexcept {
+  const bool is_possible = count >= 0 && static_cast<std::uint32_t>(count) <= device::kMaxSges;
+  return is_possible ? Status(Ok{}) : Status(Errc::kInvalidArgument);
+}
+
+[[nodiscard]] inline Expected<transport::ReceiveRequest> to_request(
+    const ibv_recv_wr& wr) noexcept {
+  if (auto possible = check_list(wr.num_sge); !possible) return possible.error();
+  return transport::ReceiveRequest{.wr_id = wr.wr_id, .list = to_list(wr.sg_list, wr.num_sge)};
 }
 
 /// kInvalidArgument for an opcode or address handle that makes no sense on this queue pair.

@@ -100,6 +100,7 @@ Adapter::Adapter(const PortInfo& port)
 Adapter::~Adapter() { engine_.reset(); }
 
 void Adapter::abandon_in_child() noexcept {
+  abandoned_ = true;
   engine_->abandon_in_child();
   link_.close();
   slot_ = host::Slot{};
@@ -224,6 +225,7 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
 // ---- Progress ----
 
 void Adapter::transmit(QueuePair& qp) noexcept {
+  if (abandoned_) return;
   const Instant at = now();
   for (int packets = 0; packets < kTurnPackets; ++packets) {
     const auto frame = link_.next_frame();
@@ -303,6 +305,7 @@ Instant Adapter::next_deadline() const noexcept {
 }
 
 bool Adapter::progress() noexcept {
+  if (abandoned_) return false;
   const auto burst = link_.receive();
   for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire);
   take_forwarded();

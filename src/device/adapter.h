@@ -82,7 +82,8 @@ class Adapter {
   /// When the earliest timer is due.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
-  /// In a forked child: gives up all that is shared with the parent.
+  /// In a forked child: gives up all that is shared with the parent. Nothing moves any more; what
+  /// the child posts on what it inherited stays where it is.
   void abandon_in_child() noexcept;
 
   [[nodiscard]] const AdapterCounters& counters() const noexcept { return counters_; }
@@ -122,6 +123,7 @@ class Adapter {
   std::array<std::byte, 40> network_header_{};
   AdapterCounters counters_;
   std::unique_ptr<Engine> engine_;
+  bool abandoned_ = false;  // a child's copy of its parent's adapter
 };
 
 }  // namespace verbatim::device

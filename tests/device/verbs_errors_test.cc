@@ -22,7 +22,7 @@ struct Vanished {
 
 TEST_F(VerbsErrors, ABadLocalKeyFailsTheSend) {
   join();
-  Buffer good = make_buffer(64);
+  Buffer& good = make_buffer(64);
   ibv_sge bad = good.sge();
   bad.lkey ^= 0x5a5a00;
   ASSERT_EQ(receive(far, 50, good.sge()), 0);
@@ -38,7 +38,7 @@ TEST_F(VerbsErrors, ABadLocalKeyFailsTheSend) {
 
 TEST_F(VerbsErrors, ASendBeyondItsRegionFails) {
   join();
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   ibv_sge beyond = buffer.sge();
   beyond.length += 1;
   ASSERT_EQ(send(near, 1, beyond), 0);
@@ -47,8 +47,8 @@ TEST_F(VerbsErrors, ASendBeyondItsRegionFails) {
 
 TEST_F(VerbsErrors, AReadCannotLandWithoutLocalWrite) {
   join();
-  Buffer source = make_buffer(64);
-  Buffer target = make_buffer(64, IBV_ACCESS_REMOTE_READ);
+  Buffer& source = make_buffer(64);
+  Buffer& target = make_buffer(64, IBV_ACCESS_REMOTE_READ);
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, target.sge(), source.address(), source.mr->rkey), 0);
   ASSERT_EQ(send(near, 2, source.sge()), 0);
   expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 1);
@@ -56,7 +56,7 @@ TEST_F(VerbsErrors, AReadCannotLandWithoutLocalWrite) {
 
 TEST_F(VerbsErrors, AReadCannotLandWithABadKey) {
   join();
-  Buffer source = make_buffer(64);
+  Buffer& source = make_buffer(64);
   ibv_sge bad = source.sge();
   bad.lkey = 0xdeadbeef;
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, bad, source.address(), source.mr->rkey), 0);
@@ -80,8 +80,8 @@ TEST_P(RemoteAccess, IsRefusedOnBothSides) {
   ibv_pd* domain = pd;
   if (c.other_domain) domain = keep(pds, ibv_alloc_pd(context));
   join();
-  Buffer local = make_buffer(64);
-  Buffer remote = make_buffer(64, c.access, domain);
+  Buffer& local = make_buffer(64);
+  Buffer& remote = make_buffer(64, c.access, domain);
   const Buffer before = remote;
   ASSERT_EQ(receive(far, 50, local.sge()), 0);
   ASSERT_EQ(receive(far, 51, local.sge()), 0);
@@ -136,8 +136,8 @@ class QpRights : public Pair, public ::testing::WithParamInterface<ibv_wr_opcode
 
 TEST_P(QpRights, AreAskedBeforeTheRegionsRights) {
   join({}, {.access = IBV_ACCESS_LOCAL_WRITE});
-  Buffer local = make_buffer(64);
-  Buffer remote = make_buffer(64);
+  Buffer& local = make_buffer(64);
+  Buffer& remote = make_buffer(64);
   ASSERT_EQ(receive(far, 50, local.sge()), 0);
   ibv_sge eight = local.sge();
   eight.length = 8;
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Verbs, QpRights,
 
 TEST_F(VerbsErrors, APeerThatIsNotReadyEndsTheConnectionAfterItsRetries) {
   join({.rnr_retry = 2});
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   ASSERT_EQ(send(near, 1, buffer.sge()), 0);
   ASSERT_EQ(send(near, 2, buffer.sge()), 0);
   expect_failure_then_flush(near_sends, near, IBV_WC_RNR_RETRY_EXC_ERR, 1, 1);
@@ -168,8 +168,8 @@ TEST_F(VerbsErrors, APeerThatIsNotReadyEndsTheConnectionAfterItsRetries) {
 
 TEST_F(VerbsErrors, APeerThatBecomesReadyInTimeIsServed) {
   join({.rnr_retry = 7});
-  Buffer from = make_buffer(64);
-  Buffer to = make_buffer(64);
+  Buffer& from = make_buffer(64);
+  Buffer& to = make_buffer(64);
   std::ranges::fill(to.octets, std::uint8_t{0});
   ASSERT_EQ(send(near, 1, from.sge()), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -182,8 +182,8 @@ TEST_F(VerbsErrors, APeerThatBecomesReadyInTimeIsServed) {
 
 TEST_F(VerbsErrors, ASendLongerThanTheReceiveFailsBoth) {
   join();
-  Buffer from = make_buffer(5000);  // more than one packet
-  Buffer to = make_buffer(3000);
+  Buffer& from = make_buffer(5000);  // more than one packet
+  Buffer& to = make_buffer(3000);
   ASSERT_EQ(receive(far, 50, to.sge()), 0);
   ASSERT_EQ(receive(far, 51, to.sge()), 0);
   ASSERT_EQ(send(near, 1, from.sge()), 0);
@@ -195,7 +195,7 @@ TEST_F(VerbsErrors, ASendLongerThanTheReceiveFailsBoth) {
 
 TEST_F(VerbsErrors, AReceiveWithABadKeyFailsBoth) {
   join();
-  Buffer from = make_buffer(64);
+  Buffer& from = make_buffer(64);
   ibv_sge bad = from.sge();
   bad.lkey ^= 0x100;
   ASSERT_EQ(receive(far, 50, bad), 0);
@@ -208,7 +208,7 @@ TEST_F(VerbsErrors, AReceiveWithABadKeyFailsBoth) {
 
 TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUp) {
   join({.retry_count = 2});
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   forget(qps, far);
   ASSERT_EQ(ibv_destroy_qp(far), 0);
   ASSERT_EQ(send(near, 1, buffer.sge()), 0);
@@ -225,7 +225,7 @@ TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUpWithoutAnybodyPolling) {
   connect(near, far, {.retry_count = 1});
   forget(qps, far);
   ASSERT_EQ(ibv_destroy_qp(far), 0);
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   ASSERT_EQ(ibv_req_notify_cq(sends, 0), 0);
   ASSERT_EQ(send(near, 1, buffer.sge()), 0);
   pollfd readable{.fd = channel->fd, .events = POLLIN, .revents = 0};
@@ -240,7 +240,7 @@ TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUpWithoutAnybodyPolling) {
 
 TEST_F(VerbsErrors, UnsignaledRequestsThatFailStillComplete) {
   join({}, {}, {.signal_all = false});
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), 0xbad), 0);
   ASSERT_EQ(send(near, 2, buffer.sge()), 0);
   expect_failure_then_flush(near_sends, near, IBV_WC_REM_ACCESS_ERR, 1, 1);
@@ -251,7 +251,7 @@ TEST_F(VerbsErrors, WhatIsPostedInErrorIsFlushed) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(near, &attr, IBV_QP_STATE), 0);
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   ASSERT_EQ(send(near, 1, buffer.sge()), 0);
   ASSERT_EQ(send(near, 2, buffer.sge()), 0);
   ASSERT_EQ(receive(near, 3, buffer.sge()), 0);
@@ -267,7 +267,7 @@ TEST_F(VerbsErrors, AnOverrunCompletionQueueTellsEverybody) {
   near = make_qp({.send_cq = small, .receive_cq = others, .depth = depth});
   far = make_qp({.send_cq = others, .depth = depth});
   connect(near, far);
-  Buffer buffer = make_buffer(64);
+  Buffer& buffer = make_buffer(64);
   for (std::uint32_t i = 0; i < depth; ++i) {
     if (rdma(near, i, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), buffer.mr->rkey) != 0)
       break;
@@ -296,7 +296,7 @@ TEST_F(VerbsErrors, AWriteIntoUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer from = make_buffer(4096);
+  Buffer& from = make_buffer(4096);
   ASSERT_EQ(receive(far, 50, from.sge()), 0);
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from.sge(),
                  reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),
@@ -313,7 +313,7 @@ TEST_F(VerbsErrors, AReadOfUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer to = make_buffer(4096);
+  Buffer& to = make_buffer(4096);
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, to.sge(),
                  reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),
             0);
@@ -328,7 +328,7 @@ TEST_F(VerbsErrors, AnAtomicOnUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer to = make_buffer(8);
+  Buffer& to = make_buffer(8);
   ASSERT_EQ(atomic(near, 1, to.sge(), reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey, 1),
             0);
   EXPECT_NE(collect_one(near_sends).status, IBV_WC_SUCCESS);
@@ -340,7 +340,7 @@ TEST_F(VerbsErrors, ASendFromUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer to = make_buffer(4096);
+  Buffer& to = make_buffer(4096);
   ASSERT_EQ(receive(far, 50, to.sge()), 0);
   const ibv_sge gone{
       .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 3000, .lkey = mr->lkey};
@@ -354,7 +354,7 @@ TEST_F(VerbsErrors, AReceiveIntoUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer from = make_buffer(3000);
+  Buffer& from = make_buffer(3000);
   const ibv_sge gone{
       .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 4096, .lkey = mr->lkey};
   ASSERT_EQ(receive(far, 50, gone), 0);
@@ -370,7 +370,7 @@ TEST_F(VerbsErrors, AReadThatLandsInUnmappedMemoryIsAnError) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer from = make_buffer(3000);
+  Buffer& from = make_buffer(3000);
   const ibv_sge gone{
       .addr = reinterpret_cast<std::uintptr_t>(pages.address), .length = 3000, .lkey = mr->lkey};
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_READ, gone, from.address(), from.mr->rkey), 0);
@@ -385,8 +385,8 @@ TEST_F(VerbsErrors, AFaultOnOneConnectionLeavesOthersAlone) {
   Vanished pages;
   ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
   pages.vanish();
-  Buffer from = make_buffer(4096);
-  Buffer to = make_buffer(4096);
+  Buffer& from = make_buffer(4096);
+  Buffer& to = make_buffer(4096);
   std::ranges::fill(to.octets, std::uint8_t{0});
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from.sge(),
                  reinterpret_cast<std::uintptr_t>(pages.address), mr->rkey),

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -93,8 +94,9 @@ class World : public ::testing::Test {
   }
   ibv_comp_channel* make_channel() { return keep(channels, ibv_create_comp_channel(context)); }
 
-  Buffer make_buffer(std::size_t octets, unsigned access = kAllAccess, ibv_pd* domain = nullptr) {
-    Buffer buffer;
+  /// Lives until everything that may still write into it is gone.
+  Buffer& make_buffer(std::size_t octets, unsigned access = kAllAccess, ibv_pd* domain = nullptr) {
+    Buffer& buffer = buffers.emplace_back();
     buffer.octets.resize(octets);
     for (std::size_t i = 0; i < octets; ++i) buffer.octets[i] = static_cast<std::uint8_t>(i * 7);
     buffer.mr = keep(
@@ -309,6 +311,7 @@ class World : public ::testing::Test {
   ibv_device* device = nullptr;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
+  std::deque<Buffer> buffers;
   std::vector<ibv_pd*> pds;
   std::vector<ibv_cq*> cqs;
   std::vector<ibv_comp_channel*> channels;
