@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench check test-x86 format clean
+.PHONY: help setup configure build demo test bench check mutants test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -32,6 +32,9 @@ bench: build ## how fast, beside what
 
 check: setup ## before a push: format, layers, both compilers, tests
 	@scripts/test.sh format layers release dev clang
+
+mutants: setup ## put bugs into a copy of the code: does a test notice each?
+	@scripts/mutants.py
 
 test-x86: ## cross-build for x86-64 and run unit and sim tests under qemu
 	@scripts/setup.sh x86
