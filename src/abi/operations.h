@@ -3,6 +3,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "memory/access.h"
+
 /// The functions behind the inlines of infiniband/verbs.h, which call through the context.
 namespace verbatim::abi {
 
@@ -10,6 +12,11 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t size);
 
+/// The rights a bind asks for. Local access goes through the region's key, not the window's:
+/// adapters let LOCAL_WRITE stand there and ignore it, and programs rely on that.
+inline memory::Access window_access(const ibv_mw_bind_info& info) noexcept {
+  return memory::Access(info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE});
+}
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);

@@ -126,7 +126,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
                   .region_key = wire::MemoryKey{info.mr != nullptr ? info.mr->lkey : 0},
                   .address = info.addr,
                   .octets = info.length,
-                  .access = memory::Access(info.mw_access_flags)};
+                  .access = window_access(info)};
   device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
   auto posted = posting.send(request);
   if (!posted) return to_errno(posted.error());
@@ -215,28 +215,23 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
                               ? static_cast<unsigned>(access) & ~kOptionalAccess
                               : static_cast<unsigned>(entry->access);
   if ((rights & ~kKnownAccess) != 0) return IBV_REREG_MR_ERR_INPUT;
-  auto changed = keys.register_region({.domain = domain->domain,
-                                       .address = reinterpret_cast<std::uintptr_t>(address),
-                                       .octets = octets,
-                                       .base = reinterpret_cast<std::uintptr_t>(address),
-                                       .access = memory::Access(rights)});
+  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
+  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  auto changed = keys.change_region(handle.key, {.domain = domain->domain,
+                                                 .address = start,
+                                                 .octets = octets,
+                                                 .base = is_moved ? start : entry->base,
+                                                 .access = memory::Access(rights)});
   if (!changed) {
     errno = to_errno(changed.error());
-    return IBV_REREG_MR_ERR_CMD;
-  }
-  if (auto gone = keys.deregister_region(handle.key); !gone) {
-    (void)keys.deregister_region(*changed);  // just made, nothing is bound to it
-    errno = to_errno(gone.error());
     return IBV_REREG_MR_ERR_CMD;
   }
   (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
   adapter.domains().drop_user(handle.owner->domain);
   handle.owner = domain;
-  handle.key = *changed;
   mr->pd = &domain->pd;
   mr->addr = address;
   mr->length = octets;
-  mr->lkey = mr->rkey = static_cast<std::uint32_t>(handle.key);
   return 0;
 }
 

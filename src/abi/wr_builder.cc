@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "abi/border.h"
+#include "abi/operations.h"
 #include "abi/work_request.h"
 
 namespace verbatim::abi {
@@ -116,7 +117,7 @@ void fill_operations(ibv_qp_ex& qp) noexcept {
         .region_key = wire::MemoryKey{info->mr != nullptr ? info->mr->lkey : 0},
         .address = info->addr,
         .octets = info->length,
-        .access = memory::Access(info->mw_access_flags)};
+        .access = window_access(*info)};
   };
 }
 

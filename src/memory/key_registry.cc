@@ -4,6 +4,29 @@
 #include "memory/window.h"
 
 namespace verbatim::memory {
+namespace {
+
+std::uint64_t base_of(const KeyRegistry::Region& region) noexcept {
+  return allows(region.access, Access::kZeroBased) ? 0 : region.base;
+}
+
+bool is_possible(const KeyRegistry::Region& region) noexcept {
+  const std::uint64_t base = base_of(region);
+  return is_consistent(region.access) && region.domain != DomainId::kNone &&
+         region.address + region.octets >= region.address && base + region.octets >= base;
+}
+
+KeyEntry entry_of(const KeyRegistry::Region& region, std::uint32_t key) noexcept {
+  return {.key = key,
+          .domain = region.domain,
+          .access = region.access,
+          .base = base_of(region),
+          .octets = region.octets,
+          .local = region.address,
+          .kind = KeyKind::kRegion};
+}
+
+}  // namespace
 
 KeyRegistry::KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list,
                          std::uint64_t seed) noexcept
@@ -41,31 +64,35 @@ void KeyRegistry::give_back(KeyEntry& entry) noexcept {
 }
 
 Expected<wire::MemoryKey> KeyRegistry::register_region(const Region& region) noexcept {
-  if (!is_consistent(region.access)) return Errc::kInvalidArgument;
-  if (region.domain == DomainId::kNone) return Errc::kInvalidArgument;
-  const std::uint64_t base = allows(region.access, Access::kZeroBased) ? 0 : region.base;
-  if (region.address + region.octets < region.address) return Errc::kInvalidArgument;
-  if (base + region.octets < base) return Errc::kInvalidArgument;
+  if (!is_possible(region)) return Errc::kInvalidArgument;
   auto taken = take_entry();
   if (!taken) return taken.error();
   KeyEntry& entry = **taken;
-  fill(entry, {.key = fresh_key(entry),
-               .domain = region.domain,
-               .access = region.access,
-               .base = base,
-               .octets = region.octets,
-               .local = region.address,
-               .kind = KeyKind::kRegion});
+  fill(entry, entry_of(region, fresh_key(entry)));
   publish(entry);
   return wire::MemoryKey{entry.key};
 }
 
-Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {
+Status KeyRegistry::change_region(wire::MemoryKey key, const Region& region) noexcept {
+  KeyEntry* entry = find_region(key);
+  if (entry == nullptr || !is_possible(region)) return Errc::kInvalidArgument;
+  if (entry->bound != 0) return Errc::kBusy;
+  withdraw(*entry);
+  fill(*entry, entry_of(region, entry->key));
+  publish(*entry);
+  return Ok{};
+}
+
+KeyEntry* KeyRegistry::find_region(wire::MemoryKey key) const noexcept {
   KeyEntry* entry = table_.find(key);
-  if (entry == nullptr || entry->kind != KeyKind::kRegion ||
-      entry->key != static_cast<std::uint32_t>(key)) {
-    return Errc::kInvalidArgument;
-  }
+  const bool found = entry != nullptr && entry->kind == KeyKind::kRegion &&
+                     entry->key == static_cast<std::uint32_t>(key);
+  return found ? entry : nullptr;
+}
+
+Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {
+  KeyEntry* entry = find_region(key);
+  if (entry == nullptr) return Errc::kInvalidArgument;
   if (entry->bound != 0) return Errc::kBusy;
   give_back(*entry);
   return Ok{};

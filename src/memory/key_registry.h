@@ -35,6 +35,10 @@ class KeyRegistry {
   /// wraps; kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> register_region(const Region& region) noexcept;
 
+  /// Describes a region anew under the key it has. kInvalidArgument as register_region(), and for a
+  /// key that is no region's; kBusy while windows are bound to it. On failure nothing has changed.
+  [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region) noexcept;
+
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
 
@@ -56,6 +60,7 @@ class KeyRegistry {
 
  private:
   [[nodiscard]] Expected<KeyEntry*> take_entry() noexcept;
+  [[nodiscard]] KeyEntry* find_region(wire::MemoryKey key) const noexcept;
   [[nodiscard]] std::uint32_t fresh_key(const KeyEntry& entry) noexcept;
   void give_back(KeyEntry& entry) noexcept;
 

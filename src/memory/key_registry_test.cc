@@ -197,6 +197,40 @@ TEST(KeyRegistry, DeregistersNothingButARegionByItsWholeKey) {
   EXPECT_EQ(memory.registry().used_count(), 1U);
 }
 
+TEST(KeyRegistry, ARegionChangesUnderTheKeyItHas) {
+  TestMemory memory(3);
+  const auto key = memory.region(kEverything);
+  ASSERT_TRUE(memory.registry().change_region(
+      key, {.domain = kHome, .address = 64, .octets = 8, .base = 64, .access = Access::kNone}));
+  const KeyTable& table = memory.registry().table();
+  EXPECT_TRUE(table.check_local({.key = key, .domain = kHome, .address = 64, .octets = 8}));
+  EXPECT_FALSE(table.check_local({.key = key, .domain = kHome, .address = 64, .octets = 9}));
+  EXPECT_FALSE(table.check_remote(
+      {.key = key, .domain = kHome, .address = 64, .octets = 8, .need = Access::kRemoteRead}));
+  EXPECT_EQ(memory.registry().used_count(), 1U);
+}
+
+TEST(KeyRegistry, ARefusedChangeChangesNothing) {
+  TestMemory memory(3);
+  const auto key = memory.region(kEverything);
+  const KeyEntry before = *memory.registry().table().find(key);
+  const auto change = [&](wire::MemoryKey of, const KeyRegistry::Region& to) {
+    return memory.registry().change_region(of, to).error();
+  };
+  EXPECT_EQ(change(key, {.domain = DomainId::kNone, .octets = 8}), Errc::kInvalidArgument);
+  EXPECT_EQ(change(key, {.domain = kHome, .octets = 8, .access = Access::kRemoteWrite}),
+            Errc::kInvalidArgument);
+  EXPECT_EQ(change(key, {.domain = kHome, .address = kTop, .octets = 8}), Errc::kInvalidArgument);
+  EXPECT_EQ(change(KeyRegistry::next_key(key), {.domain = kHome, .octets = 8}),
+            Errc::kInvalidArgument);
+  memory.registry().table().find(key)->bound = 1;
+  EXPECT_EQ(change(key, {.domain = kHome, .octets = 8}), Errc::kBusy);
+  const KeyEntry& after = *memory.registry().table().find(key);
+  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.octets, before.octets);
+  EXPECT_EQ(after.generation, before.generation);
+}
+
 TEST(KeyRegistry, FreesNothingButAWindowByItsWholeKey) {
   TestMemory memory;
   const auto region = memory.region(kEverything);
