@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench check mutants test-x86 format clean
+.PHONY: help setup configure build demo test bench check mutants test-all test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -35,6 +35,9 @@ check: setup ## before a push: format, layers, both compilers, tests
 
 mutants: setup ## put bugs into a copy of the code: does a test notice each?
 	@scripts/mutants.py
+
+test-all: test build ## the whole suite, then every program with every option on every network
+	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
 
 test-x86: ## cross-build for x86-64 and run unit and sim tests under qemu
 	@scripts/setup.sh x86

@@ -24,6 +24,10 @@ packages=(
   perftest            # demo and conformance: the programs that must run unmodified
   ibverbs-utils       # likewise
   qperf               # likewise, and TCP beside them
+  python3-pyverbs     # conformance: rdma-core's own tests
+  tshark              # conformance: reads what we put on the wire
+  iproute2            # conformance: network namespaces
+  util-linux          # conformance: setpriv
 )
 x86_packages=(
   g++-x86-64-linux-gnu  # cross compiler

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is run: each case is one program and its options, once per network and address family."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    program: str
+    options: tuple = ()
+    kind: str = "perftest"  # how its two ends are called: perftest, pingpong, qperf or alone
+    small: bool = True      # belongs to the covering selection
+    min_mtu: int = 0        # of the interface
+    needs_cm: bool = False  # connects through librdmacm
+
+    @property
+    def label(self):
+        return " ".join((self.program,) + self.options)
+
+
+def _case(line, **more):
+    words = line.split()
+    return Case(words[0], tuple(words[1:]), **more)
+
+
+def _alone():
+    return [_case("ibv_devices", kind="alone"), _case("ibv_devinfo -v", kind="alone")]
+
+
+def _pingpong():
+    cases = []
+    for kind in ("rc", "uc", "ud", "srq"):
+        for events in ("", "-e"):
+            cases.append(_case(f"ibv_{kind}_pingpong -n 100 -c {events}", kind="pingpong"))
+        cases.append(_case(f"ibv_{kind}_pingpong -n 50 -s 1 -c", kind="pingpong", small=False))
+    cases.append(_case("ibv_rc_pingpong -n 20 -s 1048576 -c", kind="pingpong"))
+    cases.append(_case("ibv_rc_pingpong -n 20 -s 100001 -m 256 -c", kind="pingpong", small=False))
+    cases.append(_case("ibv_rc_pingpong -n 100 -t -c", kind="pingpong", small=False))
+    cases.append(_case("ibv_rc_pingpong -n 100 -N -c", kind="pingpong", small=False))
+    cases.append(_case("ibv_srq_pingpong -n 20 -q 4 -c", kind="pingpong", small=False))
+    return cases
+
+
+OPERATIONS = (  # program stem and transports
+    ("send", ("RC", "UC", "UD")), ("write", ("RC", "UC")), ("read", ("RC",)), ("atomic", ("RC",)))
+
+
+def _perftest():
+    cases = []
+    for operation, transports in OPERATIONS:
+        for transport in transports:
+            size = "" if operation == "atomic" else " -s 1000"
+            short = f"-c {transport} -n 100{size}"
+            cases.append(_case(f"ib_{operation}_bw {short}"))
+            cases.append(_case(f"ib_{operation}_lat {short}"))
+            cases.append(_case(f"ib_{operation}_bw {short} -b", small=transport == "RC"))
+            cases.append(_case(f"ib_{operation}_bw {short} -q 4", small=transport == "RC"))
+            cases.append(_case(f"ib_{operation}_bw {short} -l 4", small=operation == "write"))
+            cases.append(_case(f"ib_{operation}_bw {short} -Q 20", small=operation == "write"))
+            cases.append(_case(f"ib_{operation}_bw {short} -t 1", small=False))
+            if operation != "write":  # ib_write_bw has no events: no one receives
+                cases.append(_case(f"ib_{operation}_bw {short} -e", small=transport != "UC"))
+            if operation in ("send", "read"):
+                cases.append(_case(f"ib_{operation}_lat {short} -e", small=transport == "RC"))
+            if operation != "atomic":
+                all_sizes = f"-c {transport} -n 5 -a"
+                cases.append(_case(f"ib_{operation}_bw {all_sizes}", small=transport == "RC"))
+                cases.append(_case(f"ib_{operation}_lat {all_sizes}", small=False))
+                for mtu in (256, 512, 1024, 2048, 4096):
+                    if transport != "UD":
+                        cases.append(_case(
+                            f"ib_{operation}_bw -c {transport} -n 20 -s 20000 -m {mtu}",
+                            min_mtu=mtu + 80, small=transport == "RC" and mtu in (256, 4096)))
+            if operation == "atomic":
+                for kind in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+                    cases.append(_case(f"ib_atomic_bw -n 100 -A {kind}"))
+    for transport in ("RC", "UD"):
+        cases.append(_case(f"ib_send_bw -c {transport} -n 100 -s 1000 --use-srq"))
+        cases.append(_case(f"ib_send_bw -c {transport} -n 100 -s 1000 --use-srq -q 4", small=False))
+    return cases
+
+
+QPERF_TESTS = (
+    "rc_bw", "rc_lat", "rc_bi_bw", "uc_bw", "uc_lat", "ud_bw", "ud_lat", "rc_rdma_read_bw",
+    "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat", "rc_rdma_write_poll_lat",
+    "uc_rdma_write_bw", "uc_rdma_write_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
+    "ver_rc_compare_swap", "ver_rc_fetch_add")
+
+
+def _qperf():
+    few = ("rc_bw", "rc_lat", "ud_lat", "rc_rdma_read_bw", "ver_rc_fetch_add")
+    # Without -cm1 qperf addresses by LID alone, which no adapter on an Ethernet takes.
+    return [Case("qperf", ("-cm1", test), kind="qperf", small=test in few, needs_cm=True)
+            for test in QPERF_TESTS]
+
+
+def all_cases():
+    return _alone() + _pingpong() + _perftest() + _qperf()

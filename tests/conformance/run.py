@@ -1,0 +1,195 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the programs that Debian ships for RDMA adapters on ours, unmodified, as an ordinary user.
+
+Usage: run.py --build build/release [--full] [--filter TEXT] [--list]
+
+Networks: two processes in one namespace, and two namespaces joined by a veth, with IPv4 and IPv6
+GIDs. Making namespaces needs root; the programs themselves run as nobody, without capabilities.
+Exit status: 0 when all passed, 1 when not, 77 when it could not be tried.
+"""
+import argparse
+import os
+import re
+import shutil
+import sys
+import time
+
+from cases import all_cases
+from hosts import CM_LIBRARY, PATIENCE, Installation, Network
+
+SKIPPED = 77
+NETWORKS = (("one", 1500), ("two", 1500), ("two", 9000))
+# What a program may print while its exit status says that all is well.
+COMPLAINT = re.compile(r"invalid data|Failed status|Completion with error|mismatch|"
+                       r"Problems|Failed to|failed to|Couldn't|unable to", re.I)
+
+
+def programs_of(case, network, gid, port):
+    """The command lines of both ends; that of the client is None for a program that is alone."""
+    server = network.server
+    if case.kind == "alone":
+        return [case.program, *case.options], None
+    if case.kind == "qperf":
+        return (["qperf", "-lp", str(port)],
+                ["qperf", server.ipv4, "-lp", str(port), "-t", "1", "-to", "30", "-i", "vb0:1",
+                 *case.options])
+    choice = "-g" if case.kind == "pingpong" else "-x"
+    words = [case.program, "-d", "vb0", choice, str(gid), "-p", str(port), *case.options]
+    return words, words + [server.ipv4]
+
+
+def judge(name, status, output):
+    """Why one end failed; empty when it did not."""
+    if status is None:
+        return f"{name} did not end in time"
+    if status != 0:
+        return f"{name} ended with {status}"
+    found = COMPLAINT.search(output)
+    return f"{name} says: {found.group(0)}" if found else ""
+
+
+def run_pair(network, programs, port, waits_for_server=True):
+    """Runs both ends; (why it failed, or nothing; output of both)."""
+    deadline = time.monotonic() + PATIENCE
+    server = network.server.start(programs[0])
+    client = None
+    try:
+        if not server.await_listening(port, deadline):
+            status = server.wait(time.monotonic() + 0.1)
+            return f"server never listened (status {status})", server.output()
+        client = network.client.start(programs[1])
+        why = judge("client", client.wait(deadline), client.output())
+        if waits_for_server:
+            grace = deadline if not why else time.monotonic() + 2
+            why = why or judge("server", server.wait(grace), server.output())
+        return why, f"--- server\n{server.output()}--- client\n{client.output()}"
+    finally:
+        server.end()
+        if client:
+            client.end()
+
+
+def run_case(case, network, gid, port):
+    programs = programs_of(case, network, gid, port)
+    if programs[1] is None:
+        alone = network.server.start(programs[0])
+        try:
+            status = alone.wait(time.monotonic() + PATIENCE)
+            why = judge(case.program, status, alone.output())
+            if not why and "vb0" not in alone.output():
+                why = "vb0 is not listed"
+            return why, alone.output()
+        finally:
+            alone.end()
+    # A qperf server serves for ever.
+    return run_pair(network, programs, port, waits_for_server=case.kind != "qperf")
+
+
+def plan(full, wanted, has_cm):
+    """(kind, mtu) -> list of (case, family). The covering selection runs every case between two hosts
+    and all but the longest between two processes; MTUs and families take turns."""
+    todo = {network: [] for network in NETWORKS}
+    cases = [c for c in all_cases() if (full or c.small) and wanted in c.label
+             and (has_cm or not c.needs_cm)]
+    if full:
+        for kind, mtu in NETWORKS:
+            todo[kind, mtu] = [(case, family) for case in cases for family in ("ipv4", "ipv6")
+                               if mtu >= case.min_mtu]
+        return todo
+    for index, case in enumerate(cases):
+        first = ("two", 9000) if case.min_mtu > 1500 or index % 2 else ("two", 1500)
+        todo[first].append((case, ("ipv4", "ipv6")[index // 2 % 2]))
+        if case.min_mtu <= 1500 and "-a" not in case.options:
+            todo["one", 1500].append((case, ("ipv6", "ipv4")[index // 2 % 2]))
+    return todo
+
+
+class Report:
+    def __init__(self, total, verbose):
+        self.total, self.verbose = total, verbose
+        self.passed = 0
+        self.failures = []
+        self.table = {}  # (network, program) -> [passed, failed]
+
+    def add(self, network, family, case, why, output, seconds):
+        row = self.table.setdefault((network, family, case.program), [0, 0])
+        row[1 if why else 0] += 1
+        if why:
+            self.failures.append((network, family, case.label, why))
+        else:
+            self.passed += 1
+        count = self.passed + len(self.failures)
+        print(f"[{count}/{self.total}] {'FAIL' if why else 'ok  '} {network} {family} "
+              f"{case.label} ({seconds:.1f} s){': ' + why if why else ''}", flush=True)
+        if why or self.verbose:
+            print("    " + output.strip()[-3000:].replace("\n", "\n    "), flush=True)
+
+    def close(self):
+        columns = sorted({(network, family) for network, family, _ in self.table})
+        print("\n" + " " * 18 + "".join(f"{n + ' ' + f:>16}" for n, f in columns))
+        for program in sorted({program for _, _, program in self.table}):
+            cells = [self.table.get((n, f, program)) for n, f in columns]
+            print(f"{program:18}" + "".join(
+                f"{'-' if c is None else f'{c[0]} ok' + (f' {c[1]} FAIL' if c[1] else ''):>16}"
+                for c in cells))
+        for failure in self.failures:
+            print("FAILED " + " | ".join(failure))
+        print(f"{self.passed} passed, {len(self.failures)} failed")
+        return 1 if self.failures or self.passed == 0 else 0
+
+
+def run_all(todo, command, verbose):
+    report = Report(sum(len(cases) for cases in todo.values()), verbose)
+    port = 20000
+    for (kind, mtu), cases in todo.items():
+        if not cases:
+            continue
+        network = Network(kind, mtu, command)
+        try:
+            indices = network.server.gid_indices()
+            for case, family in cases:
+                port += 1
+                gid = indices[getattr(network.server, family)]
+                started = time.monotonic()
+                why, output = run_case(case, network, gid, port)
+                report.add(network.label, family, case, why, output, time.monotonic() - started)
+        finally:
+            network.remove()
+    return report.close()
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
+    options.add_argument("--full", action="store_true", help="every option on every network")
+    options.add_argument("--filter", default="", help="only cases whose line contains this")
+    options.add_argument("--list", action="store_true", help="print the cases and stop")
+    options.add_argument("--verbose", action="store_true", help="print what the programs print")
+    given = options.parse_args()
+    has_cm = os.path.exists(os.path.join(given.build, CM_LIBRARY))
+    if not has_cm:
+        print("left out: what connects through librdmacm, which this build does not have")
+    todo = plan(given.full, given.filter, has_cm)
+    if given.list:
+        for (kind, mtu), cases in todo.items():
+            for case, family in cases:
+                print(f"{kind}-{mtu} {family} {case.label}")
+        return 0
+    if os.geteuid() != 0:
+        print("SKIPPED: making network namespaces needs root")
+        return SKIPPED
+    missing = sorted({case.program for cases in todo.values() for case, _ in cases
+                      if not shutil.which(case.program)})
+    if missing:
+        print("SKIPPED: not installed: " + " ".join(missing))
+        return SKIPPED
+    installation = Installation(given.build)
+    try:
+        return run_all(todo, installation.command, given.verbose)
+    finally:
+        installation.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
