@@ -166,3 +166,8 @@ VB_PRIVATE(ibv_wr_opcode_str, vb_wr_opcode_str);
 VB_PRIVATE_IN(57, verbs_register_driver_57, vb_ignore);
 VB_PRIVATE_IN(59, verbs_register_driver_59, vb_ignore);
 VB_PRIVATE_IN(64, verbs_register_driver_64, vb_ignore);
+// What drivers of the first releases called; only programs linked then ask for it.
+asm(".globl vb_ibv_register_driver\n"
+    ".type vb_ibv_register_driver, %function\n"
+    ".set vb_ibv_register_driver, vb_ignore\n"
+    ".symver vb_ibv_register_driver, ibv_register_driver@IBVERBS_1.1, remove\n");

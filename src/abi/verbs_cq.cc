@@ -205,15 +205,16 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
 }
 
 VB_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user_context) {
-  auto event = handle_of<ChannelHandle>(channel).pipe.read();
-  if (!event) return as_minus_one(event.error());
-  auto* handle = reinterpret_cast<CqHandle*>(static_cast<std::uintptr_t>(event->subject));
-  *cq = handle->classic();
-  *user_context = (*cq)->cq_context;
-  pthread_mutex_lock(&(*cq)->mutex);
-  ++handle->completion_events;
-  pthread_mutex_unlock(&(*cq)->mutex);
-  return 0;
+  // Counted before a thread that destroys the queue can look: it then waits for the
+  // acknowledgement.
+  return as_minus_one(handle_of<ChannelHandle>(channel).pipe.read([&](const device::Event& event) {
+    auto* handle = reinterpret_cast<CqHandle*>(static_cast<std::uintptr_t>(event.subject));
+    *cq = handle->classic();
+    *user_context = (*cq)->cq_context;
+    pthread_mutex_lock(&(*cq)->mutex);
+    ++handle->completion_events;
+    pthread_mutex_unlock(&(*cq)->mutex);
+  }));
 }
 
 VB_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {

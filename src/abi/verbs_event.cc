@@ -46,6 +46,35 @@ void count_and_wake(pthread_mutex_t& mutex, pthread_cond_t& changed, uint32_t& c
   pthread_mutex_unlock(&mutex);
 }
 
+/// Fills in what the program gets, and counts it before the object can go.
+void hand_out(const device::Event& read, ibv_async_event& event) noexcept {
+  event.event_type = static_cast<ibv_event_type>(read.kind);
+  const auto subject = static_cast<std::uintptr_t>(read.subject);
+  switch (subject_of(read.kind)) {
+    case Subject::kCq: {
+      auto* handle = reinterpret_cast<CqHandle*>(subject);
+      event.element.cq = handle->classic();
+      count(handle->classic()->mutex, handle->async_events);
+      break;
+    }
+    case Subject::kQp: {
+      auto* handle = reinterpret_cast<QpHandle*>(subject);
+      event.element.qp = handle->classic();
+      count(handle->classic()->mutex, handle->async_events);
+      break;
+    }
+    case Subject::kSrq: {
+      auto* handle = reinterpret_cast<SrqHandle*>(subject);
+      event.element.srq = &handle->srq;
+      count(handle->srq.mutex, handle->async_events);
+      break;
+    }
+    case Subject::kPort:
+      event.element.port_num = static_cast<int>(subject);
+      break;
+  }
+}
+
 bool g_fork_initialized = false;
 
 }  // namespace
@@ -57,34 +86,8 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  auto read = handle_of(context).async.read();
-  if (!read) return as_minus_one(read.error());
-  event->event_type = static_cast<ibv_event_type>(read->kind);
-  const auto subject = static_cast<std::uintptr_t>(read->subject);
-  switch (subject_of(read->kind)) {
-    case Subject::kCq: {
-      auto* handle = reinterpret_cast<CqHandle*>(subject);
-      event->element.cq = handle->classic();
-      count(handle->classic()->mutex, handle->async_events);
-      break;
-    }
-    case Subject::kQp: {
-      auto* handle = reinterpret_cast<QpHandle*>(subject);
-      event->element.qp = handle->classic();
-      count(handle->classic()->mutex, handle->async_events);
-      break;
-    }
-    case Subject::kSrq: {
-      auto* handle = reinterpret_cast<SrqHandle*>(subject);
-      event->element.srq = &handle->srq;
-      count(handle->srq.mutex, handle->async_events);
-      break;
-    }
-    case Subject::kPort:
-      event->element.port_num = static_cast<int>(subject);
-      break;
-  }
-  return 0;
+  return as_minus_one(
+      handle_of(context).async.read([&](const device::Event& read) { hand_out(read, *event); }));
 }
 
 VB_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

@@ -14,6 +14,7 @@ Status EventPipe::open() noexcept {
   if (::pipe2(ends_, O_CLOEXEC) != 0) return Errc::kNoMemory;
   // Only our end: whether the reader waits is the program's choice.
   ::fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+  owner_ = ::getpid();
   return Ok{};
 }
 
@@ -27,23 +28,29 @@ bool EventPipe::write(const Event& event) noexcept {
   return ::write(ends_[1], &event, sizeof event) == sizeof event;
 }
 
-Expected<Event> EventPipe::read() noexcept {
+std::optional<Event> EventPipe::take() noexcept {
+  pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
+  if (::poll(&readable, 1, 0) != 1) return std::nullopt;
   Event event;
-  for (;;) {
-    const ssize_t octets = ::read(ends_[0], &event, sizeof event);
-    if (octets == sizeof event) return event;
-    if (octets < 0 && errno == EINTR) continue;
-    return octets < 0 && errno == EAGAIN ? Errc::kTryAgain : Errc::kNoDevice;
-  }
+  if (::read(ends_[0], &event, sizeof event) != sizeof event) return std::nullopt;
+  return event;
+}
+
+Status EventPipe::wait() noexcept {
+  const int flags = ::fcntl(ends_[0], F_GETFL);
+  if (flags < 0) return Errc::kNoDevice;
+  if ((flags & O_NONBLOCK) != 0) return Errc::kTryAgain;
+  pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
+  const int ready = ::poll(&readable, 1, -1);
+  if (ready < 0 && errno != EINTR) return Errc::kNoDevice;
+  return Ok{};
 }
 
 void EventPipe::forget(std::uint64_t subject) noexcept {
+  if (::getpid() != owner_) return;
+  const std::lock_guard lock(reading_);
   std::vector<Event> others;
-  for (;;) {
-    pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
-    if (::poll(&readable, 1, 0) != 1) break;
-    auto event = read();
-    if (!event) break;
+  while (auto event = take()) {
     if (event->subject != subject) others.push_back(*event);
   }
   for (const Event& event : others) write(event);

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""libibverbs.so.1 exports what programs and provider libraries bind to, and nothing else.
+
+usage: symbols_test.py libibverbs.so.1 ibverbs.symbols [--any-needed]
+"""
+import re
+import subprocess
+import sys
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def exported(library):
+    """name@NODE (name@@NODE for the default version) of every symbol the library defines."""
+    lines = output_of("nm", "-D", "--defined-only", "--with-symbol-versions", library).splitlines()
+    fields = [line.split() for line in lines]
+    return {f[2] for f in fields if f[1] != "A"}  # A: the version nodes themselves
+
+
+def nodes(library):
+    text = output_of("readelf", "-VW", library)
+    definitions = text[text.index("Version definition section"):]
+    return set(re.findall(r"Name: (IBVERBS\S*)", definitions.split("Version needs section")[0]))
+
+
+def main():
+    library, list_path, *options = sys.argv[1:]
+    with open(list_path, encoding="utf-8") as lines:
+        wanted = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    have = exported(library)
+    failures = [f"missing: {name}" for name in sorted(wanted - have)]
+    failures += [f"exported, but nobody asked: {name}" for name in sorted(have - wanted)]
+    named = {name.rsplit("@", 1)[1] for name in wanted}
+    failures += [f"no version node {node}" for node in sorted(named - nodes(library))]
+    dynamic = output_of("readelf", "-dW", library)
+    if "[libibverbs.so.1]" not in dynamic:
+        failures.append("its name is not libibverbs.so.1")
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    if "--any-needed" not in options:  # a sanitizer brings its own
+        strangers = sorted(n for n in needed if not re.match(r"(libc\.so|ld-linux)", n))
+        failures += [f"needs {name}" for name in strangers]
+    print("\n".join(failures) or f"{len(have)} symbols")
+    return 1 if failures else 0
+
+
+sys.exit(main())
