@@ -2,6 +2,7 @@
 // ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_post_send(3), ibv_post_recv(3).
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "abi/address.h"
@@ -218,6 +219,10 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
   }
   // The classic struct is the beginning of the extended one.
   auto& classic = *reinterpret_cast<ibv_qp_init_attr*>(attributes);
+  if (extended && (attributes->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
+    // ibv_wr_atomic_write hands over its eight octets themselves, not where they are.
+    classic.cap.max_inline_data = std::max<std::uint32_t>(classic.cap.max_inline_data, 8);
+  }
   QpHandle* handle = create(attributes->pd, classic);
   if (handle == nullptr) return nullptr;
   if (extended) fill_builders(*handle);

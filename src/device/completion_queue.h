@@ -40,6 +40,7 @@ class CompletionQueue {
   // For queue pairs, with the adapter's lock held.
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
   void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
+  void discard(const transport::CompletionPort& port) noexcept { queue_.discard(port); }
   /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
   bool announce() noexcept;
   [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }

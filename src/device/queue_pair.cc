@@ -142,7 +142,16 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   }
   auto modified = machine_->modify(mask, attributes, &path);
   adapter_->serve(*this);
+  if (modified && machine_->attributes().state == transport::QpState::kReset) {
+    discard_completions();
+  }
   return modified;
+}
+
+/// A new life begins: whoever uses the queue pair anew must not meet completions of the old one.
+void QueuePair::discard_completions() noexcept {
+  if (send_port_) setup_.send_cq->discard(*send_port_);
+  if (receive_port_) setup_.receive_cq->discard(*receive_port_);
 }
 
 transport::QpAttributes QueuePair::attributes() noexcept {

@@ -82,6 +82,7 @@ class QueuePair {
 
  private:
   [[nodiscard]] Status build();
+  void discard_completions() noexcept;
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
 
   std::shared_ptr<Adapter> adapter_;

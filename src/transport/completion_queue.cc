@@ -41,6 +41,12 @@ void CompletionQueue::detach(const CompletionPort& port) noexcept {
   if (turn_ >= used_) turn_ = 0;
 }
 
+void CompletionQueue::discard(const CompletionPort& port) noexcept {
+  Completion dropped;
+  while (lanes_[port.index()].pop(dropped)) {
+  }
+}
+
 bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
   auto hint = board_.hint(lane);
   if (!lanes_[lane].exists()) {  // a straggler published into a lane that was taken away

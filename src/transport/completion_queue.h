@@ -106,6 +106,9 @@ class CompletionQueue {
   /// Forgets the lane and what is still in it: its queue pair is gone.
   void detach(const CompletionPort& port) noexcept;
 
+  /// Drops what waits in the lane: its queue pair was reset. No one publishes into it meanwhile.
+  void discard(const CompletionPort& port) noexcept;
+
   /// Collects up to into.size() completions; returns how many.
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
 

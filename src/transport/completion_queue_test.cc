@@ -227,6 +227,18 @@ TEST(CompletionQueue, ALaneThatIsGoneTakesItsCompletionsAlong) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
+TEST(CompletionQueue, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
+  TestQueue test;
+  auto reset = test.attach();
+  auto other = test.attach();
+  ASSERT_TRUE(publish(reset, 1));
+  ASSERT_TRUE(publish(other, 2));
+  test.queue().discard(reset);
+  EXPECT_EQ(test.poll(8), Ids{2});
+  ASSERT_TRUE(publish(reset, 3));
+  EXPECT_EQ(test.poll(8), Ids{3});
+}
+
 TEST(CompletionQueue, AFreedPlaceServesTheNextLane) {
   TestQueue test(3);
   std::array ports{test.attach(), test.attach(), test.attach()};
