@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `verbatim run` and `verbatim devices` promise on their command line. Needs no root.
+
+Usage: launcher_test.py --build build/release
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = ""
+
+
+def verbatim(*words, **environment):
+    return subprocess.run([os.path.join(BUILD, "bin/verbatim"), *words], capture_output=True,
+                          text=True, env={**os.environ, **environment}, timeout=60)
+
+
+class Run(unittest.TestCase):
+    def test_the_exit_status_is_the_programs_own(self):
+        self.assertEqual(verbatim("run", "sh", "-c", "exit 42").returncode, 42)
+
+    def test_options_of_the_program_are_left_alone(self):
+        self.assertEqual(verbatim("run", "echo", "--help", "-e").stdout, "--help -e\n")
+
+    def test_a_program_that_is_not_there_is_127(self):
+        done = verbatim("run", "no-such-program")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("no-such-program", done.stderr)
+
+    def test_a_program_that_cannot_be_started_is_126(self):
+        self.assertEqual(verbatim("run", "/").returncode, 126)
+
+    def test_without_a_program_it_says_so(self):
+        done = verbatim("run")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("--help", done.stderr)
+
+    def test_an_interface_that_is_not_there_is_refused_by_name(self):
+        done = verbatim("run", "--devices", "nosuch0", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("'nosuch0'", done.stderr)
+
+    def test_the_library_comes_first_and_the_rest_stays(self):
+        done = verbatim("run", "sh", "-c", "echo $LD_LIBRARY_PATH; echo $LD_PRELOAD",
+                        LD_LIBRARY_PATH="/there/before", LD_PRELOAD="libm.so.6")
+        path, preload = done.stdout.splitlines()
+        folder = os.path.realpath(os.path.join(BUILD, "lib"))
+        self.assertEqual(path, f"{folder}:/there/before")
+        self.assertEqual(preload, f"{folder}/libibverbs.so.1:libm.so.6")
+
+    def test_the_program_is_told_of_the_devices(self):
+        done = verbatim("run", "--devices", "lo=vb9", "sh", "-c", "echo $VERBATIM_DEVICES")
+        self.assertEqual(done.stdout, "lo=vb9\n")
+
+    def test_a_choice_for_open_mpi_is_not_overruled(self):
+        done = verbatim("run", "sh", "-c", "echo $OMPI_MCA_pml_ucx_tls $OMPI_MCA_pml_ucx_devices",
+                        OMPI_MCA_pml_ucx_tls="rc")
+        self.assertEqual(done.stdout, "rc any\n")
+
+    def test_without_its_library_it_starts_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "bin"))
+            alone = shutil.copy(os.path.join(BUILD, "bin/verbatim"), os.path.join(folder, "bin"))
+            done = subprocess.run([alone, "run", "true"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("lib/libibverbs.so.1", done.stderr)
+
+
+class Devices(unittest.TestCase):
+    def test_lists_gids_by_index_for_machines(self):
+        done = verbatim("devices", "--json", VERBATIM_DEVICES="lo=vb9")
+        device = json.loads(done.stdout)[0]
+        self.assertEqual((device["name"], device["interface"]), ("vb9", "lo"))
+        self.assertEqual([gid["index"] for gid in device["gids"]],
+                         list(range(len(device["gids"]))))
+        self.assertIn("127.0.0.1", [gid["address"] for gid in device["gids"]])
+
+    def test_has_no_colour_in_a_pipe(self):
+        done = verbatim("devices", VERBATIM_DEVICES="lo")
+        self.assertIn("127.0.0.1", done.stdout)
+        self.assertNotIn("\033", done.stdout)
+
+    def test_an_interface_that_is_not_there_is_refused_by_name(self):
+        done = verbatim("devices", VERBATIM_DEVICES="nosuch0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("'nosuch0'", done.stderr)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    BUILD = options.parse_args().build
+    unittest.main(argv=sys.argv[:1])
