@@ -15,7 +15,10 @@ struct Vanished {
   Vanished()
       : address(
             ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
-  void vanish() const { ::munmap(address, kOctets); }
+  /// Nothing is there any more, and nothing else may come there while the test goes on.
+  void vanish() const {
+    ::mmap(address, kOctets, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
   static constexpr std::size_t kOctets = 64 * 1024;
   void* address;
 };
@@ -399,7 +402,7 @@ TEST_F(VerbsErrors, AFaultOnOneConnectionLeavesOthersAlone) {
 
 TEST_F(VerbsErrors, UnmappedMemoryCannotBeRegistered) {
   Vanished pages;
-  pages.vanish();
+  ::munmap(pages.address, Vanished::kOctets);
   errno = 0;
   EXPECT_EQ(ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess), nullptr);
   EXPECT_EQ(errno, EFAULT);
