@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout that programs were compiled with (rdma-core v44), and a C program's use of every kind of
-   inline function. Mutexes differ in size between CPUs: what lies behind one is checked on aarch64. */
+/* The layout that programs were compiled with (rdma-core v44), and a C program's use of every kind
+   of inline function. Mutexes differ in size between CPUs: what lies behind one is checked on
+   aarch64. */
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SIZE(type, octets) _Static_assert(sizeof(struct type) == (octets), #type)
-#define AT(type, field, offset) _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
-#define BEFORE(field, distance)                                                             \
-  _Static_assert(offsetof(struct verbs_context, context) - offsetof(struct verbs_context, field) == \
-                     (distance), "verbs_context." #field)
+#define AT(type, field, offset) \
+  _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
+#define BEFORE(field, distance)                                                          \
+  _Static_assert(                                                                        \
+      offsetof(struct verbs_context, context) - offsetof(struct verbs_context, field) == \
+          (distance),                                                                    \
+      "verbs_context." #field)
 
 AT(ibv_context, device, 0);
 AT(ibv_context, ops, 8);
@@ -200,31 +204,31 @@ AT(ibv_srq, events_completed, 128);
 SIZE(ibv_wq, 160);
 #endif
 
-
 /* Compiled and linked, not run against a peer: each inline goes through another table. */
 int main(void) {
   int count = 0;
-  struct ibv_device **list = ibv_get_device_list(&count);
+  struct ibv_device** list = ibv_get_device_list(&count);
   if (list == NULL || count < 1) {
     printf("skipped: no device\n");
     return 77;
   }
-  struct ibv_context *context = ibv_open_device(list[0]);
+  struct ibv_context* context = ibv_open_device(list[0]);
   ibv_free_device_list(list);
   if (context == NULL) {
     printf("skipped: the device cannot be opened\n");
     return 77;
   }
-  struct verbs_context *verbs = verbs_get_ctx(context);
-  if (verbs == NULL || verbs->sz != sizeof(struct verbs_context)) return printf("no verbs_context\n"), 1;
+  struct verbs_context* verbs = verbs_get_ctx(context);
+  if (verbs == NULL || verbs->sz != sizeof(struct verbs_context))
+    return printf("no verbs_context\n"), 1;
   struct ibv_port_attr port[2];
   memset(port, 0x5a, sizeof port);
   if (ibv_query_port(context, 1, &port[0]) != 0) return printf("ibv_query_port\n"), 1;
   if (port[0].link_layer != IBV_LINK_LAYER_ETHERNET) return printf("link layer\n"), 1;
-  if (*(unsigned char *)&port[1] != 0x5a) return printf("it wrote beyond the struct\n"), 1;
+  if (*(unsigned char*)&port[1] != 0x5a) return printf("it wrote beyond the struct\n"), 1;
   unsigned char old[64]; /* callers of the exported function have a struct of 48 octets */
   memset(old, 0x5a, sizeof old);
-  if ((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr *)old) != 0 || old[48] != 0x5a) {
+  if ((ibv_query_port)(context, 1, (struct _compat_ibv_port_attr*)old) != 0 || old[48] != 0x5a) {
     return printf("the old ibv_query_port\n"), 1;
   }
   struct ibv_device_attr_ex extended;
@@ -232,17 +236,17 @@ int main(void) {
   struct ibv_gid_entry entry;
   if (ibv_query_gid_ex(context, 1, 0, &entry, 0) != 0) return printf("ibv_query_gid_ex\n"), 1;
   if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) return printf("gid type\n"), 1;
-  struct ibv_pd *pd = ibv_alloc_pd(context);
+  struct ibv_pd* pd = ibv_alloc_pd(context);
   static char memory[4096];
   const int access = IBV_ACCESS_LOCAL_WRITE;
-  struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof memory, access);
-  struct ibv_mr *relaxed = ibv_reg_mr(pd, memory, sizeof memory,
-                                      (unsigned)access | (count > 0 ? IBV_ACCESS_RELAXED_ORDERING : 0));
+  struct ibv_mr* mr = ibv_reg_mr(pd, memory, sizeof memory, access);
+  struct ibv_mr* relaxed = ibv_reg_mr(
+      pd, memory, sizeof memory, (unsigned)access | (count > 0 ? IBV_ACCESS_RELAXED_ORDERING : 0));
   if (mr == NULL || relaxed == NULL) return printf("ibv_reg_mr\n"), 1;
   struct ibv_cq_init_attr_ex attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.cqe = 16;
-  struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &attributes);
+  struct ibv_cq_ex* cq = ibv_create_cq_ex(context, &attributes);
   struct ibv_poll_cq_attr poll = {.comp_mask = 0};
   if (cq == NULL || ibv_start_poll(cq, &poll) != ENOENT) return printf("ibv_create_cq_ex\n"), 1;
   struct ibv_wc wc;

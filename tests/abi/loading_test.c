@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading the library does nothing: no descriptor, no thread, no signal handler. Programs that never
-   open a device pay nothing, and those that load it late lose nothing. */
+/* Loading the library does nothing: no descriptor, no thread, no signal handler. Programs that
+   never open a device pay nothing, and those that load it late lose nothing. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 
-static int entries(const char *path) {
+static int entries(const char* path) {
   int count = 0;
-  DIR *directory = opendir(path);
+  DIR* directory = opendir(path);
   if (directory == NULL) return -1;
   while (readdir(directory) != NULL) ++count;
   closedir(directory);
   return count;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const int descriptors = entries("/proc/self/fd");
   const int threads = entries("/proc/self/task");
