@@ -103,6 +103,7 @@ struct WrDraft {
   transport::SendRequest request;
   std::vector<memory::Sge> list;
   std::vector<std::byte> inline_data;
+  bool is_refused = false;  // named an address handle of another domain
 };
 
 struct QpHandle {

@@ -2,6 +2,7 @@
 // ibv_wr_post(3): requests put together call by call between ibv_wr_start and ibv_wr_complete.
 #include "abi/wr_builder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "abi/border.h"
@@ -53,6 +54,7 @@ int complete(ibv_qp_ex* qp) {
   {
     device::QueuePair::Posting posting(*handle.object);
     if (!posting.has_room_for(static_cast<std::uint32_t>(handle.drafts.size()))) result = ENOMEM;
+    if (std::ranges::any_of(handle.drafts, &WrDraft::is_refused)) result = EINVAL;
     for (WrDraft& draft : handle.drafts) {
       if (result != 0) break;
       const memory::Sge inline_sge{
@@ -124,7 +126,9 @@ void fill_operations(ibv_qp_ex& qp) noexcept {
 void fill_setters(ibv_qp_ex& qp) noexcept {
   qp.wr_set_ud_addr = [](ibv_qp_ex* ex, ibv_ah* ah, uint32_t remote_qp, uint32_t qkey) {
     transport::SendRequest& request = current(ex).request;
-    request.path = &handle_of<AhHandle>(ah).path;
+    const AhHandle& address = handle_of<AhHandle>(ah);
+    current(ex).is_refused = address.owner != handle_of<QpHandle>(ex).owner;
+    request.path = &address.path;
     request.remote_qp = wire::QpNumber{remote_qp};
     request.remote_qkey = wire::QKey{qkey};
   };
