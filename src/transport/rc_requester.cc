@@ -40,6 +40,7 @@ bool RcRequester::is_drained() const noexcept {
 Psn RcRequester::cursor_psn() const noexcept {
   if (cursor_ == queue_->tail()) return next_psn_;
   const SendEntry& entry = queue_->at(cursor_);
+  if (entry.stage == SendStage::kFailed) return sent_psn_;  // its other packets are never sent
   return entry.stage == SendStage::kStarted ? entry.first_psn + cursor_packet_ : next_psn_;
 }
 
@@ -196,7 +197,7 @@ std::size_t RcRequester::send_answered(SendEntry& entry, std::span<std::byte> fr
     case SendOpcode::kSendInvalidate:
     case SendOpcode::kLocalInvalidate:
     case SendOpcode::kBindWindow:
-      VB_ASSERT(!"not answered by data");
+      VB_ASSERT(false && "not answered by data");
       break;
   }
   headers.bth.opcode = wire::opcode_of(config_.transport, operation);
@@ -381,11 +382,12 @@ void RcRequester::fail_head(WcStatus status, Reason reason) noexcept {
 }
 
 void RcRequester::handle_fault_while_sending() noexcept {
-  if (cursor_ == queue_->tail()) return;
+  if (failed_ || cursor_ == queue_->tail()) return;
   fail_entry(queue_->at(cursor_), WcStatus::kLocalProtection, Reason::kMemoryGone);
 }
 
 void RcRequester::handle_fault_while_placing() noexcept {
+  if (failed_) return;
   fail_head(WcStatus::kLocalProtection, Reason::kMemoryGone);
 }
 

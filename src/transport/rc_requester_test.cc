@@ -499,6 +499,7 @@ TEST(RcRequester, AProtectionErrorWaitsForEarlierRequestsAndThenTheRestIsFlushed
   ASSERT_TRUE(rig.post(quiet));
 
   EXPECT_EQ(rig.drain().size(), 3U);  // two packets of the first, one of the broken one
+  EXPECT_EQ(rig.machine().in_flight(), 3U);
   EXPECT_FALSE(rig.machine().has_failed());
   EXPECT_TRUE(rig.completions().empty());
   rig.ack(Psn(101));
@@ -564,6 +565,8 @@ TEST(RcRequester, MemoryThatIsGoneFailsTheReadThatIsBeingPlaced) {
   rig.drain();
   rig.machine().handle_fault_while_placing();
   EXPECT_TRUE(rig.machine().has_failed());
+  rig.machine().handle_fault_while_placing();  // spurious calls are harmless
+  rig.machine().handle_fault_while_sending();
   EXPECT_EQ(outcomes_of(rig.completions()), (Outcomes{{read, WcStatus::kLocalProtection}}));
 }
 

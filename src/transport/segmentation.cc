@@ -42,7 +42,7 @@ Shapes shapes_of(SendOpcode opcode) noexcept {
     case SendOpcode::kBindWindow:
       break;
   }
-  VB_ASSERT(!"only SEND and WRITE are cut into segments");
+  VB_ASSERT(false && "only SEND and WRITE are cut into segments");
   return {};
 }
 

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <memory>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -48,17 +51,27 @@ inline constexpr memory::Access kAllRights =
 /// Storage of the alignment that blocks need.
 class Block {
  public:
-  explicit Block(std::size_t octets) : lines_((octets + 63) / 64) {}
-  [[nodiscard]] std::span<std::byte> octets() noexcept {
-    return std::as_writable_bytes(std::span(lines_));
+  explicit Block(std::size_t octets)
+      : octets_(static_cast<std::byte*>(::operator new(octets, kAlignment))), count_(octets) {
+    std::memset(octets_.get(), 0, octets);
   }
+  [[nodiscard]] std::span<std::byte> octets() noexcept { return {octets_.get(), count_}; }
 
  private:
-  struct alignas(64) Line {
-    std::array<std::byte, 64> octets{};
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(std::byte* octets) const noexcept { ::operator delete(octets, kAlignment); }
   };
-  std::vector<Line> lines_;
+  std::unique_ptr<std::byte, Delete> octets_;
+  std::size_t count_;
 };
+
+/// Whether all of them have that value. Fuzzers ask this of much memory, so it is one memcmp.
+inline bool is_all(std::span<const std::byte> octets, std::byte value) noexcept {
+  if (octets.empty()) return true;
+  const bool alike = std::memcmp(octets.data(), octets.data() + 1, octets.size() - 1) == 0;
+  return alike && octets.front() == value;
+}
 
 /// Octets that can be registered, between guard zones that nobody may write, and the key table.
 class Arena {
@@ -73,8 +86,8 @@ class Arena {
         free_list_(32),
         registry_(memory::KeyTable(entries_, 0x100), free_list_, seed),
         everything_(region(kAllRights)) {
-    std::ranges::fill(storage_.octets(), kGuard);
-    std::ranges::fill(octets(), std::byte{0});
+    std::memset(storage_.octets().data(), static_cast<int>(kGuard), kGuardOctets);
+    std::memset(octets().data() + kOctets, static_cast<int>(kGuard), kGuardOctets);
   }
 
   [[nodiscard]] memory::KeyTable keys() const noexcept { return registry_.table(); }
@@ -89,10 +102,8 @@ class Arena {
     return std::bit_cast<std::uintptr_t>(octets().data() + offset);
   }
   [[nodiscard]] bool guards_hold() noexcept {
-    const auto is_guard = [](std::byte octet) { return octet == kGuard; };
-    return std::ranges::all_of(storage_.octets().first(kGuardOctets), is_guard) &&
-           std::ranges::all_of(storage_.octets().subspan(kGuardOctets + kOctets, kGuardOctets),
-                               is_guard);
+    return is_all(storage_.octets().first(kGuardOctets), kGuard) &&
+           is_all(storage_.octets().last(kGuardOctets), kGuard);
   }
 
   /// The key of a region over all the octets with all rights.
