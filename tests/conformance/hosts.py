@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -26,6 +27,8 @@ class Installation:
     """A copy of the command and its libraries where every user can read it."""
 
     def __init__(self, build):
+        # Whoever ends the test early still gets the namespaces and this folder removed.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.folder = tempfile.mkdtemp(prefix="verbatim-conformance-")
         os.chmod(self.folder, 0o755)
         for part in ("bin/verbatim", "lib/libibverbs.so.1", CM_LIBRARY):
