@@ -56,8 +56,7 @@ void Workload::complain(const std::string& what) {
   if (complaint_.empty()) complaint_ = what;
 }
 
-// ---- Making requests
-// -----------------------------------------------------------------------------
+// ---- Making requests ----
 
 void Workload::make_request(std::uint64_t id) {
   Request& request = requests_.emplace_back();
@@ -271,8 +270,7 @@ void Workload::make_flush(Request& request) {
   if (has(request.request.flags, SendFlags::kFence)) unfenced_reads_.clear();
 }
 
-// ---- Running
-// -------------------------------------------------------------------------------------
+// ---- Running ----
 
 void Workload::post_receive(std::uint32_t number) {
   const auto buffer = receive_buffers_[number];
