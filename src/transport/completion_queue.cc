@@ -38,7 +38,6 @@ void CompletionQueue::detach(const CompletionPort& port) noexcept {
   lanes_[port.index()] = {};
   board_.hint(port.index()).store(0, std::memory_order_relaxed);
   while (used_ > 0 && !lanes_[used_ - 1].exists()) --used_;
-  if (turn_ >= used_) turn_ = 0;
 }
 
 void CompletionQueue::discard(const CompletionPort& port) noexcept {

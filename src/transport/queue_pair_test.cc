@@ -381,6 +381,24 @@ TEST(QueuePair, WhatIsFlushedKnowsItsQueuePairInEveryState) {
   }
 }
 
+TEST(QueuePair, AnOwnerThatEndsTheConnectionOwesNothingAnyMore) {
+  Pair pair;
+  pair.connect();
+  ASSERT_TRUE(pair.b.post_receive(1).ok());
+  ASSERT_TRUE(pair.a.post_send(1).ok());
+  ASSERT_TRUE(pair.a
+                  .post({.wr_id = 2,
+                         .opcode = SendOpcode::kRead,
+                         .remote_address = TestEnd::address(0),
+                         .rkey = pair.b.key()},
+                        0, 600)
+                  .ok());
+  ASSERT_TRUE(pair.a.carry_to(pair.b));
+  ASSERT_TRUE(pair.a.carry_to(pair.b));
+  ASSERT_TRUE(pair.b.step(QpState::kError).ok());
+  EXPECT_FALSE(pair.b.transmit().has_value());
+}
+
 TEST(QueuePair, AMessageThatWasArrivingIsFlushedWithItsReceive) {
   Pair pair;
   pair.connect();
@@ -436,6 +454,7 @@ TEST(QueuePair, ServesAgainAfterReset) {
       SCOPED_TRACE(std::to_string(static_cast<int>(type)) + (failed ? " failed" : ""));
       Pair pair(type);
       pair.connect();
+      ASSERT_TRUE(pair.b.post_receive(4).ok());
       if (failed) {
         ASSERT_TRUE(pair.a.post_broken_send(1).ok());
         EXPECT_FALSE(pair.a.transmit().has_value());

@@ -39,10 +39,10 @@ class TestEnd {
         octets_(kOctets),
         free_keys_(kKeyCount),
         send_block_(SendQueue::octets_for(send_limits())) {
-    const auto entries = take(kKeyCount * sizeof(memory::KeyEntry));
-    auto* first = std::bit_cast<memory::KeyEntry*>(entries.data());
+    blocks_.keys = take(kKeyCount * sizeof(memory::KeyEntry)).data();
+    auto* first = std::bit_cast<memory::KeyEntry*>(blocks_.keys);
     std::uninitialized_value_construct_n(first, kKeyCount);
-    registry_.emplace(memory::KeyTable({first, kKeyCount}, (setup.index + 1) * 0x100), free_keys_,
+    registry_.emplace(memory::KeyTable({first, kKeyCount}, first_key_index()), free_keys_,
                       setup.index + 1);
     key_ = region(kAllRights);
     sends_.emplace(*this);
@@ -51,15 +51,19 @@ class TestEnd {
     parts_.send_port = sends_->attach(*this, setup.depth);
     const ReceiveQueue::Limits limits{.depth = setup.depth, .sge_limit = 3};
     if (setup.has_shared_queue) {
-      parts_.shared_receive =
-          SharedReceiveQueue::create(take(SharedReceiveQueue::octets_for(limits)), kHome, limits);
+      const auto block = take(SharedReceiveQueue::octets_for(limits));
+      blocks_.receive_queue = block.data();
+      parts_.shared_receive = SharedReceiveQueue::create(block, kHome, limits);
     } else {
-      parts_.receive_queue = ReceiveQueue::create(take(ReceiveQueue::octets_for(limits)), limits);
+      const auto block = take(ReceiveQueue::octets_for(limits));
+      blocks_.receive_queue = block.data();
+      parts_.receive_queue = ReceiveQueue::create(block, limits);
     }
     const bool own_depth = setup.receive_lane_depth != 0;
     parts_.receive_port =
         receives_->attach(*this, own_depth ? setup.receive_lane_depth : setup.depth);
-    parts_.responder = new (take(sizeof(ResponderState)).data()) ResponderState;
+    blocks_.responder = take(sizeof(ResponderState)).data();
+    parts_.responder = new (blocks_.responder) ResponderState;
     parts_.keys = registry_->table();
     qp_.emplace(QueuePair::Config{.type = setup.type,
                                   .number = number(),
@@ -85,6 +89,28 @@ class TestEnd {
 
   // ---- Who it is
 
+  /// Where all that a peer may touch begins.
+  struct Blocks {
+    std::byte* keys = nullptr;
+    std::byte* receive_queue = nullptr;  // its own or a shared one
+    std::byte* responder = nullptr;
+    std::byte* send_board = nullptr;
+    std::byte* send_lane = nullptr;
+    std::byte* receive_board = nullptr;
+    std::byte* receive_lane = nullptr;
+  };
+  [[nodiscard]] Blocks blocks() const noexcept {
+    Blocks all = blocks_;
+    all.send_board = sends_->board_block;
+    all.send_lane = sends_->lane_block;
+    all.receive_board = receives_->board_block;
+    all.receive_lane = receives_->lane_block;
+    return all;
+  }
+  static constexpr std::uint32_t kKeyCount = 16;
+  [[nodiscard]] std::uint32_t first_key_index() const noexcept {
+    return (setup_.index + 1) * 0x100;
+  }
   [[nodiscard]] QueuePair& qp() noexcept { return *qp_; }
   [[nodiscard]] const QueuePair::Parts& parts() const noexcept { return parts_; }
   [[nodiscard]] SharedReceiveQueue& shared() noexcept { return parts_.shared_receive; }
@@ -279,25 +305,26 @@ class TestEnd {
   }
 
  private:
-  static constexpr std::uint32_t kKeyCount = 16;
-
-  /// A completion queue.
+  /// A completion queue with one lane.
   struct Collector {
     explicit Collector(TestEnd& end)
-        : lanes(2),
-          board(CompletionBoard::create(end.take(CompletionBoard::octets_for(2)), 2)),
-          queue(std::make_unique<CompletionQueue>(board, lanes, 1024)) {}
+        : board_block(end.take(CompletionBoard::octets_for(1)).data()) {
+      const std::span block(board_block, CompletionBoard::octets_for(1));
+      queue = std::make_unique<CompletionQueue>(CompletionBoard::create(block, 1), lanes, 1024);
+    }
     CompletionPort attach(TestEnd& end, std::uint32_t depth) {
-      return *queue->attach(
-          CompletionLane::create(end.take(CompletionLane::octets_for(depth)), depth));
+      const auto block = end.take(CompletionLane::octets_for(depth));
+      lane_block = block.data();
+      return *queue->attach(CompletionLane::create(block, depth));
     }
     std::vector<Completion> take() const {
       std::vector<Completion> all(queue->waiting_count());
       all.resize(queue->poll(all));
       return all;
     }
-    std::vector<CompletionLane> lanes;
-    CompletionBoard board;
+    std::byte* board_block;
+    std::byte* lane_block = nullptr;
+    std::array<CompletionLane, 1> lanes{};
     std::unique_ptr<CompletionQueue> queue;
   };
 
@@ -316,6 +343,7 @@ class TestEnd {
   Block octets_;
   std::vector<std::uint32_t> free_keys_;
   Block send_block_;
+  Blocks blocks_;
   std::optional<memory::KeyRegistry> registry_;
   wire::MemoryKey key_{};
   std::optional<Collector> sends_;
