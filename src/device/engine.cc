@@ -15,10 +15,13 @@
 namespace verbatim::device {
 namespace {
 
-// A caller that looked at the sockets within this time is still there.
-constexpr Duration kCallerPresence = std::chrono::microseconds(500);
-// While a caller is there, the engine looks up this often to see whether it has gone.
-constexpr Duration kLookUp = std::chrono::milliseconds(1);
+// A caller that looked at the sockets within this time is still there: who polls, polls every few
+// hundred nanoseconds. Longer would be wrong for programs that poll for their own completion and
+// then spin on memory that only the engine can fill.
+constexpr Duration kCallerPresence = std::chrono::microseconds(3);
+// While a caller is there, the engine naps, ever longer, and looks whether it has gone.
+constexpr Duration kShortNap = std::chrono::microseconds(20);
+constexpr Duration kLongNap = std::chrono::microseconds(160);
 
 }  // namespace
 
@@ -93,6 +96,7 @@ void Engine::watch_sockets(bool watch) noexcept {
 }
 
 void Engine::run() noexcept {
+  Duration nap = kShortNap / 2;
   while (!stop_.load(std::memory_order_relaxed)) {
     Instant deadline;
     {
@@ -109,7 +113,8 @@ void Engine::run() noexcept {
         }
       }
       deadline = adapter_.next_deadline();
-      if (yields) deadline = std::min(deadline, now() + kLookUp);
+      nap = yields ? std::min(nap * 2, kLongNap) : kShortNap / 2;
+      if (yields) deadline = std::min(deadline, now() + nap);
       sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     }
     sleep_until(deadline);
