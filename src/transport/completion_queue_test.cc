@@ -239,6 +239,19 @@ TEST(CompletionQueue, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
   EXPECT_EQ(test.poll(8), Ids{3});
 }
 
+TEST(CompletionQueue, ALaneThatIsDiscardedGoesOnEmpty) {
+  TestQueue test;
+  auto reset = test.attach();
+  auto other = test.attach();
+  for (std::uint64_t i = 0; i < TestQueue::kDepth; ++i) ASSERT_TRUE(publish(reset, i));
+  ASSERT_TRUE(publish(other, 100));
+  test.queue().discard(reset);
+  EXPECT_EQ(reset.uncollected(), 0U);
+  EXPECT_EQ(test.poll(16), Ids{100});
+  ASSERT_TRUE(publish(reset, 7));
+  EXPECT_EQ(test.poll(16), Ids{7});
+}
+
 TEST(CompletionQueue, AFreedPlaceServesTheNextLane) {
   TestQueue test(3);
   std::array ports{test.attach(), test.attach(), test.attach()};
