@@ -271,6 +271,32 @@ TEST(RcRequesterRetry, AGapReportedWhileTheReceiverIsNotReadyHastensNothing) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{100, 101}));
 }
 
+TEST(RcRequesterRetry, NorDoesAGapBehindWhatItWasNotReadyFor) {
+  RequesterRig rig;
+  const auto first = rig.post(SendOpcode::kSend, 8);
+  rig.post(SendOpcode::kSend, 8);
+  rig.drain();
+  rig.nak(Psn(100), 0x2c);
+  rig.nak(Psn(101), 0x60);  // so it has the first one after all
+  EXPECT_EQ(outcomes_of(rig.completions()), (Outcomes{{first, WcStatus::kSuccess}}));
+  EXPECT_TRUE(rig.drain().empty());
+  EXPECT_EQ(rig.machine().next_timeout(), rig.now() + 640us);
+  ASSERT_TRUE(rig.sleep());
+  EXPECT_EQ(psns_of(rig.drain()), (Psns{101}));
+}
+
+TEST(RcRequesterRetry, ASecondRnrNakBeforeAnythingWasSentAgainIsTheSameNak) {
+  RequesterRig rig(with_retries(0, 1));
+  rig.post(SendOpcode::kSend, 8);
+  rig.drain();
+  rig.nak(Psn(100), 0x2c);
+  const Instant ready = rig.now() + 640us;
+  rig.pass(100us);
+  rig.nak(Psn(100), 0x2c);
+  EXPECT_FALSE(rig.machine().has_failed());
+  EXPECT_EQ(rig.machine().next_timeout(), ready);
+}
+
 TEST(RcRequesterRetry, RnrRetriesAreCountedExactlyAndSevenIsForever) {
   for (std::uint8_t limit = 0; limit <= 6; ++limit) {
     RequesterRig rig(with_retries(0, limit));

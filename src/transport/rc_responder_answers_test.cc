@@ -376,6 +376,7 @@ TEST_F(RcRepeatedReadTest, WhileItIsBeingAnsweredBeginsAnew) {
   EXPECT_EQ(answers(), (Answers{{Operation::kReadResponseFirst, 504, 2, kAck},
                                 {Operation::kReadResponseMiddle, 505, 0, 255},
                                 {Operation::kReadResponseLast, 506, 2, kAck}}));
+  EXPECT_FALSE(rig_.machine().owes_answers());
 }
 
 TEST_F(RcRepeatedReadTest, TwoRepeatedReadsAreAnsweredInOrder) {
