@@ -165,7 +165,6 @@ struct Outcome {
   std::vector<std::string> sends;
   std::vector<std::string> receives;
   std::vector<std::byte> octets;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
 std::string describe(const Completion& completion) {
