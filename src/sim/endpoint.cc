@@ -62,7 +62,7 @@ std::uint64_t Endpoint::address_of(std::span<const std::byte> buffer) const noex
         offset >= 0 && offset <= static_cast<std::ptrdiff_t>(placement.buffer.size());
     if (inside) return placement.address + static_cast<std::uint64_t>(offset);
   }
-  VB_ASSERT(!"only for what allocate() gave");
+  VB_ASSERT(false);  // only for what allocate() gave
   return 0;
 }
 
