@@ -77,9 +77,7 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   attr.max_qp = static_cast<int>(device::kMaxQueuePairs);
   attr.max_qp_wr = static_cast<int>(device::kMaxQueueDepth);
   attr.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                          IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-                          IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-  attr.device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_SRQ_RESIZE);
+                          IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr.max_sge = static_cast<int>(device::kMaxSges);
   attr.max_sge_rd = static_cast<int>(device::kMaxSges);
   attr.max_cq = static_cast<int>(device::kMaxCompletionQueues);
