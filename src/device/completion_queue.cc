@@ -63,8 +63,8 @@ void CompletionQueue::detach(const transport::CompletionPort& port, std::uint32_
 }
 
 bool CompletionQueue::announce() noexcept {
-  if (queue_.take_event() && channel_ != nullptr) {
-    channel_->write({.kind = 0, .padding = 0, .subject = user_tag_});
+  while (queue_.take_event()) {
+    if (channel_ != nullptr) channel_->write({.kind = 0, .padding = 0, .subject = user_tag_});
   }
   if (overrun_ || lane_places_ <= queue_.capacity() || !queue_.is_overrun()) return overrun_;
   overrun_ = true;
