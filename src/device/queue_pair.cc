@@ -13,6 +13,8 @@ namespace {
 // payload.
 constexpr std::uint32_t kWindowOctets = 128 * 1024;
 constexpr std::uint32_t kWindowPacketsMax = 128;
+// Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
+constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
 
 }  // namespace
 
@@ -65,8 +67,10 @@ Status QueuePair::build() {
   receive_lane_places_ = setup_.receive_depth;
   if (setup_.shared != nullptr) {
     parts.shared_receive = setup_.shared->view();
-    // A completion queue that has no room for more has overrun by then.
-    receive_lane_places_ = std::min(setup_.shared->depth(), setup_.receive_cq->capacity());
+    // A shared queue may be posted to again before anybody polls, so its depth does not limit the
+    // completions that wait; the completion queue does, and a full one has overrun.
+    receive_lane_places_ = std::min(setup_.receive_cq->capacity(),
+                                    std::max(setup_.shared->depth(), kSharedLanePlaces));
     setup_.shared->add_user();
     in_shared_ = true;
   } else {
