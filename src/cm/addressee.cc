@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cm/addressee.h"
+
+#include "wire/cm_message.h"
+#include "wire/mad.h"
+
+namespace verbatim::cm {
+namespace {
+
+struct Reader {
+  Addressee operator()(const wire::CmReq& req) const noexcept { return req.service_id; }
+  Addressee operator()(const wire::CmSidrReq& req) const noexcept { return req.service_id; }
+  Addressee operator()(const wire::CmSidrRep& rep) const noexcept { return rep.request_id; }
+  Addressee operator()(const wire::CmRej& rej) const noexcept {
+    if (rej.remote_comm_id == wire::CommId{}) return Everybody{};
+    return rej.remote_comm_id;
+  }
+  template <typename Message>
+  Addressee operator()(const Message& message) const noexcept {
+    return message.remote_comm_id;
+  }
+};
+
+}  // namespace
+
+Addressee addressee_of(std::span<const std::byte> octets) noexcept {
+  const auto mad = wire::MadView::parse(octets);
+  if (!mad) return Nobody{};
+  const auto message = wire::parse_cm_message(*mad);
+  if (!message) return Nobody{};
+  return std::visit(Reader{}, *message);
+}
+
+}  // namespace verbatim::cm
