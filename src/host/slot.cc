@@ -2,13 +2,13 @@
 #include "host/slot.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
+
+#include "host/unix_name.h"
 
 namespace verbatim::host {
 
@@ -16,29 +16,6 @@ namespace {
 
 /// Messages of strangers that one call throws away before it says that there is nothing.
 constexpr int kStrangersMax = 16;
-
-union SocketAddress {
-  sockaddr base;
-  sockaddr_un un;
-};
-
-struct Name {
-  SocketAddress address{};
-  socklen_t octets = 0;
-};
-
-/// The abstract name (a zero in front, none behind) of a slot of this user.
-Name name_of(std::uint32_t slot) noexcept {
-  Name name;
-  name.address.un = {};
-  name.address.un.sun_family = AF_UNIX;
-  const int length =
-      std::snprintf(name.address.un.sun_path + 1, sizeof name.address.un.sun_path - 1,
-                    "verbatim/%u/%u", static_cast<unsigned>(::geteuid()), slot);
-  name.octets =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1) + static_cast<socklen_t>(length);
-  return name;
-}
 
 Errc reason_of(int error) noexcept {
   switch (error) {
@@ -80,6 +57,15 @@ Slot::~Slot() {
 }
 
 Expected<Slot> Slot::claim() noexcept {
+  for (std::uint32_t number = 0; number < kSlotCount; ++number) {
+    auto slot = claim(number);
+    if (slot || slot.error() != Errc::kBusy) return slot;
+  }
+  return Errc::kNoMemory;
+}
+
+Expected<Slot> Slot::claim(std::uint32_t number) noexcept {
+  if (number >= kSlotCount) return Errc::kInvalidArgument;
   Slot slot;
   slot.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (slot.descriptor_ < 0) return reason_of(errno);
@@ -87,24 +73,20 @@ Expected<Slot> Slot::claim() noexcept {
   if (::setsockopt(slot.descriptor_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return reason_of(errno);
   }
-  for (std::uint32_t number = 0; number < kSlotCount; ++number) {
-    const Name name = name_of(number);
-    if (::bind(slot.descriptor_, &name.address.base, name.octets) == 0) {
-      slot.number_ = number;
-      return slot;
-    }
-    if (errno != EADDRINUSE) return reason_of(errno);
+  if (UnixName::of_slot(number).bind(slot.descriptor_) != 0) {
+    return errno == EADDRINUSE ? Errc::kBusy : reason_of(errno);
   }
-  return Errc::kNoMemory;
+  slot.number_ = number;
+  return slot;
 }
 
 bool Slot::forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept {
   if (to >= kSlotCount || octets.empty()) return false;
-  const Name name = name_of(to);
+  const UnixName name = UnixName::of_slot(to);
   ssize_t sent = -1;
   do {
     sent = ::sendto(descriptor_, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                    &name.address.base, name.octets);
+                    &name.base, name.octets);
   } while (sent < 0 && errno == EINTR);
   return sent == static_cast<ssize_t>(octets.size());
 }

@@ -31,6 +31,8 @@ class Slot {
 
   /// Claims the lowest free slot. kNoMemory when all are taken.
   [[nodiscard]] static Expected<Slot> claim() noexcept;
+  /// Claims this one. kBusy when a process has it.
+  [[nodiscard]] static Expected<Slot> claim(std::uint32_t number) noexcept;
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   /// Readable when something was forwarded to us.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+
+namespace verbatim::host {
+
+/// A service at one address of this host: what a request for communication names.
+struct Service {
+  std::array<std::uint8_t, 16> address{};
+  std::uint64_t id = 0;
+  friend bool operator==(const Service&, const Service&) noexcept = default;
+};
+
+/// A service that this process holds against all others of its user on this host, as sockets hold
+/// ports: by the abstract UNIX name `@verbatim/<uid>/cm/<address>/<service>`, which the kernel
+/// releases when the process ends, however it ends.
+///
+/// The name is a datagram socket. A request that reached another process is forwarded through it.
+class ServiceName {
+ public:
+  ServiceName() noexcept = default;
+  ServiceName(ServiceName&& other) noexcept;
+  ServiceName& operator=(ServiceName&& other) noexcept;
+  ServiceName(const ServiceName&) = delete;
+  ServiceName& operator=(const ServiceName&) = delete;
+  ~ServiceName();
+
+  /// kAddressInUse when a process, this one included, holds it.
+  [[nodiscard]] static Expected<ServiceName> claim(const Service& service) noexcept;
+
+  /// Readable when something was forwarded to us.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Takes one forwarded message; 0 when there is none.
+  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept;
+
+  /// Sends octets to the holder of a service through any UNIX datagram socket of ours; false when
+  /// nobody holds it or the holder cannot take more.
+  [[nodiscard]] static bool forward(int through, const Service& to,
+                                    std::span<const std::byte> octets) noexcept;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace verbatim::host

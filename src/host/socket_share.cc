@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/socket_share.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "host/slot.h"
+#include "host/unix_name.h"
+
+namespace verbatim::host {
+
+namespace {
+
+constexpr int kQueueMax = 4096;        // of those who connect while we are stopped
+constexpr int kMessagesInARow = 64;    // of one connection
+constexpr int kRetryMs = 5;            // when too many descriptors are on their way (ETOOMANYREFS)
+constexpr int kAnnounceTries = 20;     // of kRetryMs each, then that peer must ask
+constexpr rlim_t kSelectLimit = 1024;  // FD_SETSIZE: numbers that programs with select() need
+
+int open_socket() noexcept {
+  return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/// Out of the way of the program's own descriptors: above what select() can name, or else in the
+/// upper half of what the process may have.
+int moved_up(int descriptor) noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return descriptor;
+  const rlim_t first = limit.rlim_cur >= 4 * kSelectLimit ? kSelectLimit : limit.rlim_cur / 2;
+  const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, static_cast<int>(first));
+  if (moved < 0) return descriptor;
+  ::close(descriptor);
+  return moved;
+}
+
+bool is_datagram_socket(int descriptor) noexcept {
+  int type = 0;
+  socklen_t octets = sizeof type;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &octets) == 0 && type == SOCK_DGRAM;
+}
+
+/// One packet of a connection: the message and the descriptors that came with it.
+struct Packet {
+  ShareMessage message;
+  std::array<int, ShareMessage::kEntriesMax> descriptors{};
+  std::size_t descriptor_count = 0;
+
+  enum class Outcome : std::uint8_t { kTaken, kNothingThere, kEnded };
+  [[nodiscard]] Outcome receive(int socket) noexcept;
+  [[nodiscard]] bool send(int socket) const noexcept;
+
+ private:
+  struct Room {
+    alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * ShareMessage::kEntriesMax)];
+    std::array<std::byte, ShareMessage::kOctetsMax> octets;
+  };
+  void take_descriptors(msghdr& header) noexcept;
+};
+
+Packet::Outcome Packet::receive(int socket) noexcept {
+  Room room;
+  iovec part{.iov_base = room.octets.data(), .iov_len = room.octets.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room.control;
+  header.msg_controllen = sizeof room.control;
+  ssize_t received = -1;
+  do {
+    received = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0 && errno == EAGAIN) return Outcome::kNothingThere;
+  if (received <= 0) return Outcome::kEnded;
+  take_descriptors(header);
+  const auto octets = std::span(room.octets).first(static_cast<std::size_t>(received));
+  const bool whole = (header.msg_flags & MSG_TRUNC) == 0;
+  if (whole && message.parse(octets)) return Outcome::kTaken;
+  for (std::size_t i = 0; i < descriptor_count; ++i) ::close(descriptors[i]);
+  return Outcome::kEnded;
+}
+
+/// Fewer may come than were sent, when the process may have no more: then the first ones.
+void Packet::take_descriptors(msghdr& header) noexcept {
+  descriptor_count = 0;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof(int), sizeof descriptor);
+      if (descriptor_count < descriptors.size()) {
+        descriptors[descriptor_count++] = descriptor;
+      } else {
+        ::close(descriptor);
+      }
+    }
+  }
+}
+
+bool Packet::send(int socket) const noexcept {
+  Room room;
+  iovec part{.iov_base = room.octets.data(), .iov_len = message.emit(room.octets)};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (descriptor_count > 0) {
+    header.msg_control = room.control;
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * descriptor_count);
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * descriptor_count);
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(int) * descriptor_count);
+  }
+  return ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+// ---- While opening ----
+
+void SocketShare::want(const SocketLabel& address) {
+  if (!wants(address)) wanted_.push_back(address);
+}
+
+std::size_t SocketShare::find_peers() {
+  for (std::uint32_t slot = 0; slot < kSlotCount; ++slot) {
+    Connection peer{.descriptor = open_socket(), .is_ours = true};
+    if (peer.descriptor < 0) break;
+    const bool is_there = UnixName::of_share(slot).connect(peer.descriptor) == 0 &&
+                          peer_of(peer.descriptor).uid == ::geteuid();
+    if (is_there) {
+      connections_.push_back(peer);
+    } else {
+      ::close(peer.descriptor);
+    }
+  }
+  return connections_.size();
+}
+
+bool SocketShare::ask_next_peer() noexcept {
+  for (Connection& peer : connections_) {
+    if (peer.was_asked) continue;
+    ask(peer);
+    return true;
+  }
+  return false;
+}
+
+void SocketShare::ask(Connection& connection) noexcept {
+  Packet packet;
+  packet.message.kind = ShareMessage::Kind::kWant;
+  packet.message.count = std::min(wanted_.size(), ShareMessage::kEntriesMax);
+  std::copy_n(wanted_.begin(), packet.message.count, packet.message.entries.begin());
+  connection.was_asked = true;
+  connection.owes_answer = packet.send(connection.descriptor);
+}
+
+bool SocketShare::take_answers(Duration patience) {
+  std::vector<pollfd> debtors;
+  for (const Connection& peer : connections_) {
+    if (!peer.owes_answer) continue;
+    debtors.push_back({.fd = peer.descriptor, .events = POLLIN, .revents = 0});
+  }
+  if (debtors.empty()) return false;
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  if (::poll(debtors.data(), debtors.size(), std::max(1, static_cast<int>(limit))) > 0) read_all();
+  return true;
+}
+
+void SocketShare::start_over() noexcept {
+  for (const Held& held : held_) ::close(held.descriptor);
+  for (const Connection& peer : connections_) ::close(peer.descriptor);
+  held_.clear();
+  connections_.clear();
+}
+
+void SocketShare::add(const SocketLabel& label, int descriptor) {
+  held_.push_back({.label = label, .descriptor = moved_up(descriptor), .is_news = true});
+}
+
+int SocketShare::find(const SocketLabel& label) const noexcept {
+  const auto found = std::find_if(held_.begin(), held_.end(),
+                                  [&](const Held& held) { return held.label == label; });
+  return found != held_.end() ? found->descriptor : -1;
+}
+
+std::size_t SocketShare::count_beside(const SocketLabel& address) const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      held_.begin(), held_.end(), [&](const Held& held) { return held.label.is_beside(address); }));
+}
+
+Status SocketShare::serve(std::uint32_t slot) {
+  listener_ = open_socket();
+  bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (listener_ < 0 || bell_ < 0) return Errc::kNoMemory;
+  if (UnixName::of_share(slot).bind(listener_) != 0) return Errc::kAddressInUse;
+  if (::listen(listener_, kQueueMax) != 0) return Errc::kNoMemory;
+  announce();
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_setname_np(thread_.native_handle(), "verbatim-port");
+  return Ok{};
+}
+
+/// A peer that cannot be told finds out when the next newcomer tells it, by the hole in the slots.
+void SocketShare::announce() noexcept {
+  int tries = 0;
+  for (Connection& peer : connections_) {
+    while (!send_held(peer, true) && errno == ETOOMANYREFS && tries < kAnnounceTries) {
+      (void)::poll(nullptr, 0, kRetryMs);
+      ++tries;
+    }
+  }
+  for (Held& held : held_) held.is_news = false;
+}
+
+// ---- Afterwards ----
+
+void SocketShare::close() noexcept {
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    (void)!::write(bell_, &one, sizeof one);
+    thread_.join();
+  }
+  close_all();
+}
+
+void SocketShare::abandon_in_child() noexcept {
+  if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  close_all();
+}
+
+void SocketShare::close_all() noexcept {
+  start_over();
+  for (int* descriptor : {&listener_, &bell_}) {
+    if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
+  }
+}
+
+void SocketShare::run() noexcept {
+  std::vector<pollfd> polled;
+  for (;;) {
+    bool has_questions = false;
+    {
+      const std::lock_guard lock(mutex_);
+      polled.assign({{.fd = bell_, .events = POLLIN, .revents = 0},
+                     {.fd = listener_, .events = POLLIN, .revents = 0}});
+      for (const Connection& connection : connections_) {
+        polled.push_back({.fd = connection.descriptor, .events = POLLIN, .revents = 0});
+        has_questions = has_questions || connection.has_question;
+      }
+    }
+    (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : -1);
+    if (polled[0].revents != 0) return;
+    const std::lock_guard lock(mutex_);
+    serve_all();
+  }
+}
+
+/// A question is answered after one more look at everything: what others have brought before it was
+/// asked belongs into the answer.
+void SocketShare::serve_all() noexcept {
+  for (int look = 0; look < 2; ++look) {
+    accept_all();
+    read_all();
+  }
+  for (Connection& connection : connections_) {
+    if (connection.has_question && send_held(connection, false)) connection.has_question = false;
+  }
+  drop_closed();
+}
+
+void SocketShare::accept_all() noexcept {
+  for (;;) {
+    const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0 && errno == EINTR) continue;
+    if (accepted < 0) return;
+    if (peer_of(accepted).uid == ::geteuid()) {
+      connections_.push_back({.descriptor = accepted});
+    } else {
+      ::close(accepted);
+    }
+  }
+}
+
+void SocketShare::read_all() {
+  for (Connection& connection : connections_) read(connection);
+  drop_closed();
+}
+
+/// Leaves the descriptor at -1 when the connection has ended.
+void SocketShare::read(Connection& connection) {
+  for (int count = 0; count < kMessagesInARow; ++count) {
+    Packet packet;
+    const auto outcome = packet.receive(connection.descriptor);
+    if (outcome == Packet::Outcome::kNothingThere) return;
+    if (outcome == Packet::Outcome::kEnded) {
+      ::close(std::exchange(connection.descriptor, -1));
+      return;
+    }
+    keep(packet.message, std::span(packet.descriptors).first(packet.descriptor_count));
+    handle(connection, packet.message);
+  }
+}
+
+/// Whoever brings something is told nothing back, unless it shows that we have missed something
+/// before: then it is asked, once.
+void SocketShare::handle(Connection& connection, const ShareMessage& message) {
+  if (message.kind == ShareMessage::Kind::kWant) {
+    connection.has_question = true;
+    connection.question.assign(message.entries.begin(), message.entries.begin() + message.count);
+    return;
+  }
+  if (message.more_follows) return;
+  connection.owes_answer = false;
+  if (connection.is_ours) return;
+  if (!connection.was_asked && lacks_any()) {
+    ask(connection);
+  } else {
+    connection.is_done = true;
+  }
+}
+
+void SocketShare::keep(const ShareMessage& message, std::span<const int> descriptors) {
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    const bool is_named = i < message.count;
+    const SocketLabel& label = message.entries[std::min(i, ShareMessage::kEntriesMax - 1)];
+    if (is_named && label.slot < kSlotCount && wants(label) && find(label) < 0 &&
+        is_datagram_socket(descriptors[i])) {
+      held_.push_back({.label = label, .descriptor = moved_up(descriptors[i])});
+    } else {
+      ::close(descriptors[i]);
+    }
+  }
+}
+
+bool SocketShare::wants(const SocketLabel& label) const noexcept {
+  return std::any_of(wanted_.begin(), wanted_.end(),
+                     [&](const SocketLabel& wanted) { return wanted.is_beside(label); });
+}
+
+/// Slots are filled from below, so a hole below one that is held is one that we were not told of.
+bool SocketShare::lacks_any() const noexcept {
+  return std::any_of(held_.begin(), held_.end(),
+                     [&](const Held& held) { return held.label.slot >= count_beside(held.label); });
+}
+
+/// All that are held of the addresses asked for, or all that are new. False when not all could be
+/// sent, with errno.
+bool SocketShare::send_held(Connection& connection, bool news_only) noexcept {
+  Packet packet;
+  packet.message.kind = ShareMessage::Kind::kHave;
+  for (const Held& held : held_) {
+    const auto& question = connection.question;
+    const bool belongs =
+        news_only ? held.is_news
+                  : std::any_of(question.begin(), question.end(), [&](const SocketLabel& asked) {
+                      return asked.is_beside(held.label);
+                    });
+    if (!belongs) continue;
+    if (packet.message.count == ShareMessage::kEntriesMax) {
+      packet.message.more_follows = true;
+      if (!packet.send(connection.descriptor)) return false;
+      packet.message.more_follows = false;
+      packet.message.count = packet.descriptor_count = 0;
+    }
+    packet.message.entries[packet.message.count++] = held.label;
+    packet.descriptors[packet.descriptor_count++] = held.descriptor;
+  }
+  return packet.send(connection.descriptor);
+}
+
+void SocketShare::drop_closed() noexcept {
+  for (Connection& connection : connections_) {
+    const bool is_content =
+        connection.is_done && !connection.has_question && !connection.owes_answer;
+    if (is_content && connection.descriptor >= 0) {
+      ::close(std::exchange(connection.descriptor, -1));
+    }
+  }
+  std::erase_if(connections_,
+                [](const Connection& connection) { return connection.descriptor < 0; });
+}
+
+}  // namespace verbatim::host
