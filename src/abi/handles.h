@@ -78,6 +78,8 @@ struct CqHandle {
   ChannelHandle* channel = nullptr;
   std::uint32_t completion_events = 0;  // handed out by ibv_get_cq_event
   std::uint32_t async_events = 0;       // handed out by ibv_get_async_event
+  std::mutex polling;                   // held from ibv_start_poll to ibv_end_poll
+  bool is_single_threaded = false;      // the program has promised; `polling` is not taken
   transport::Completion current{};      // what start_poll and next_poll stand at
 
   [[nodiscard]] ibv_cq* classic() noexcept { return ibv_cq_ex_to_cq(&cq); }
@@ -113,7 +115,8 @@ struct QpHandle {
   PdHandle* owner = nullptr;
   bool is_extended = false;
   ibv_qp_init_attr init{};
-  ibv_ah_attr address{};  // as last given to ibv_modify_qp
+  std::mutex given_mutex;  // guards the next three, which ibv_query_qp tells as they were given
+  ibv_ah_attr address{};   // as last given to ibv_modify_qp
   std::uint8_t port = 0;
   std::uint16_t pkey_index = 0;
   std::uint32_t async_events = 0;
@@ -138,6 +141,9 @@ template <typename Handle, typename Public>
 class LiveHandles {
  public:
   static LiveHandles& instance();
+  /// A fork finds the lock free, whatever other threads do: the child may destroy what it
+  /// inherited.
+  LiveHandles();
   void add(const void* handle);
   /// False when it is not, or no longer, a handle of ours.
   [[nodiscard]] bool remove(const void* handle);

@@ -9,6 +9,7 @@
 #include "abi/completion.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "device/clock.h"
 
 namespace verbatim::abi {
 namespace {
@@ -23,19 +24,34 @@ int advance(CqHandle& handle) noexcept {
   return 0;
 }
 
-uint64_t wall_clock() noexcept {
+/// The time of day of a moment on the adapter's clock.
+uint64_t wall_clock_at(std::uint64_t timestamp) noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
+  const auto age = static_cast<std::uint64_t>(device::now().since_start().count()) - timestamp;
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec) -
+         age;
+}
+
+/// Between ibv_start_poll and ibv_end_poll a thread has the queue's place to itself.
+int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
+  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  CqHandle& handle = handle_of_ex(cq);
+  if (!handle.is_single_threaded) handle.polling.lock();
+  const int result = advance(handle);
+  if (result != 0 && !handle.is_single_threaded) handle.polling.unlock();
+  return result;
+}
+
+void end_poll(ibv_cq_ex* cq) noexcept {
+  CqHandle& handle = handle_of_ex(cq);
+  if (!handle.is_single_threaded) handle.polling.unlock();
 }
 
 void fill_polling(ibv_cq_ex& cq) noexcept {
-  cq.start_poll = [](ibv_cq_ex* ex, ibv_poll_cq_attr* attr) {
-    if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
-    return advance(handle_of_ex(ex));
-  };
+  cq.start_poll = start_poll;
   cq.next_poll = [](ibv_cq_ex* ex) { return advance(handle_of_ex(ex)); };
-  cq.end_poll = [](ibv_cq_ex*) {};
+  cq.end_poll = end_poll;
   cq.read_opcode = [](ibv_cq_ex* ex) {
     return static_cast<ibv_wc_opcode>(handle_of_ex(ex).current.opcode);
   };
@@ -55,7 +71,9 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
   cq.read_sl = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
   cq.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
   cq.read_completion_ts = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.timestamp; };
-  cq.read_completion_wallclock_ns = [](ibv_cq_ex*) { return wall_clock(); };
+  cq.read_completion_wallclock_ns = [](ibv_cq_ex* ex) {
+    return wall_clock_at(handle_of_ex(ex).current.timestamp);
+  };
   cq.read_cvlan = [](ibv_cq_ex*) -> std::uint16_t { return 0; };
   cq.read_flow_tag = [](ibv_cq_ex*) -> std::uint32_t { return 0; };
 }
@@ -63,7 +81,8 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
 CqHandle* create(ibv_context* context, std::uint32_t capacity, void* user_context,
                  ibv_comp_channel* channel, int vector) {
   ContextHandle& owner = handle_of(context);
-  if (vector < 0 || vector >= context->num_comp_vectors) {
+  const bool is_stranger = channel != nullptr && channel->context != context;
+  if (vector < 0 || vector >= context->num_comp_vectors || is_stranger) {
     return as_null<CqHandle>(Errc::kInvalidArgument);
   }
   auto handle = std::make_unique<CqHandle>();
@@ -129,6 +148,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   CqHandle* handle = create(context, attributes->cqe, attributes->cq_context, attributes->channel,
                             static_cast<int>(attributes->comp_vector));
   if (handle == nullptr) return nullptr;
+  handle->is_single_threaded =
+      has_flags && (attributes->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  constexpr std::uint64_t kStamps =
+      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  if ((attributes->wc_flags & kStamps) != 0) handle->object->keep_timestamps();
   fill_polling(handle->cq);
   return &handle->cq;
 }

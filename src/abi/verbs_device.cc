@@ -14,20 +14,32 @@
 #include "abi/border.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "device/clock.h"
 #include "device/limits.h"
 #include "transport/responder_state.h"
 
 namespace verbatim::abi {
 namespace {
 
-/// Devices that programs have seen; their pointers stay the same for the life of the process.
+/// Devices that programs have seen; their pointers stay the same for the life of the process. Each
+/// ibv_get_device_list writes their ports anew, so those are read with the lock, too.
 struct Devices {
+  Devices();
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
 };
 Devices& devices() {
   static auto* const instance = new Devices;
   return *instance;
+}
+/// A fork finds the lock free, so that a child can look for devices of its own.
+Devices::Devices() {
+  const auto release = [] { devices().mutex.unlock(); };
+  (void)::pthread_atfork([] { devices().mutex.lock(); }, release, release);
+}
+device::PortInfo port_of(ibv_device* device) {
+  const std::lock_guard lock(devices().mutex);
+  return handle_of<DeviceHandle>(device).port;
 }
 
 void set_text(char* to, std::size_t room, const std::string& text) noexcept {
@@ -99,11 +111,20 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   return attr;
 }
 
+/// The clock of completion timestamps, all of it in nanoseconds.
+int query_clock(ibv_context*, ibv_values_ex* values) noexcept {
+  if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
+  values->raw_clock.tv_sec = 0;
+  values->raw_clock.tv_nsec = device::now().since_start().count();
+  return 0;
+}
+
 void fill_operations(ContextHandle& handle) noexcept {
   verbs_context& verbs = handle.verbs;
   verbs.sz = sizeof(verbs_context);
   verbs.query_port = query_port;
   verbs.query_device_ex = query_device_ex;
+  verbs.query_rt_values = query_clock;
   verbs.create_cq_ex = create_cq_ex;
   verbs.modify_cq = modify_cq;
   verbs.create_qp_ex = create_qp_ex;
@@ -205,19 +226,20 @@ VB_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
 VB_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
 VB_EXPORT int ibv_get_device_index(ibv_device* device) {
-  return static_cast<int>(handle_of<DeviceHandle>(device).port.interface_index);
+  return static_cast<int>(port_of(device).interface_index);
 }
 
 VB_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
+  const auto octets = port_of(device).guid;
   __be64 guid;
-  std::memcpy(&guid, handle_of<DeviceHandle>(device).port.guid.data(), sizeof guid);
+  std::memcpy(&guid, octets.data(), sizeof guid);
   return guid;
 }
 
 VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   DeviceHandle& handle = handle_of<DeviceHandle>(device);
   std::string message;
-  auto adapter = device::Adapter::for_port(handle.port, message);
+  auto adapter = device::Adapter::for_port(port_of(device), message);
   if (!adapter) {
     std::fprintf(stderr, "verbatim: cannot open %s: %s\n", device->name, message.c_str());
     return as_null<ibv_context>(adapter.error());

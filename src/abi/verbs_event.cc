@@ -75,7 +75,7 @@ void hand_out(const device::Event& read, ibv_async_event& event) noexcept {
   }
 }
 
-bool g_fork_initialized = false;
+std::atomic<bool> g_fork_initialized{false};
 
 }  // namespace
 }  // namespace verbatim::abi

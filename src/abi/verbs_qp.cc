@@ -124,6 +124,11 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   PdHandle& owner = handle_of<PdHandle>(pd);
   auto handle = std::make_unique<QpHandle>();
   SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
+  // Objects of one context work together; another's may even be of another adapter.
+  const bool are_strangers = init.send_cq->context != pd->context ||
+                             init.recv_cq->context != pd->context ||
+                             (shared != nullptr && init.srq->context != pd->context);
+  if (are_strangers) return as_null<QpHandle>(Errc::kInvalidArgument);
   auto object = device::QueuePair::create(
       owner.owner->adapter, {.type = *type,
                              .domain = owner.domain,
@@ -264,6 +269,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
                                         attributes_of(*attr), to ? &*to : nullptr);
   if (!modified) return to_errno(modified.error());
+  const std::lock_guard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
   if ((mask & IBV_QP_PORT) != 0) handle.port = attr->port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) handle.pkey_index = attr->pkey_index;
@@ -274,6 +280,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   const transport::QpAttributes now = handle.object->attributes();
+  const std::lock_guard lock(handle.given_mutex);
   *attr = ibv_qp_attr{};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
   attr->path_mtu = static_cast<ibv_mtu>(now.path_mtu);

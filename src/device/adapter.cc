@@ -35,7 +35,8 @@ constexpr int kTurnPackets = 64;
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Adapter>> adapters;
-  std::vector<std::shared_ptr<Adapter>> held;  // while a fork is under way
+  std::vector<std::shared_ptr<Adapter>> held;       // while a fork is under way
+  std::vector<std::shared_ptr<Adapter>> abandoned;  // a parent's; never destroyed
 };
 Registry& registry() {
   static auto* const instance = new Registry;
@@ -128,7 +129,7 @@ void release_after_fork(bool in_child) noexcept {
   }
   if (in_child) {
     // Whoever still holds one keeps it; it must not be found again, nor end its engine's thread.
-    for (auto& adapter : registry().held) new std::shared_ptr<Adapter>(adapter);
+    for (auto& adapter : registry().held) registry().abandoned.push_back(adapter);
     registry().adapters.clear();
   }
   registry().held.clear();

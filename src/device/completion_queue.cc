@@ -2,6 +2,7 @@
 #include "device/completion_queue.h"
 
 #include "device/async_event.h"
+#include "device/clock.h"
 
 namespace verbatim::device {
 
@@ -11,7 +12,12 @@ Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_p
                                                                    EventPipe* async,
                                                                    std::uint64_t user_tag) {
   if (capacity == 0 || capacity > kMaxCompletions) return Errc::kInvalidArgument;
-  const auto block = adapter->segment().take(transport::CompletionBoard::octets_for(kLaneLimit));
+  std::span<std::byte> block;
+  {
+    // A fork holds this lock, so the child finds the segment's own free as well.
+    const std::lock_guard lock(adapter->mutex());
+    block = adapter->segment().take(transport::CompletionBoard::octets_for(kLaneLimit));
+  }
   if (block.empty()) return Errc::kNoMemory;
   auto queue = std::make_unique<CompletionQueue>(std::move(adapter), block, capacity);
   queue->channel_ = channel;
@@ -27,7 +33,10 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
       lanes_(kLaneLimit),
       queue_(transport::CompletionBoard::create(block, kLaneLimit), lanes_, capacity) {}
 
-CompletionQueue::~CompletionQueue() { adapter_->segment().give_back(block_); }
+CompletionQueue::~CompletionQueue() {
+  const std::lock_guard lock(adapter_->mutex());
+  adapter_->segment().give_back(block_);
+}
 
 std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcept {
   const std::lock_guard lock(adapter_->mutex());
@@ -63,6 +72,7 @@ void CompletionQueue::detach(const transport::CompletionPort& port, std::uint32_
 }
 
 bool CompletionQueue::announce() noexcept {
+  if (keeps_timestamps_) queue_.stamp(now());
   while (queue_.take_event()) {
     if (channel_ != nullptr) channel_->write({.kind = 0, .padding = 0, .subject = user_tag_});
   }

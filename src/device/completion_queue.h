@@ -35,6 +35,8 @@ class CompletionQueue {
   [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept;
   void arm(transport::Arming what) noexcept;
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
+  /// From now on completions carry the time at which they were there to be collected.
+  void keep_timestamps() noexcept { keeps_timestamps_ = true; }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return queue_.capacity(); }
 
   // For queue pairs, with the adapter's lock held.
@@ -56,6 +58,7 @@ class CompletionQueue {
   std::uint32_t users_ = 0;        // lanes attached
   std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
   bool overrun_ = false;
+  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

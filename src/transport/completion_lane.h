@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/time.h"
 #include "transport/work.h"
 
 namespace verbatim::transport {
@@ -46,6 +47,16 @@ class CompletionLane {
     slot(tail) = completion;
     std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
     return true;
+  }
+
+  // The consumer, while nobody produces.
+  /// Gives the newest completions that have no time yet this one.
+  void stamp(Instant now) noexcept {
+    const auto timestamp = static_cast<std::uint64_t>(now.since_start().count());
+    const std::uint32_t head = load_head();
+    for (std::uint32_t i = load_tail(); i != head && slot(i - 1).timestamp == 0; --i) {
+      slot(i - 1).timestamp = timestamp;
+    }
   }
 
   // The consumer.

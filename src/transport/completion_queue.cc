@@ -90,6 +90,12 @@ void CompletionQueue::arm(Arming what) noexcept {
   }
 }
 
+void CompletionQueue::stamp(Instant now) noexcept {
+  for (std::uint32_t lane = 0; lane < used_; ++lane) {
+    if (lanes_[lane].exists()) lanes_[lane].stamp(now);
+  }
+}
+
 std::uint32_t CompletionQueue::waiting_count() const noexcept {
   std::uint32_t total = 0;
   for (std::uint32_t lane = 0; lane < used_; ++lane) {

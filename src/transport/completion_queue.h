@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "base/time.h"
 #include "transport/completion_lane.h"
 
 namespace verbatim::transport {
@@ -124,6 +125,10 @@ class CompletionQueue {
     fired.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
+
+  /// Gives every completion that has no time yet this one. For owners whose programs ask for it;
+  /// producers in other processes must have a clock of their own.
+  void stamp(Instant now) noexcept;
 
   /// Completions that wait to be collected.
   [[nodiscard]] std::uint32_t waiting_count() const noexcept;

@@ -65,6 +65,25 @@ Completion failed(std::uint64_t wr_id) {
   return made;
 }
 
+// ---- The time
+
+TEST(CompletionQueue, StampsEachCompletionOnce) {
+  const auto at = [](std::int64_t nanoseconds) { return Instant::at(Duration(nanoseconds)); };
+  TestQueue test;
+  auto a = test.attach();
+  auto b = test.attach();
+  ASSERT_TRUE(publish(a, 1) && publish(a, 2));
+  test.queue().stamp(at(100));
+  ASSERT_TRUE(publish(a, 3) && publish(b, 4));
+  test.queue().stamp(at(200));
+  test.queue().stamp(at(300));
+  std::array<Completion, 4> got;
+  ASSERT_EQ(test.queue().poll(got), 4U);
+  for (const Completion& completion : got) {
+    EXPECT_EQ(completion.timestamp, completion.wr_id <= 2 ? 100U : 200U) << completion.wr_id;
+  }
+}
+
 // ---- Collecting
 
 TEST(CompletionQueue, WithoutLanesHasNothing) {

@@ -64,6 +64,13 @@ bool is_remembered(Family family) noexcept {
   return family != Family::kSend && family != Family::kWrite;
 }
 
+/// Selectivity and placement as annex A19 defines them; every other value is reserved.
+bool is_defined(const wire::Feth& feth) noexcept {
+  constexpr unsigned kPlacements = wire::Feth::kGlobalVisibility | wire::Feth::kPersistence;
+  return feth.selectivity <= wire::Feth::kWholeRegion && feth.placement != 0 &&
+         (feth.placement & ~kPlacements) == 0;
+}
+
 Access flush_rights(const wire::Feth& feth) noexcept {
   Access need = Access::kNone;
   if ((feth.placement & wire::Feth::kGlobalVisibility) != 0) need = need | Access::kFlushGlobal;
@@ -221,6 +228,8 @@ RcResponder::Judgement RcResponder::check_lengths(const PacketView& packet) cons
       if (packet.atomic_eth().address % 8 == 0) return {};
       return {Verdict::kInvalidRequest, Reason::kMisaligned};
     case Family::kFlush:
+      if (is_defined(packet.feth())) return {};
+      return {Verdict::kInvalidRequest, Reason::kReservedValue};
     case Family::kAtomicWrite:
     case Family::kResponse:
       return {};

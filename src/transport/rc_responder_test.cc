@@ -758,6 +758,23 @@ TEST_F(RcResponderTest, AFlushNeedsTheRightToThatKindOfFlush) {
   EXPECT_EQ(rig_.state().reason, reason_of(memory::Refusal::kNoFlush));
 }
 
+TEST_F(RcResponderTest, AFlushWithAReservedValueIsInvalid) {
+  using Feth = wire::Feth;
+  for (const Feth reserved : {Feth{.selectivity = 2, .placement = Feth::kGlobalVisibility},
+                              Feth{.selectivity = 3, .placement = Feth::kGlobalVisibility},
+                              Feth{.selectivity = Feth::kRange, .placement = 0},
+                              Feth{.selectivity = Feth::kRange, .placement = 4},
+                              Feth{.selectivity = Feth::kWholeRegion, .placement = 9}}) {
+    SCOPED_TRACE(testing::Message() << +reserved.selectivity << ", " << +reserved.placement);
+    RcRig rig;
+    auto flush = rig.headers(Operation::kFlush, 500, 64);
+    flush.feth = reserved;
+    rig.deliver(flush);
+    EXPECT_EQ(rig.state().reason, Reason::kReservedValue);
+    EXPECT_TRUE(rig.state().failed);
+  }
+}
+
 // ---- SEND with invalidate
 
 class RcResponderInvalidateTest : public RcResponderTest {

@@ -48,6 +48,8 @@ const char* describe(Reason reason) noexcept {
       return "the peer refused the request";
     case Reason::kMemoryGone:
       return "the program has unmapped registered memory";
+    case Reason::kReservedValue:
+      return "a field has a value that is not defined";
     case Reason::kMemory:
     case Reason::kWindow:
       break;

@@ -28,6 +28,7 @@ enum class Reason : std::uint32_t {
   kUnknownSharedQueue = 14,  // an XRC request for a shared receive queue that is not there
   kRemoteNak = 15,           // the peer says no; its own reason stays there
   kMemoryGone = 16,          // registered memory that is no longer mapped
+  kReservedValue = 17,       // a field of a request has a value that is not defined
   kMemory = 0x100,           // + memory::Refusal
   kWindow = 0x200,           // + memory::BindRefusal
 };

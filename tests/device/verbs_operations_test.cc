@@ -234,6 +234,58 @@ TEST_F(VerbsOperations, ExtendedQueuesAndBuilders) {
   EXPECT_EQ(ibv_start_poll(cq, &none), ENOENT);
 }
 
+TEST_F(VerbsOperations, CompletionsTellWhenTheyWereMade) {
+  ibv_cq_init_attr_ex cq_attributes{};
+  cq_attributes.cqe = 32;
+  cq_attributes.channel = make_channel();
+  cq_attributes.wc_flags =
+      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context, &cq_attributes);
+  ASSERT_NE(cq, nullptr);
+  cqs.push_back(ibv_cq_ex_to_cq(cq));
+  near = make_qp({.send_cq = ibv_cq_ex_to_cq(cq)});
+  far = make_qp({.send_cq = make_cq()});
+  connect(near, far);
+  Buffer& buffer = make_buffer(64);
+  const auto clock = [&] {
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    EXPECT_EQ(ibv_query_rt_values_ex(context, &values), 0);
+    return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
+  };
+  const auto wall_clock = [] {
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+  };
+  std::uint64_t earliest = clock();
+  const std::uint64_t earliest_on_the_wall = wall_clock();
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_EQ(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), 0);
+    ASSERT_EQ(receive(far, id, buffer.sge()), 0);
+    ASSERT_EQ(send(near, id, buffer.sge()), 0);
+    ibv_cq* which = nullptr;
+    void* tag = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(cq_attributes.channel, &which, &tag), 0);
+    ibv_ack_cq_events(which, 1);
+  }
+  // The completions are there and wait; how long is not part of their time.
+  const std::uint64_t latest = clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    ibv_poll_cq_attr none{};
+    ASSERT_EQ(ibv_start_poll(cq, &none), 0);
+    EXPECT_EQ(cq->wr_id, id);
+    const std::uint64_t at = ibv_wc_read_completion_ts(cq);
+    EXPECT_GE(at, earliest);
+    EXPECT_LE(at, latest);
+    earliest = at;
+    const std::uint64_t on_the_wall = ibv_wc_read_completion_wallclock_ns(cq);
+    EXPECT_GE(on_the_wall + 1'000'000'000, earliest_on_the_wall);  // clocks may be set
+    EXPECT_LE(on_the_wall, wall_clock() + 1'000'000'000);
+    ibv_end_poll(cq);
+  }
+}
+
 // ---- Shared receives ----
 
 TEST_F(VerbsOperations, ASharedQueueServesAllAndTellsWhenItRunsLow) {

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -247,7 +248,8 @@ class World : public ::testing::Test {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (found.size() < count && std::chrono::steady_clock::now() < end) {
       ibv_wc wc[8];
-      const int polled = ibv_poll_cq(cq, 8, wc);
+      const auto wanted = static_cast<int>(std::min<std::size_t>(count - found.size(), 8));
+      const int polled = ibv_poll_cq(cq, wanted, wc);
       if (polled < 0) break;
       found.insert(found.end(), wc, wc + polled);
       if (polled == 0) std::this_thread::yield();
