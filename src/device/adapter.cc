@@ -96,14 +96,19 @@ Adapter::Adapter(const PortInfo& port)
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
       queue_pairs_(host::kNumbersPerSlot, nullptr),
-      forwarded_(sizeof(ForwardHeader) + link::UdpLink::kFrameOctets) {}
+      forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
-Adapter::~Adapter() { engine_.reset(); }
+Adapter::~Adapter() {
+  engine_.reset();
+  link_.close();
+  shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
+}
 
 void Adapter::abandon_in_child() noexcept {
   abandoned_ = true;
   engine_->abandon_in_child();
   link_.close();
+  shared_port_.abandon_in_child();
   slot_ = host::Slot{};
   segment_.privatize();
 }
@@ -118,6 +123,7 @@ void prepare_fork() noexcept {
     auto adapter = weak.lock();
     if (adapter == nullptr) continue;
     adapter->mutex().lock();
+    adapter->shared_port().mutex().lock();
     registry().held.push_back(std::move(adapter));
   }
 }
@@ -125,6 +131,7 @@ void prepare_fork() noexcept {
 void release_after_fork(bool in_child) noexcept {
   for (auto& adapter : registry().held) {
     if (in_child) adapter->abandon_in_child();
+    adapter->shared_port().mutex().unlock();
     adapter->mutex().unlock();
   }
   if (in_child) {
@@ -143,13 +150,16 @@ Status Adapter::open(std::string& message) {
   static const int kForkHandlers = ::pthread_atfork(
       prepare_fork, [] { release_after_fork(false); }, [] { release_after_fork(true); });
   if (kForkHandlers != 0) return Errc::kNoMemory;
-  auto slot = host::Slot::claim();
-  if (!slot) {
-    message = "all " + std::to_string(host::kSlotCount) +
-              " places for processes of this user are taken; end some of them";
-    return slot.error();
+  std::vector<link::LocalAddress> addresses;
+  for (const GidEntry& entry : port_.gids) {
+    addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
   }
-  slot_ = std::move(*slot);
+  auto place = shared_port_.join(addresses, message);
+  if (!place) {
+    message = port_.interface + ": " + message;
+    return place.error();
+  }
+  slot_ = std::move(place->slot);
   Status has_segment = Errc::kNoMemory;
   for (std::size_t octets = kSegmentOctets; !has_segment && octets >= kSegmentOctetsMin;) {
     has_segment = segment_.open(octets);
@@ -169,15 +179,8 @@ Status Adapter::open(std::string& message) {
       memory::KeyTable({entries, kMaxKeys}, first_key), free_keys_, seed);
   next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
 
-  std::vector<link::LocalAddress> addresses;
-  for (const GidEntry& entry : port_.gids) {
-    addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
-  }
-  if (auto opened = link_.open(addresses, slot_.number()); !opened) {
-    message = "UDP port " + std::to_string(link::kRocePort) + " on " + port_.interface +
-              (opened.error() == Errc::kAddressInUse
-                   ? " is held by another user or program; stop it, or use another address"
-                   : " cannot be opened");
+  if (auto opened = link_.open(std::move(place->receivers), slot_.number()); !opened) {
+    message = port_.interface + ": no UDP ports are left to send from; end other programs";
     return opened;
   }
   engine_ = std::make_unique<Engine>(*this);
@@ -231,7 +234,8 @@ void Adapter::transmit(QueuePair& qp) noexcept {
   for (int packets = 0; packets < kTurnPackets; ++packets) {
     const auto frame = link_.next_frame();
     transport::QueuePair::Transmit sent;
-    if (!guarded([&] { sent = qp.machine().poll_transmit(at, frame); })) {
+    if (!guarded(
+            [&] { sent = qp.machine().poll_transmit(at, frame.octets, frame.identification); })) {
       ++counters_.memory_faults;
       qp.machine().handle_memory_fault();
       continue;
@@ -321,7 +325,23 @@ void Adapter::progress_for_caller() noexcept {
   (void)progress();
 }
 
+/// Everything in front of the BTH is the same for all packets of a train, and the kernel has
+/// numbered them.
 void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
+  const auto seed =
+      wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
+  const Instant at = now();
+  std::uint16_t identification = 0;
+  incoming.for_each_packet([&](std::span<const std::byte> octets) {
+    link::Incoming packet = incoming;
+    packet.octets = octets;
+    packet.segment_octets = 0;
+    handle_packet(packet,
+                  {.seed = seed, .at = at, .came = came, .identification = identification++});
+  });
+}
+
+void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept {
   const auto count = [&](wire::WireError error) {
     ++counters_.malformed[static_cast<std::size_t>(error)];
   };
@@ -330,7 +350,7 @@ void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
   const auto number = static_cast<std::uint32_t>(packet->bth().dest_qp());
   const std::uint32_t slot = number / host::kNumbersPerSlot;
   const bool is_multicast = packet->bth().dest_qp() == wire::QpNumber::kMulticast;
-  if (slot != slot_.number() && !is_multicast && came == Came::kByWire) {
+  if (slot != slot_.number() && !is_multicast && origin.came == Came::kByWire) {
     return forward(slot, incoming);
   }
   QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
@@ -338,9 +358,9 @@ void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
     ++counters_.unknown_qp;
     return;
   }
-  const auto seed =
-      wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
-  if (!wire::verify_icrc(seed, incoming.octets)) return count(wire::WireError::kBadChecksum);
+  if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
+    return count(wire::WireError::kBadChecksum);
+  }
   if (qp->setup().type == transport::QpType::kUd) {
     fill_network_header(incoming, network_header_);
   }
@@ -348,7 +368,7 @@ void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
                                    .source = incoming.source,
                                    .destination = incoming.destination,
                                    .network_header = network_header_};
-  if (!guarded([&] { qp->machine().handle_packet(now(), arrival); })) {
+  if (!guarded([&] { qp->machine().handle_packet(origin.at, arrival); })) {
     ++counters_.memory_faults;
     qp->machine().handle_memory_fault();
   }

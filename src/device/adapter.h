@@ -14,9 +14,11 @@
 #include "device/port_info.h"
 #include "host/segment.h"
 #include "host/slot.h"
+#include "link/shared_port.h"
 #include "link/udp_link.h"
 #include "memory/key_registry.h"
 #include "transport/path.h"
+#include "wire/icrc.h"
 #include "wire/wire_error.h"
 
 namespace verbatim::device {
@@ -51,6 +53,7 @@ class Adapter {
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] const PortInfo& port() const noexcept { return port_; }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
+  [[nodiscard]] link::SharedPort& shared_port() noexcept { return shared_port_; }
 
   // All of the following with the lock held.
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
@@ -93,7 +96,15 @@ class Adapter {
  private:
   [[nodiscard]] Status open(std::string& message);
   enum class Came : std::uint8_t { kByWire, kForwarded };
+  /// What the packets of a train have in common.
+  struct Origin {
+    const wire::IcrcSeed& seed;
+    Instant at;
+    Came came;
+    std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
+  };
   void handle(const link::Incoming& incoming, Came came) noexcept;
+  void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
   void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
   void take_forwarded() noexcept;
   void run_timers() noexcept;
@@ -108,6 +119,7 @@ class Adapter {
   std::mutex mutex_;
   PortInfo port_;
   host::Slot slot_;
+  link::SharedPort shared_port_;
   host::Segment segment_;
   link::UdpLink link_;
   std::vector<memory::DomainTable::Entry> domain_entries_;

@@ -116,13 +116,15 @@ inline std::size_t open_descriptor_count() {
   return count;
 }
 
-inline Status open_on(UdpLink& link, std::vector<LocalAddress> addresses, std::uint32_t slot = 0) {
-  return link.open(addresses, slot);
+/// Without trains, unless a test wants them: what these tests send has no ICRC.
+inline Status open_on(UdpLink& link, std::vector<LocalAddress> addresses, std::uint32_t slot = 0,
+                      UdpLink::Trains trains = UdpLink::Trains::kNo) {
+  return link.open(addresses, slot, trains);
 }
 
 /// Puts a packet into the link's burst.
 inline void put(UdpLink& link, const Outgoing& to, const Octets& octets) {
-  const auto frame = link.next_frame();
+  const auto frame = link.next_frame().octets;
   ASSERT_GE(frame.size(), octets.size());
   std::copy(octets.begin(), octets.end(), frame.begin());
   link.commit(to, octets.size());
@@ -147,7 +149,9 @@ inline std::vector<Kept> take(UdpLink& link, std::size_t count, int patience_ms 
   std::vector<Kept> kept;
   while (kept.size() < count && wait_readable(link, patience_ms)) {
     for (const Incoming& packet : link.receive()) {
-      kept.push_back({.packet = packet, .octets = {packet.octets.begin(), packet.octets.end()}});
+      packet.for_each_packet([&](std::span<const std::byte> octets) {
+        kept.push_back({.packet = packet, .octets = {octets.begin(), octets.end()}});
+      });
     }
   }
   return kept;

@@ -8,6 +8,7 @@
 
 #include "base/prng.h"
 #include "link/test_network.h"
+#include "link/train_sender.h"
 #include "link/udp_link.h"
 #include "wire/icrc.h"
 #include "wire/roce_datagram.h"
@@ -157,14 +158,14 @@ TEST(UdpLinkSystem, CarriesIpv6) {
     const wire::Gid address = test::ipv6_loopback();
     ASSERT_TRUE(test::open_on(link, {{.gid = address}}).ok());
     Outgoing to = way(link, address, address);
-    for (std::uint64_t i = 0; i < UdpLink::kBurst; ++i) {
+    for (std::uint64_t i = 0; i < TrainSender::kTrains; ++i) {
       to.traffic_class = static_cast<std::uint8_t>(i);
       to.hop_limit = static_cast<std::uint8_t>(i + 50);
       put(link, to, sealed_packet(to, 60, i));
     }
-    const auto got = take(link, UdpLink::kBurst);
-    ASSERT_EQ(got.size(), UdpLink::kBurst);
-    for (std::uint64_t i = 0; i < UdpLink::kBurst; ++i) {
+    const auto got = take(link, TrainSender::kTrains);
+    ASSERT_EQ(got.size(), TrainSender::kTrains);
+    for (std::uint64_t i = 0; i < TrainSender::kTrains; ++i) {
       EXPECT_EQ(got[i].octets, sealed_packet(to, 60, i));
       EXPECT_EQ(got[i].packet.source, address);
       EXPECT_EQ(got[i].packet.destination, address);
@@ -219,7 +220,7 @@ TEST(UdpLinkSystem, Ipv4HeadersAreWhatTheIcrcWasComputedOver) {
     ASSERT_TRUE(test::open_on(link, {{.gid = from}, {.gid = to}}).ok());
     const int raw = ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
     if (raw < 0) ::_exit(test::kSkipped);
-    constexpr std::uint64_t kPackets = 2 * UdpLink::kBurst + 5;
+    constexpr std::uint64_t kPackets = 2 * TrainSender::kTrains + 5;
     Outgoing path = way(link, from, to);
     const auto sealed = [&](std::uint64_t i) { return sealed_packet(path, 64 + i, i); };
     for (std::uint64_t i = 0; i < kPackets; ++i) put(link, path, sealed(i));

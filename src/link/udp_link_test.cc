@@ -9,6 +9,8 @@
 
 #include "base/prng.h"
 #include "link/test_network.h"
+#include "link/train_receiver.h"
+#include "link/train_sender.h"
 
 namespace verbatim::link {
 namespace {
@@ -81,15 +83,15 @@ TEST_F(UdpLinkPair, CarriesPacketsThereAndBack) {
 }
 
 TEST_F(UdpLinkPair, SendsAFullBurstByItself) {
-  for (std::uint32_t i = 0; i < UdpLink::kBurst - 1; ++i) put(a, a_to_b(), numbered(i));
+  for (std::uint32_t i = 0; i < TrainSender::kTrains - 1; ++i) put(a, a_to_b(), numbered(i));
   EXPECT_EQ(a.counters().packets_sent, 0U);
-  put(a, a_to_b(), numbered(UdpLink::kBurst - 1));
-  EXPECT_EQ(a.counters().packets_sent, UdpLink::kBurst);
-  EXPECT_EQ(take(b, UdpLink::kBurst).size(), UdpLink::kBurst);
+  put(a, a_to_b(), numbered(TrainSender::kTrains - 1));
+  EXPECT_EQ(a.counters().packets_sent, TrainSender::kTrains);
+  EXPECT_EQ(take(b, TrainSender::kTrains).size(), TrainSender::kTrains);
 }
 
 TEST_F(UdpLinkPair, KeepsTheOrderOfBurstsOfEverySize) {
-  for (std::uint32_t size = 0; size <= UdpLink::kBurst + 3; ++size) {
+  for (std::uint32_t size = 0; size <= TrainSender::kTrains + 3; ++size) {
     for (std::uint32_t i = 0; i < size; ++i) put(a, a_to_b(), numbered(i, 16 + i));
     a.flush();
     const auto got = take(b, size);
@@ -99,13 +101,13 @@ TEST_F(UdpLinkPair, KeepsTheOrderOfBurstsOfEverySize) {
 }
 
 TEST_F(UdpLinkPair, NeverTakesMoreThanABurst) {
-  for (std::uint32_t i = 0; i < 2 * UdpLink::kBurst; ++i) put(a, a_to_b(), numbered(i));
+  for (std::uint32_t i = 0; i < 2 * TrainSender::kTrains; ++i) put(a, a_to_b(), numbered(i));
   ASSERT_TRUE(test::wait_readable(b, test::kPatienceMs));
-  EXPECT_LE(b.receive().size(), UdpLink::kBurst);
+  EXPECT_LE(b.receive().size(), TrainReceiver::kMessages);
 }
 
 TEST_F(UdpLinkPair, KeepsTheOrderWithinEachFlowOfAMixedBurst) {
-  constexpr std::uint32_t kPackets = 3 * UdpLink::kBurst;
+  constexpr std::uint32_t kPackets = 3 * TrainSender::kTrains;
   Prng prng(7);
   std::map<std::uint16_t, std::vector<std::uint32_t>> sent;
   for (std::uint32_t i = 0; i < kPackets; ++i) {
@@ -149,7 +151,7 @@ TEST_F(UdpLinkPair, TakesHopLimitZeroForTheDefault) {
 }
 
 TEST_F(UdpLinkPair, CarriesTheLongestPacketAndTheEmptyOne) {
-  const Octets longest = numbered(1, UdpLink::kFrameOctets);
+  const Octets longest = numbered(1, kFrameOctets);
   put(a, a_to_b(), longest);
   put(a, a_to_b(), {});
   a.flush();
@@ -163,7 +165,7 @@ TEST_F(UdpLinkPair, ThrowsAwayWhatIsLongerThanAnyPacket) {
   const int stranger = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   SocketAddress to;
   const socklen_t octets = store_address(to, address_b, kRocePort, 0);
-  const Octets overlong(UdpLink::kFrameOctets + 1);
+  const Octets overlong(kFrameOctets + 1);
   EXPECT_GT(::sendto(stranger, overlong.data(), overlong.size(), 0, &to.base, octets), 0);
   ::close(stranger);
   put(a, a_to_b(), numbered(5));
@@ -239,7 +241,7 @@ TEST_F(UdpLinkPair, CanBeClosedAndOpenedAgain) {
   EXPECT_EQ(test::open_on(a, {{.gid = address_a}}).error(), Errc::kBusy);
   a.close();
   a.close();
-  EXPECT_TRUE(a.next_frame().empty());
+  EXPECT_TRUE(a.next_frame().octets.empty());
   EXPECT_TRUE(a.receive().empty());
   EXPECT_TRUE(a.descriptors().empty());
   EXPECT_EQ(a.source_port(address_a, 0), 0);

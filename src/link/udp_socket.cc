@@ -90,6 +90,8 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
   return socket;
 }
 
+bool UdpSocket::keep_trains() noexcept { return set(IPPROTO_UDP, UDP_GRO, 1); }
+
 Status UdpSocket::create(const LocalAddress& address) noexcept {
   const int family = address.gid.is_ipv4_mapped() ? AF_INET : AF_INET6;
   descriptor_ = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

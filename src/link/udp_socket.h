@@ -43,6 +43,10 @@ class UdpSocket {
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,
                                                        std::uint16_t port) noexcept;
 
+  /// From now on packets of one flow that came together are read together (UDP GRO), with their
+  /// length beside them. False where the system cannot do that.
+  [[nodiscard]] bool keep_trains() noexcept;
+
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
  private:

@@ -34,12 +34,12 @@ const Crc32Kernel& kernel() noexcept {
   return *choice;
 }
 
-/// Entry i steps back over i * kOctets zeroes: x^(-8 i kOctets), and x^-33 against what multiply()
-/// leaves in.
+/// Entry i steps over i * kOctets zeroes, backwards if that is negative: x^(8 i kOctets), and x^-33
+/// against what multiply() leaves in.
 template <int kOctets>
-constexpr auto kStepsBack = [] {
+constexpr auto kSteps = [] {
   std::array<std::uint32_t, 256> steps{};
-  const std::uint32_t step = crc32_field::power_of_x(-8 * kOctets);
+  const std::uint32_t step = crc32_field::power_of_x(8 * kOctets);
   std::uint32_t power = crc32_field::power_of_x(-33);
   for (std::uint32_t& entry : steps) {
     entry = power;
@@ -62,7 +62,13 @@ std::uint32_t crc32_copy(std::uint32_t state, std::byte* to,
 std::uint32_t crc32_before_zeroes(std::uint32_t state, std::size_t octets) noexcept {
   VB_ASSERT(octets <= kCrc32MaxZeroes);
   const auto multiply = kernel().multiply;
-  return multiply(state, multiply(kStepsBack<1>[octets & 0xff], kStepsBack<256>[octets >> 8]));
+  return multiply(state, multiply(kSteps<-1>[octets & 0xff], kSteps<-256>[octets >> 8]));
+}
+
+std::uint32_t crc32_after_zeroes(std::uint32_t state, std::size_t octets) noexcept {
+  VB_ASSERT(octets <= kCrc32MaxZeroes);
+  const auto multiply = kernel().multiply;
+  return multiply(state, multiply(kSteps<1>[octets & 0xff], kSteps<256>[octets >> 8]));
 }
 
 const char* crc32_implementation() noexcept { return kernel().name; }

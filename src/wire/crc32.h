@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kCrc32Preset = 0xffff'ffff;
 /// run backwards, at the price of two multiplications. At most kCrc32MaxZeroes.
 [[nodiscard]] std::uint32_t crc32_before_zeroes(std::uint32_t state, std::size_t octets) noexcept;
 inline constexpr std::size_t kCrc32MaxZeroes = 0xffff;
+/// The way there: what crc32_update() makes of `state` and so many zeroes, at the same price.
+[[nodiscard]] std::uint32_t crc32_after_zeroes(std::uint32_t state, std::size_t octets) noexcept;
 
 /// Which implementation this CPU got, for `make bench` and bug reports.
 [[nodiscard]] const char* crc32_implementation() noexcept;

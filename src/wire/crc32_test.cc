@@ -158,13 +158,14 @@ TEST(Crc32, EveryKernelMultipliesAlike) {
   }
 }
 
-TEST(Crc32, RunsBackwardsOverZeroes) {
+TEST(Crc32, JumpsOverZeroesForwardsAndBackwards) {
   Prng prng(6);
   const Octets zeroes(kCrc32MaxZeroes);
   for (std::size_t octets = 0; octets <= kCrc32MaxZeroes; octets += prng.below(100)) {
     const auto state = random<std::uint32_t>(prng);
     const std::uint32_t after = crc32_update(state, std::span(zeroes).first(octets));
     ASSERT_EQ(crc32_before_zeroes(after, octets), state) << octets;
+    ASSERT_EQ(crc32_after_zeroes(state, octets), after) << octets;
   }
   EXPECT_EQ(crc32_before_zeroes(crc32_update(1, zeroes), kCrc32MaxZeroes), 1U);
 }

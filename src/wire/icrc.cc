@@ -170,15 +170,28 @@ void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {
   store_be<std::uint32_t, 0>(to, __builtin_bswap32(~state));
 }
 
-std::optional<std::uint16_t> verify_icrc(const IcrcSeed& seed,
-                                         std::span<const std::byte> transport) noexcept {
+void change_identification(std::span<std::byte> transport, std::uint16_t from,
+                           std::uint16_t to) noexcept {
+  VB_ASSERT(transport.size() >= Bth::kSize + kIcrcSize);
+  VB_ASSERT(transport.size() <= kIcrcMaxTransportOctets);
+  const auto icrc = transport.last<kIcrcSize>();
+  const std::uint32_t difference =
+      crc32_after_zeroes(kIpv4Identification.part_of(from) ^ kIpv4Identification.part_of(to),
+                         transport.size() - kIcrcSize);
+  const auto stored = load_be<std::uint32_t, 0>(std::span<const std::byte, kIcrcSize>(icrc));
+  store_be<std::uint32_t, 0>(icrc, stored ^ __builtin_bswap32(difference));
+}
+
+std::optional<std::uint16_t> verify_icrc(const IcrcSeed& seed, std::span<const std::byte> transport,
+                                         std::uint16_t expected_identification) noexcept {
   if (transport.size() < Bth::kSize + kIcrcSize) return std::nullopt;
   if (transport.size() > kIcrcMaxTransportOctets) return std::nullopt;
   const auto covered = transport.first(transport.size() - kIcrcSize);
   const auto stored = load_be<std::uint32_t, 0>(transport.last<kIcrcSize>());
-  const std::uint32_t computed = icrc_over_headers(seed.start(transport.size()), covered);
+  const std::uint32_t computed =
+      icrc_over_headers(seed.start(transport.size(), expected_identification), covered);
   const std::uint32_t difference = computed ^ ~__builtin_bswap32(stored);
-  if (difference == 0) return 0;
+  if (difference == 0) return seed.is_ipv4() ? expected_identification : std::uint16_t{0};
   if (!seed.is_ipv4()) return std::nullopt;
 
   // What has to be added to four octets, identification and flags, to make the difference. The
@@ -188,7 +201,8 @@ std::optional<std::uint16_t> verify_icrc(const IcrcSeed& seed,
   constexpr std::uint32_t kMayFragment = 0x0040;  // takes back the flag that start() has set
   const std::uint32_t flags = missing >> 16;
   if (flags != 0 && flags != kMayFragment) return std::nullopt;
-  return __builtin_bswap16(static_cast<std::uint16_t>(missing & 0xffff));
+  return static_cast<std::uint16_t>(
+      expected_identification ^ __builtin_bswap16(static_cast<std::uint16_t>(missing & 0xffff)));
 }
 
 std::uint32_t icrc_of_native(std::span<const std::byte> packet_without_icrc) noexcept {

@@ -47,20 +47,26 @@ class IcrcSeed {
 /// Stores the finished ICRC as it goes on the wire.
 void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept;
 
+/// Changes a finished packet (BTH to ICRC, at most kIcrcMaxTransportOctets) over IPv4 from one
+/// identification to another without reading the rest of it.
+void change_identification(std::span<std::byte> transport, std::uint16_t from,
+                           std::uint16_t to) noexcept;
+
 /// Computes the ICRC of `transport` (BTH to ICRC) and compares it with its last four octets.
 /// Returns nothing when the packet is corrupt, too short or too long.
 ///
 /// Over IPv4 the identification and the flags are covered, and a UDP socket shows neither. Where
-/// the packet does not fit identification 0 with "don't fragment" set, the pair that it does fit is
-/// solved for (the CRC is linear) and accepted if it is one that a whole datagram can have: any
-/// identification, "don't fragment" set or not, all other flags and the fragment offset 0. So one
-/// random corruption in 2^15 passes, against one in 2^32 over IPv6. Of all single bits of a packet
-/// two are not noticed, 3 of octet 173 and 6 of octet 1834: they look like a peer that sets no
-/// flag.
+/// the packet does not fit the expected identification with "don't fragment" set, the pair that it
+/// does fit is solved for (the CRC is linear) and accepted if it is one that a whole datagram can
+/// have: any identification, "don't fragment" set or not, all other flags and the fragment offset
+/// 0. So one random corruption in 2^15 passes, against one in 2^32 over IPv6. Of all single bits of
+/// a packet two are not noticed, 3 of octet 173 and 6 of octet 1834: they look like a peer that
+/// sets no flag.
 ///
 /// The result is the identification; 0 over IPv6 and with RoCEv1.
 [[nodiscard]] std::optional<std::uint16_t> verify_icrc(
-    const IcrcSeed& seed, std::span<const std::byte> transport) noexcept;
+    const IcrcSeed& seed, std::span<const std::byte> transport,
+    std::uint16_t expected_identification = 0) noexcept;
 
 /// Native InfiniBand: the register, for store_icrc(), after a packet from the first octet of its
 /// LRH to the last in front of its ICRC (IBA Vol 1, 7.8.1). What the LRH announces but is not there

@@ -300,6 +300,26 @@ std::uint32_t start_that_may_fragment(std::uint16_t octets, std::uint16_t identi
   return way.state();
 }
 
+TEST(VerifyIcrc, NeedsNoSolutionForTheIdentificationThatIsExpected) {
+  Prng prng(31);
+  const IcrcSeed seed = ipv4_seed();
+  const Octets transport = random_transport(prng, seed, 64, 0x1234);
+  EXPECT_EQ(verify_icrc(seed, transport, 0x1234), 0x1234);
+  EXPECT_EQ(verify_icrc(seed, transport, 0x1235), 0x1234) << "another is found as ever";
+}
+
+TEST(ChangeIdentification, MakesThePacketThatWouldHaveBeenBuilt) {
+  const IcrcSeed seed = ipv4_seed();
+  for (const std::size_t octets : {Bth::kSize + kIcrcSize, std::size_t{64}, std::size_t{4096}}) {
+    Prng prng(octets);
+    Octets transport = random_transport(prng, seed, octets, 7);
+    prng = Prng(octets);
+    const Octets wanted = random_transport(prng, seed, octets, 0xfe03);
+    change_identification(transport, 7, 0xfe03);
+    EXPECT_EQ(transport, wanted) << octets;
+  }
+}
+
 TEST(VerifyIcrc, AcceptsAPeerThatLetsItsPacketsBeFragmented) {
   Prng prng(9);
   for (const std::uint16_t identification :

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/ids.h"
+
+namespace verbatim::link {
+
+/// Where one packet goes.
+struct Outgoing {
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::uint16_t source_port = 0;  // one that source_port() gave
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;  // 0: the default, which is 64
+
+  friend bool operator==(const Outgoing&, const Outgoing&) = default;
+};
+
+/// Room for the next packet to send, and what its ICRC is computed with: the IPv4 identification
+/// that the packet will have if it continues the train that is being put together.
+struct Frame {
+  std::span<std::byte> octets{};
+  std::uint16_t identification = 0;
+};
+
+/// What arrived in one piece: a packet, BTH to ICRC, or a train of packets of one flow, and what
+/// the ICRC covers in front of each.
+struct Incoming {
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::span<const std::byte> octets{};  // in the link's buffer, until the next receive()
+  std::size_t segment_octets = 0;       // of each packet of a train but the last; 0: one packet
+
+  /// Calls `take` with each packet's octets, in the order in which they were sent.
+  template <typename Take>
+  void for_each_packet(Take&& take) const {
+    if (segment_octets == 0) return take(octets);
+    for (std::size_t at = 0; at < octets.size(); at += segment_octets) {
+      take(octets.subspan(at, std::min(segment_octets, octets.size() - at)));
+    }
+  }
+};
+
+/// What became of packets at a link.
+struct LinkCounters {
+  std::uint64_t packets_sent = 0;
+  std::uint64_t packets_received = 0;
+  std::uint64_t trains_sent = 0;      // of at least two packets
+  std::uint64_t trains_received = 0;  // likewise
+  std::uint64_t send_failures = 0;    // the system refused; the packet is lost
+  std::uint64_t too_large = 0;        // longer than the interface's MTU; lost as well
+  std::uint64_t overlong = 0;         // arrived with more than kFrameOctets, thrown away
+};
+
+inline constexpr std::size_t kFrameOctets = 4224;  // the longest packet, rounded up
+
+}  // namespace verbatim::link

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/train_sender.h"
+
+#include <linux/udp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "link/udp_link.h"
+#include "wire/icrc.h"
+
+namespace verbatim::link {
+
+namespace {
+
+constexpr int kSendPatienceMs = 1;           // for a full send buffer, once per flush
+constexpr std::size_t kSlotOctetAt = 5;      // the upper one of BTH.DestQP
+constexpr std::size_t kShortestPacket = 16;  // BTH and ICRC
+
+/// The kernel cannot make a train of it, for this route or at all; packet by packet it may.
+bool refuses_trains(int error) noexcept {
+  return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP ||
+         error == ENOPROTOOPT;
+}
+
+}  // namespace
+
+Frame TrainSender::next_frame() noexcept {
+  VB_ASSERT(!is_full());
+  Frame frame{.octets = std::span(buffer_).subspan(used_, kFrameOctets)};
+  if (count_ > 0 && trains_[count_ - 1].is_open && trains_[count_ - 1].is_ipv4) {
+    frame.identification = static_cast<std::uint16_t>(trains_[count_ - 1].segments);
+  }
+  return frame;
+}
+
+bool TrainSender::continues_train(const Outgoing& to, std::size_t octets) const noexcept {
+  if (count_ == 0) return false;
+  const Train& train = trains_[count_ - 1];
+  return train.is_open && octets <= train.segment_octets && octets >= kShortestPacket &&
+         train.segments < kSegments && train.octets + octets <= kTrainOctets &&
+         buffer_[used_ + kSlotOctetAt] == train.slot && to == train.to;
+}
+
+void TrainSender::join_train(std::size_t octets) noexcept {
+  Train& train = trains_[count_ - 1];
+  train.is_open = octets == train.segment_octets;
+  train.octets += octets;
+  ++train.segments;
+  used_ += octets;
+}
+
+void TrainSender::start_train(const Outgoing& to, Exit exit, std::size_t octets) noexcept {
+  const std::uint16_t prepared_for = next_frame().identification;
+  const auto packet = std::span(buffer_).subspan(used_, octets);
+  if (prepared_for != 0 && to.destination.is_ipv4_mapped() && octets >= kShortestPacket) {
+    wire::change_identification(packet, prepared_for, 0);
+  }
+  Train& train = trains_[count_++];
+  train.to = to;
+  train.socket = exit.socket;
+  train.is_ipv4 = to.destination.is_ipv4_mapped();
+  train.is_open = use_trains_ && octets >= kShortestPacket;
+  train.slot = octets > kSlotOctetAt ? packet[kSlotOctetAt] : std::byte{0};
+  train.at = used_;
+  train.octets = train.segment_octets = octets;
+  train.segments = 1;
+  train.name_octets = store_address(train.name, to.destination, kRocePort, exit.scope);
+  used_ += octets;
+}
+
+void TrainSender::flush(LinkCounters& counters) noexcept {
+  waited_ = false;
+  for (std::size_t first = 0; first < count_; ++first) {
+    if (trains_[first].socket >= 0) send(trains_[first].socket, counters);
+  }
+  count_ = 0;
+  used_ = 0;
+}
+
+/// Where a message goes, and what the socket would do otherwise.
+void TrainSender::address(msghdr& message, const Train& train, Control& room) noexcept {
+  message = {};
+  message.msg_name = const_cast<SocketAddress*>(&train.name);
+  message.msg_namelen = train.name_octets;
+  message.msg_control = room.octets;
+  const int level = train.is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+  const int hop_limit = train.to.hop_limit != 0 ? train.to.hop_limit : UdpSocket::kDefaultHopLimit;
+  if (train.to.traffic_class != UdpSocket::kDefaultTrafficClass) {
+    append_control(message, level, train.is_ipv4 ? IP_TOS : IPV6_TCLASS,
+                   int{train.to.traffic_class});
+  }
+  if (hop_limit != UdpSocket::kDefaultHopLimit) {
+    append_control(message, level, train.is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, hop_limit);
+  }
+}
+
+/// Sends all trains of one socket. Every turn sends something, drops something, or uses up the one
+/// wait: so it ends.
+void TrainSender::send(int socket, LinkCounters& counters) noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    Train& train = trains_[i];
+    if (train.socket != socket) continue;
+    train.socket = -1;
+    chosen_[count] = &train;
+    parts_[count] = {.iov_base = buffer_.data() + train.at, .iov_len = train.octets};
+    msghdr& message = messages_[count].msg_hdr;
+    address(message, train, controls_[count]);
+    message.msg_iov = &parts_[count];
+    message.msg_iovlen = 1;
+    if (train.segments > 1) {
+      append_control(message, IPPROTO_UDP, UDP_SEGMENT,
+                     static_cast<std::uint16_t>(train.segment_octets));
+    }
+    ++count;
+  }
+  for (std::size_t at = 0; at < count;) {
+    const int sent = ::sendmmsg(socket, &messages_[at], static_cast<unsigned>(count - at),
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) {
+      for (const std::size_t end = at + static_cast<std::size_t>(sent); at < end; ++at) {
+        counters.packets_sent += chosen_[at]->segments;
+        counters.trains_sent += chosen_[at]->segments > 1;
+      }
+      continue;
+    }
+    const int error = errno;
+    if (error == EAGAIN || error == ENOBUFS || error == EINTR) {
+      if (wait_writable(socket)) continue;
+      for (; at < count; ++at) counters.send_failures += chosen_[at]->segments;
+    } else if (chosen_[at]->segments > 1 && refuses_trains(error)) {
+      if (error != EMSGSIZE && error != EINVAL) use_trains_ = false;  // nor will it later
+      send_apart(socket, *chosen_[at++], counters);
+    } else {
+      ++(error == EMSGSIZE ? counters.too_large : counters.send_failures);
+      ++at;
+    }
+  }
+}
+
+bool TrainSender::wait_writable(int socket) noexcept {
+  if (waited_) return false;
+  waited_ = true;
+  pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
+  (void)::poll(&writable, 1, kSendPatienceMs);  // the next try tells
+  return true;
+}
+
+/// The kernel did not take the train. Packets that go alone have identification 0.
+void TrainSender::send_apart(int socket, const Train& train, LinkCounters& counters) noexcept {
+  for (std::size_t number = 0; number < train.segments; ++number) {
+    const std::size_t at = number * train.segment_octets;
+    const auto packet = std::span(buffer_).subspan(
+        train.at + at, std::min(train.segment_octets, train.octets - at));
+    if (train.is_ipv4) {
+      wire::change_identification(packet, static_cast<std::uint16_t>(number), 0);
+    }
+    iovec part{.iov_base = packet.data(), .iov_len = packet.size()};
+    Control room;
+    msghdr message;
+    address(message, train, room);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    bool sent = false;
+    do {
+      sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    } while (!sent && (errno == EAGAIN || errno == ENOBUFS) && wait_writable(socket));
+    ++(sent                ? counters.packets_sent
+       : errno == EMSGSIZE ? counters.too_large
+                           : counters.send_failures);
+  }
+}
+
+}  // namespace verbatim::link
