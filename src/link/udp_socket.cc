@@ -46,21 +46,14 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address,
                                              std::uint16_t port) noexcept {
   UdpSocket socket;
   if (auto created = socket.create(address); !created) return created.error();
-  bool set = socket.set(SOL_SOCKET, SO_REUSEPORT, 1);
-  if (address.gid.is_ipv4_mapped()) {
-    set = set && socket.set(IPPROTO_IP, IP_RECVTOS, 1) && socket.set(IPPROTO_IP, IP_RECVTTL, 1);
-  } else {
-    set = set && socket.set(IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
-          socket.set(IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
-          socket.set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  if (!socket.set(SOL_SOCKET, SO_REUSEPORT, 1) || !socket.prepare_receiver(address)) {
+    return reason_of(errno);
   }
-  if (!set) return reason_of(errno);
-  socket.enlarge(SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferOctets);
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
   // Afterwards: a socket that has a program already is not let in. While it is the only one it
   // needs none, and the others share the program of the first; the same again changes nothing.
   // Where the system takes no program, packets go anywhere and are forwarded.
-  (void)socket.steer_by_slot();
+  (void)socket.steer({});
   return socket;
 }
 
@@ -116,12 +109,31 @@ void UdpSocket::enlarge(int forced, int ordinary, int octets) noexcept {
   if (!set(SOL_SOCKET, forced, octets)) (void)set(SOL_SOCKET, ordinary, octets);
 }
 
-/// Returns octet 5 of the packet, the upper one of BTH.DestQP: a classic program, which needs no
-/// privilege. One too short for that goes to the first socket.
-bool UdpSocket::steer_by_slot() noexcept {
-  sock_filter program[] = {{.code = BPF_LD | BPF_B | BPF_ABS, .jt = 0, .jf = 0, .k = 5},
-                           {.code = BPF_RET | BPF_A, .jt = 0, .jf = 0, .k = 0}};
-  const sock_fprog steering{.len = 2, .filter = program};
+UdpSocket UdpSocket::adopt(int descriptor) noexcept {
+  UdpSocket socket;
+  socket.descriptor_ = descriptor;
+  return socket;
+}
+
+bool UdpSocket::prepare_receiver(const LocalAddress& address) noexcept {
+  enlarge(SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferOctets);
+  if (address.gid.is_ipv4_mapped()) {
+    return set(IPPROTO_IP, IP_RECVTOS, 1) && set(IPPROTO_IP, IP_RECVTTL, 1);
+  }
+  return set(IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) && set(IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+         set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+}
+
+void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
+  (void)prepare_receiver(address);     // what it had is what we would set
+  (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains only for those who ask for them
+  (void)steer({});
+}
+
+bool UdpSocket::steer(std::span<const ServiceRoute> routes) {
+  auto program = steering_program(routes);
+  const sock_fprog steering{.len = static_cast<unsigned short>(program.size()),
+                            .filter = program.data()};
   return ::setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &steering,
                       sizeof steering) == 0;
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "base/expected.h"
+#include "link/steering.h"
 #include "wire/ids.h"
 
 namespace verbatim::link {
@@ -34,8 +36,8 @@ class UdpSocket {
   ~UdpSocket();
 
   /// Receives on `port`, shared with the other processes of this user: the kernel gives a packet to
-  /// the n-th socket that was bound, n being the upper octet of its destination queue pair number,
-  /// and to any of them when there is none.
+  /// the n-th socket that was bound, n being what the steering program makes of it, and to any of
+  /// them when there are not so many.
   [[nodiscard]] static Expected<UdpSocket> open_receiver(const LocalAddress& address,
                                                          std::uint16_t port) noexcept;
   /// Sends from `port`, and takes nothing in. Over IPv4 "don't fragment" is set and the
@@ -47,6 +49,17 @@ class UdpSocket {
   /// length beside them. False where the system cannot do that.
   [[nodiscard]] bool keep_trains() noexcept;
 
+  /// Takes a descriptor of such a socket that somebody else has made.
+  [[nodiscard]] static UdpSocket adopt(int descriptor) noexcept;
+  /// Gives the descriptor away.
+  [[nodiscard]] int release() noexcept { return std::exchange(descriptor_, -1); }
+
+  /// Whatever the process that had it before has made of it: it is as open_receiver() leaves it.
+  void reset_receiver(const LocalAddress& address) noexcept;
+  /// Replaces the program that steers packets to this socket and all that share its port. Where the
+  /// system takes none, packets go anywhere, and must be forwarded.
+  bool steer(std::span<const ServiceRoute> routes);
+
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
  private:
@@ -54,9 +67,15 @@ class UdpSocket {
   [[nodiscard]] Status bind_to(const LocalAddress& address, std::uint16_t port) noexcept;
   [[nodiscard]] bool set(int level, int option, int value) noexcept;
   void enlarge(int forced, int ordinary, int octets) noexcept;
-  [[nodiscard]] bool steer_by_slot() noexcept;
+  [[nodiscard]] bool prepare_receiver(const LocalAddress& address) noexcept;
 
   int descriptor_ = -1;
+};
+
+/// A local address and the socket on port 4791 that receives what is for this process there.
+struct Receiver {
+  LocalAddress address{};
+  UdpSocket socket;
 };
 
 }  // namespace verbatim::link

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/shared_port.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "host/opening_lock.h"
+#include "link/socket_address.h"
+#include "link/udp_link.h"
+#include "link/udp_table.h"
+
+namespace verbatim::link {
+
+namespace {
+
+constexpr int kAttempts = 4;               // when processes end while one joins
+constexpr int kStalePacketsMax = 1 << 16;  // thrown away at most; what is left names nothing
+
+std::string port_text() { return "UDP port " + std::to_string(kRocePort); }
+
+/// Addressed to a process that is gone.
+void throw_away_what_waits(int socket) noexcept {
+  for (int count = 0; count < kStalePacketsMax; ++count) {
+    char nothing = 0;
+    if (::recv(socket, &nothing, 0, MSG_DONTWAIT | MSG_TRUNC) < 0) return;
+  }
+}
+
+bool is_bound_to(int socket, const LocalAddress& address) noexcept {
+  SocketAddress name{};
+  socklen_t octets = sizeof name;
+  return ::getsockname(socket, &name.base, &octets) == 0 && gid_of(name) == address.gid &&
+         port_of(name) == kRocePort;
+}
+
+bool is_of_this_host(const LocalAddress& address) noexcept {
+  const auto probe = UdpSocket::open_sender(address, 0);
+  return probe || probe.error() != Errc::kNoDevice;
+}
+
+std::string text_of(const LocalAddress& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool is_ipv4 = address.gid.is_ipv4_mapped();
+  (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.gid.octets.data() + (is_ipv4 ? 12 : 0),
+                    text.data(), text.size());
+  return text.data();
+}
+
+void pass(const SharedPort::Options& options, SharedPort::Step step) {
+  if (options.at_step != nullptr) options.at_step(step);
+}
+
+}  // namespace
+
+/// The sockets of one address.
+struct SharedPort::Group {
+  LocalAddress address{};
+  host::SocketLabel label{};
+  std::optional<std::size_t> counted{};  // sockets there are, as the system says
+  std::size_t size = 0;                  // as far as we know
+
+  explicit Group(const LocalAddress& of) : address(of) {
+    label.address = of.gid.octets;
+    label.scope = needs_scope(of.gid) ? of.scope : 0;
+  }
+  /// The system's list does not say on which link an address is that every link may have.
+  [[nodiscard]] bool counts_exactly() const noexcept { return !needs_scope(address.gid); }
+  void update_size(const host::SocketShare& share) {
+    size = share.count_beside(label);
+    const auto now_counted = count_sockets(address, kRocePort);
+    if (now_counted && counts_exactly()) size = *now_counted;
+  }
+  [[nodiscard]] host::SocketLabel labelled(std::uint32_t slot) const noexcept {
+    host::SocketLabel result = label;
+    result.slot = slot;
+    return result;
+  }
+};
+
+Expected<SharedPort::Place> SharedPort::join(std::span<const LocalAddress> addresses,
+                                             std::string& message, const Options& options) {
+  host::OpeningLock::Holder holder;
+  auto lock = host::OpeningLock::take(options.lock_patience, holder);
+  if (!lock) {
+    const std::string pid = std::to_string(holder.pid);
+    message = lock.error() == Errc::kTimedOut
+                  ? "process " + pid + " began to open " + port_text() +
+                        " and has not finished; if it is stopped, continue it (kill -CONT " + pid +
+                        "), or end it"
+                  : "the system gives no UNIX socket; check `ulimit -n`";
+    return lock.error();
+  }
+  pass(options, Step::kLocked);
+  for (int attempt = 1;; ++attempt) {
+    auto place = try_to_join(addresses, message, options);
+    const bool again = !place && place.error() == Errc::kTryAgain && attempt < kAttempts;
+    if (!again) {
+      if (!place) share_.close();
+      return place;
+    }
+    share_.start_over();
+  }
+}
+
+Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress> addresses,
+                                                    std::string& message, const Options& options) {
+  std::vector<Group> groups;
+  for (const LocalAddress& address : addresses) {
+    const bool is_known = std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+      return group.address.gid == address.gid;
+    });
+    if (is_known || !is_of_this_host(address)) continue;
+    groups.emplace_back(address);
+    share_.want(groups.back().label);
+  }
+  if (groups.empty()) {
+    message = "none of the device's addresses is one of this host";
+    return Errc::kNoDevice;
+  }
+  gather(groups, options);
+  pass(options, Step::kAsked);
+  auto slot = claim_slot(groups, message);
+  if (!slot) return slot.error();
+  pass(options, Step::kClaimed);
+
+  Place place;
+  for (Group& group : groups) {
+    if (auto filled = fill(group, slot->number(), message, options); !filled) return filled.error();
+  }
+  for (Group& group : groups) {
+    auto receiver = receiver_of(group, slot->number());
+    if (!receiver) {
+      message = "no descriptor is left for the sockets of " + port_text() + "; raise `ulimit -n`";
+      return receiver.error();
+    }
+    place.receivers.push_back(std::move(*receiver));
+  }
+  if (auto served = share_.serve(slot->number()); !served) {
+    message = "the system gives no socket or thread to share " + port_text() +
+              "; check `ulimit -n` and `ulimit -u`";
+    return served.error();
+  }
+  pass(options, Step::kListening);
+  place.slot = std::move(*slot);
+  return place;
+}
+
+/// Asks the others, one after the other, until every socket there is has been given to us. One that
+/// does not answer is stopped, or slow: it is not waited for while others can be asked.
+void SharedPort::gather(std::span<Group> groups, const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  for (Group& group : groups) group.counted = count_sockets(group.address, kRocePort);
+  const auto end = Clock::now() + options.answer_patience;
+  share_.find_peers();
+  for (auto at = Clock::now(); !holds_all(groups) && at < end; at = Clock::now()) {
+    const bool asked = share_.ask_next_peer();
+    const bool is_owed_something =
+        share_.take_answers(std::min<Duration>(options.peer_patience, end - at));
+    if (!asked && !is_owed_something) break;
+  }
+  for (Group& group : groups) group.update_size(share_);
+}
+
+bool SharedPort::holds_all(std::span<const Group> groups) const noexcept {
+  return std::all_of(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.counted && share_.count_beside(group.label) >= *group.counted;
+  });
+}
+
+Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
+                                            std::string& message) const {
+  for (std::uint32_t number = 0; number < host::kSlotCount; ++number) {
+    const bool fits = std::all_of(groups.begin(), groups.end(), [&](const Group& group) {
+      return number >= group.size || share_.find(group.labelled(number)) >= 0;
+    });
+    if (!fits) continue;
+    auto slot = host::Slot::claim(number);
+    if (slot) return slot;
+    if (slot.error() == Errc::kBusy) continue;
+    message = "the system gives no UNIX socket; check `ulimit -n`";
+    return slot.error();
+  }
+  message = "all " + std::to_string(host::kSlotCount) +
+            " places for processes of this user are taken; end some of them";
+  return Errc::kNoMemory;
+}
+
+/// Binds sockets until there is one for `slot`.
+Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
+                        const Options& options) {
+  std::vector<UdpSocket> made;
+  while (group.size + made.size() <= slot) {
+    auto socket = UdpSocket::open_receiver(group.address, kRocePort);
+    if (!socket) {
+      const Errc error = socket.error();
+      message = port_text() + " on " + text_of(group.address);
+      if (error == Errc::kAddressInUse) {
+        const std::string holder = name_port_holder(group.address, kRocePort);
+        message += " is held by " + (holder.empty() ? "another user or program" : holder) +
+                   "; only processes of one user can share an address: end the others, or use "
+                   "another address";
+      } else {
+        message += " cannot be opened; check `ulimit -n` and that the address is still there";
+      }
+      return error;
+    }
+    made.push_back(std::move(*socket));
+    pass(options, Step::kBound);
+  }
+  // Somebody may have ended meanwhile whose sockets nobody else had, and then ours have moved.
+  const auto counted = group.counts_exactly() ? count_sockets(group.address, kRocePort)
+                                              : std::optional<std::size_t>();
+  if (counted && *counted != group.size + made.size()) {
+    message = "processes that share " + port_text() + " keep ending; try again";
+    return Errc::kTryAgain;
+  }
+  for (UdpSocket& socket : made) {
+    share_.add(group.labelled(static_cast<std::uint32_t>(group.size++)), socket.release());
+  }
+  return Ok{};
+}
+
+/// The share keeps one descriptor of it, and the receiver has another.
+Expected<Receiver> SharedPort::receiver_of(const Group& group, std::uint32_t slot) {
+  const int held = share_.find(group.labelled(slot));
+  const int own = ::fcntl(held, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return Errc::kNoMemory;
+  Receiver receiver{.address = group.address, .socket = UdpSocket::adopt(own)};
+  if (!is_bound_to(own, group.address)) return Errc::kInvalidArgument;
+  throw_away_what_waits(own);
+  receiver.socket.reset_receiver(group.address);
+  return receiver;
+}
+
+}  // namespace verbatim::link

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "host/slot.h"
+#include "host/socket_share.h"
+#include "link/udp_socket.h"
+
+namespace verbatim::link {
+
+/// UDP port 4791 as the processes of one user share it (docs/decisions/0007): at each address there
+/// is one socket per slot, and the n-th that was bound is slot n's, because that is how the
+/// steering program names them. Every process holds all of them, so the order outlives each of
+/// them.
+///
+/// A newcomer takes the lowest slot that it can serve at all of its addresses: one whose socket it
+/// was given, or one behind all sockets there are. What lies between is filled with sockets that
+/// wait for an owner. So it also gets in, without waiting for anybody, while all others are
+/// stopped.
+class SharedPort {
+ public:
+  /// How far a newcomer has come; for tests, which end it there.
+  enum class Step : std::uint8_t {
+    kLocked,     // is the only one that changes anything
+    kAsked,      // has got the sockets of the others
+    kClaimed,    // has a slot
+    kBound,      // has bound a socket (comes once for each)
+    kListening,  // is there for others, and has told them
+  };
+  struct Options {
+    Duration lock_patience = std::chrono::seconds(10);
+    Duration peer_patience = std::chrono::milliseconds(100);  // before the next peer is asked, too
+    Duration answer_patience = std::chrono::milliseconds(1000);  // for all of them
+    void (*at_step)(Step) = nullptr;
+  };
+  struct Place {
+    host::Slot slot;
+    std::vector<Receiver> receivers;
+  };
+
+  SharedPort() = default;
+
+  /// Addresses that this host does not have are left out; kNoDevice when that leaves none.
+  /// kAddressInUse when another user, or something else, has the port on one of them. kTimedOut
+  /// when a process has been joining for too long, because it is stopped. kNoMemory when all slots
+  /// are taken. `message` says what happened, and what to do about it.
+  [[nodiscard]] Expected<Place> join(std::span<const LocalAddress> addresses, std::string& message,
+                                     const Options& options);
+  [[nodiscard]] Expected<Place> join(std::span<const LocalAddress> addresses,
+                                     std::string& message) {
+    return join(addresses, message, Options());
+  }
+  /// Give up the slot after this, or others would read its sockets, too.
+  void leave() noexcept { share_.close(); }
+
+  /// Held while the process forks.
+  [[nodiscard]] std::mutex& mutex() noexcept { return share_.mutex(); }
+  void abandon_in_child() noexcept { share_.abandon_in_child(); }
+
+ private:
+  struct Group;
+
+  [[nodiscard]] Expected<Place> try_to_join(std::span<const LocalAddress> addresses,
+                                            std::string& message, const Options& options);
+  void gather(std::span<Group> groups, const Options& options);
+  [[nodiscard]] bool holds_all(std::span<const Group> groups) const noexcept;
+  [[nodiscard]] Expected<host::Slot> claim_slot(std::span<const Group> groups,
+                                                std::string& message) const;
+  [[nodiscard]] Status fill(Group& group, std::uint32_t slot, std::string& message,
+                            const Options& options);
+  [[nodiscard]] Expected<Receiver> receiver_of(const Group& group, std::uint32_t slot);
+
+  host::SocketShare share_;
+};
+
+}  // namespace verbatim::link

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many processes on one address: who gets what, and what is left when some of them end or stop.
+#include "link/shared_port.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/prng.h"
+#include "link/test_network.h"
+#include "link/udp_table.h"
+
+namespace verbatim::link {
+namespace {
+
+using test::in_a_private_network;
+using test::ipv4;
+using test::Octets;
+
+using Step = SharedPort::Step;
+
+const wire::Gid kHome = ipv4(127, 0, 0, 1);
+const wire::Gid kSecond = ipv4(127, 0, 0, 2);
+
+Octets packet_for(std::uint32_t slot, std::uint8_t number = 0) {
+  Octets packet(24, std::byte{0});
+  packet[5] = static_cast<std::byte>(slot);
+  packet[7] = std::byte{0x11};
+  packet[20] = static_cast<std::byte>(number);
+  return packet;
+}
+
+void send_to(const wire::Gid& address, const Octets& packet) {
+  SocketAddress to{};
+  const socklen_t octets = store_address(to, address, kRocePort, 0);
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::sendto(socket, packet.data(), packet.size(), 0, &to.base, octets),
+            static_cast<ssize_t>(packet.size()));
+  ::close(socket);
+}
+
+bool has_packet(const UdpSocket& socket, int patience_ms = test::kPatienceMs) {
+  pollfd readable{.fd = socket.descriptor(), .events = POLLIN, .revents = 0};
+  std::array<std::byte, 64> octets{};
+  return ::poll(&readable, 1, patience_ms) == 1 &&
+         ::recv(socket.descriptor(), octets.data(), octets.size(), MSG_DONTWAIT) > 0;
+}
+
+/// What one process does with the port.
+struct Member {
+  SharedPort port;
+  std::string message;
+  std::vector<LocalAddress> addresses{{.gid = kHome}};
+  SharedPort::Options options{};
+  SharedPort::Place place{};
+  Status joined = Errc::kTryAgain;
+
+  Status join() {
+    auto result = port.join(addresses, message, options);
+    joined = result ? Status(Ok{}) : Status(result.error());
+    if (result) place = std::move(*result);
+    return joined;
+  }
+  [[nodiscard]] std::uint32_t slot() const { return place.slot.number(); }
+  /// Packets for our slot come to us, at each of our addresses.
+  [[nodiscard]] bool is_reachable() {
+    for (Receiver& receiver : place.receivers) {
+      send_to(receiver.address.gid, packet_for(slot()));
+      if (!has_packet(receiver.socket)) return false;
+    }
+    return true;
+  }
+};
+
+/// A process with one Member, told what to do through a pipe.
+class MemberProcess {
+ public:
+  explicit MemberProcess(std::vector<LocalAddress> addresses = {{.gid = kHome}},
+                         void (*at_step)(Step) = nullptr) {
+    EXPECT_EQ(::pipe2(questions_.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(answers_.data(), O_CLOEXEC), 0);
+    std::fflush(nullptr);
+    pid_ = ::fork();
+    if (pid_ != 0) {
+      ::close(questions_[0]);
+      ::close(answers_[1]);
+      return;
+    }
+    ::close(questions_[1]);
+    ::close(answers_[0]);
+    Member member;
+    member.addresses = std::move(addresses);
+    member.options.at_step = at_step;
+    std::uint32_t answer = member.join() ? member.slot() : 1000;
+    for (char question = 0;;) {
+      if (::write(answers_[1], &answer, sizeof answer) != sizeof answer) break;
+      if (::read(questions_[0], &question, 1) != 1) break;
+      answer = member.is_reachable() ? 1 : 0;
+    }
+    ::_exit(0);
+  }
+  MemberProcess(const MemberProcess&) = delete;
+  MemberProcess& operator=(const MemberProcess&) = delete;
+  ~MemberProcess() {
+    finish(SIGKILL);
+    ::close(questions_[1]);
+    ::close(answers_[0]);
+  }
+
+  /// Its slot, once it has one.
+  std::uint32_t slot() {
+    if (!slot_) slot_ = answer();
+    return *slot_;
+  }
+  bool is_reachable() {
+    (void)slot();
+    return ::write(questions_[1], "?", 1) == 1 && answer() == 1;
+  }
+  void signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
+  void wait_until_stopped() const {
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+  void finish(int number = SIGKILL) {
+    if (pid_ <= 0) return;
+    ::kill(pid_, number);
+    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
+    pid_ = 0;
+  }
+  /// Waits for one that ends by itself.
+  void join() {
+    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
+    pid_ = 0;
+  }
+
+ private:
+  std::uint32_t answer() {
+    std::uint32_t octets = 2000;
+    pollfd readable{.fd = answers_[0], .events = POLLIN, .revents = 0};
+    if (::poll(&readable, 1, 6 * test::kPatienceMs) != 1) return 3000;
+    EXPECT_EQ(::read(answers_[0], &octets, sizeof octets), static_cast<ssize_t>(sizeof octets));
+    return octets;
+  }
+
+  std::array<int, 2> questions_{};
+  std::array<int, 2> answers_{};
+  pid_t pid_ = 0;
+  std::optional<std::uint32_t> slot_;
+};
+
+std::size_t sockets_there_are() { return count_sockets({.gid = kHome}, kRocePort).value_or(999); }
+
+TEST(SharedPort, TheFirstProcessHasSlotZeroAndOneSocket) {
+  in_a_private_network([] {
+    Member first;
+    ASSERT_TRUE(first.join().ok()) << first.message;
+    EXPECT_EQ(first.slot(), 0U);
+    EXPECT_EQ(sockets_there_are(), 1U);
+    EXPECT_TRUE(first.is_reachable());
+  });
+}
+
+TEST(SharedPort, EachOfManyProcessesGetsItsOwnPackets) {
+  in_a_private_network([] {
+    constexpr std::size_t kCount = 12;
+    std::vector<std::unique_ptr<MemberProcess>> members;
+    std::vector<bool> is_taken(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) members.push_back(std::make_unique<MemberProcess>());
+    for (auto& member : members) {
+      ASSERT_LT(member->slot(), kCount);
+      EXPECT_FALSE(is_taken[member->slot()]);
+      is_taken[member->slot()] = true;
+    }
+    EXPECT_EQ(sockets_there_are(), kCount);
+    for (auto& member : members) EXPECT_TRUE(member->is_reachable());
+  });
+}
+
+TEST(SharedPort, ADeathMovesNobody) {
+  in_a_private_network([] {
+    std::vector<std::unique_ptr<MemberProcess>> members;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      members.push_back(std::make_unique<MemberProcess>());
+      ASSERT_EQ(members.back()->slot(), i);
+    }
+    for (const std::size_t dead : {0U, 3U, 5U}) members[dead]->finish();
+    EXPECT_EQ(sockets_there_are(), 6U) << "the others hold them";
+    for (const std::size_t alive : {1U, 2U, 4U}) EXPECT_TRUE(members[alive]->is_reachable());
+    // Packets for the dead wait in their sockets, and are not for the newcomers.
+    for (const std::uint32_t dead : {0U, 3U, 5U}) send_to(kHome, packet_for(dead));
+    for (const std::uint32_t dead : {0U, 3U, 5U}) {
+      Member newcomer;
+      ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+      EXPECT_EQ(newcomer.slot(), dead == 0 ? 0U : newcomer.slot());
+      EXPECT_FALSE(has_packet(newcomer.place.receivers[0].socket, test::kDoubtMs));
+      EXPECT_TRUE(newcomer.is_reachable());
+    }
+    EXPECT_EQ(sockets_there_are(), 6U);
+  });
+}
+
+TEST(SharedPort, NothingIsLeftWhenTheLastProcessEnds) {
+  in_a_private_network([] {
+    {
+      MemberProcess first;
+      MemberProcess second;
+      ASSERT_LT(first.slot() + second.slot(), 2U);
+      EXPECT_EQ(sockets_there_are(), 2U);
+    }
+    EXPECT_EQ(sockets_there_are(), 0U);
+    const std::size_t before = test::open_descriptor_count();
+    for (int i = 0; i < 20; ++i) {
+      Member one;
+      Member other;
+      ASSERT_TRUE(one.join().ok() && other.join().ok());
+    }
+    EXPECT_EQ(test::open_descriptor_count(), before);
+    EXPECT_EQ(sockets_there_are(), 0U);
+  });
+}
+
+TEST(SharedPort, EveryAddressHasTheSameOrder) {
+  in_a_private_network([] {
+    const std::vector<LocalAddress> home = {{.gid = kHome}};
+    const std::vector<LocalAddress> second = {{.gid = kSecond}};
+    MemberProcess zero(home);
+    ASSERT_EQ(zero.slot(), 0U);
+    MemberProcess one(second);  // fills the place below its own
+    ASSERT_EQ(one.slot(), 1U);
+    MemberProcess two({home[0], second[0]});
+    ASSERT_EQ(two.slot(), 2U);
+    MemberProcess three({second[0], home[0], {.gid = test::ipv6_loopback()}});
+    ASSERT_EQ(three.slot(), 3U);
+    for (MemberProcess* member : {&zero, &one, &two}) EXPECT_TRUE(member->is_reachable());
+    zero.finish();
+    MemberProcess again({home[0], second[0]});
+    EXPECT_EQ(again.slot(), 0U) << "the place that was filled at the second address is taken";
+    for (MemberProcess* member : {&one, &two, &again}) EXPECT_TRUE(member->is_reachable());
+  });
+}
+
+TEST(SharedPort, AProcessMayJoinSeveralTimes) {
+  in_a_private_network([] {
+    Member on_one_device;
+    Member on_another;
+    on_another.addresses = {{.gid = kSecond}};
+    ASSERT_TRUE(on_one_device.join().ok() && on_another.join().ok());
+    EXPECT_EQ(on_one_device.slot(), 0U);
+    EXPECT_EQ(on_another.slot(), 1U);
+    EXPECT_TRUE(on_one_device.is_reachable());
+    EXPECT_TRUE(on_another.is_reachable());
+  });
+}
+
+TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
+  in_a_private_network([] {
+    MemberProcess zero;
+    MemberProcess one;
+    ASSERT_LT(zero.slot() + one.slot(), 2U);
+    MemberProcess two;
+    ASSERT_EQ(two.slot(), 2U);
+    two.finish();  // its socket is in the hands of those who are going to be stopped
+    for (MemberProcess* member : {&zero, &one}) member->signal(SIGSTOP);
+    for (MemberProcess* member : {&zero, &one}) member->wait_until_stopped();
+    Member newcomer;
+    newcomer.options.answer_patience = std::chrono::milliseconds(50);
+    ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+    EXPECT_EQ(newcomer.slot(), 3U) << "slot 2 is free, but its socket is out of reach";
+    EXPECT_TRUE(newcomer.is_reachable());
+    for (MemberProcess* member : {&zero, &one}) member->signal(SIGCONT);
+    EXPECT_TRUE(zero.is_reachable());
+    EXPECT_TRUE(one.is_reachable());
+    // They have got our socket, and we theirs: so their death moves nobody.
+    zero.finish();
+    Member taker;
+    ASSERT_TRUE(taker.join().ok()) << taker.message;
+    EXPECT_LT(taker.slot(), 3U);
+    EXPECT_TRUE(taker.is_reachable());
+    EXPECT_TRUE(newcomer.is_reachable());
+  });
+}
+
+TEST(SharedPort, WhoWasStoppedCatchesUp) {
+  in_a_private_network([] {
+    auto zero = std::make_unique<MemberProcess>();
+    ASSERT_EQ(zero->slot(), 0U);
+    zero->signal(SIGSTOP);
+    zero->wait_until_stopped();
+    std::vector<std::unique_ptr<Member>> newcomers;
+    for (std::uint32_t i = 1; i <= 20; ++i) {  // more than a queue of datagrams holds
+      auto& newcomer = *newcomers.emplace_back(std::make_unique<Member>());
+      newcomer.options.answer_patience = std::chrono::milliseconds(20);
+      ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+      ASSERT_EQ(newcomer.slot(), i);
+    }
+    zero->signal(SIGCONT);
+    EXPECT_TRUE(zero->is_reachable());
+    host::SocketShare question;
+    host::SocketLabel home{};
+    home.address = kHome.octets;
+    question.want(home);
+    for (int tries = 0; tries < 1000 && question.count_beside(home) < 21; ++tries) {
+      question.start_over();
+      ASSERT_GT(question.find_peers(), 0U);
+      ASSERT_TRUE(question.ask_next_peer()) << "slot 0, the one that was stopped";
+      question.take_answers(std::chrono::seconds(30));
+    }
+    ASSERT_EQ(question.count_beside(home), 21U);
+    question.close();
+    newcomers.clear();
+    EXPECT_EQ(sockets_there_are(), 21U) << "it holds them all";
+    Member last;
+    ASSERT_TRUE(last.join().ok());
+    EXPECT_EQ(last.slot(), 1U);
+    EXPECT_TRUE(last.is_reachable());
+    EXPECT_TRUE(zero->is_reachable());
+  });
+}
+
+/// Ends or stops the process at a step; a plain function cannot capture.
+template <Step kStep, int kSignal>
+void at(Step step) {
+  if (step == kStep) ::raise(kSignal);
+}
+
+TEST(SharedPort, DeathAtAnyStepLeavesTheSlotToTheNext) {
+  in_a_private_network([] {
+    const std::array<void (*)(Step), 5> deaths = {
+        at<Step::kLocked, SIGKILL>, at<Step::kAsked, SIGKILL>, at<Step::kClaimed, SIGKILL>,
+        at<Step::kBound, SIGKILL>, at<Step::kListening, SIGKILL>};
+    const std::vector<LocalAddress> both = {{.gid = kHome}, {.gid = kSecond}};
+    for (std::size_t i = 0; i < deaths.size(); ++i) {
+      SCOPED_TRACE(i);
+      MemberProcess zero;
+      ASSERT_EQ(zero.slot(), 0U);
+      {
+        MemberProcess first_try(both, deaths[i]);  // into a new slot
+        first_try.join();
+      }
+      MemberProcess one(both);
+      EXPECT_EQ(one.slot(), 1U);
+      MemberProcess two(both);
+      EXPECT_EQ(two.slot(), 2U);
+      one.finish();
+      if (i != 3) {                                 // who takes over binds nothing
+        MemberProcess second_try(both, deaths[i]);  // into the dead one's
+        second_try.join();
+      }
+      MemberProcess again(both);
+      EXPECT_EQ(again.slot(), 1U);
+      for (MemberProcess* member : {&zero, &two, &again}) EXPECT_TRUE(member->is_reachable());
+    }
+    EXPECT_EQ(sockets_there_are(), 0U);
+  });
+}
+
+TEST(SharedPort, DeathAtAnyMomentLeavesTheSlotToTheNext) {
+  in_a_private_network([] {
+    Prng prng(4791);
+    MemberProcess zero;
+    MemberProcess one;
+    ASSERT_LT(zero.slot() + one.slot(), 2U);
+    for (int i = 0; i < 300; ++i) {
+      MemberProcess victim;
+      timespec moment{.tv_sec = 0, .tv_nsec = static_cast<long>(prng.below(4'000'000))};
+      ::nanosleep(&moment, nullptr);
+    }
+    Member newcomer;
+    ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+    EXPECT_TRUE(newcomer.is_reachable());
+    EXPECT_TRUE(zero.is_reachable());
+    EXPECT_TRUE(one.is_reachable());
+    EXPECT_LE(newcomer.slot(), 2U);
+  });
+}
+
+TEST(SharedPort, AStoppedNewcomerIsWaitedForAndThenNamed) {
+  in_a_private_network([] {
+    MemberProcess stopped({{.gid = kHome}}, at<Step::kClaimed, SIGSTOP>);
+    stopped.wait_until_stopped();
+    Member newcomer;
+    newcomer.options.lock_patience = std::chrono::milliseconds(100);
+    EXPECT_EQ(newcomer.join().error(), Errc::kTimedOut);
+    EXPECT_NE(newcomer.message.find("kill -CONT"), std::string::npos) << newcomer.message;
+    stopped.signal(SIGCONT);
+    newcomer.options.lock_patience = std::chrono::seconds(30);
+    ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+    EXPECT_EQ(stopped.slot(), 0U);
+    EXPECT_EQ(newcomer.slot(), 1U);
+  });
+}
+
+TEST(SharedPort, ASocketThatNobodyKnowsDoesNotMatter) {
+  in_a_private_network([] {
+    auto unknown = UdpSocket::open_receiver({.gid = kHome}, kRocePort);
+    ASSERT_TRUE(unknown.ok());
+    Member newcomer;
+    ASSERT_TRUE(newcomer.join().ok()) << newcomer.message;
+    EXPECT_EQ(newcomer.slot(), 1U);
+    EXPECT_TRUE(newcomer.is_reachable());
+  });
+}
+
+TEST(SharedPort, AnotherUserIsToldWhoHoldsThePort) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  in_a_private_network([] {
+    Member holder;
+    ASSERT_TRUE(holder.join().ok());
+    const int ended = test::in_a_child([] {
+      ASSERT_EQ(::setuid(65534), 0);
+      Member stranger;
+      EXPECT_EQ(stranger.join().error(), Errc::kAddressInUse);
+      EXPECT_NE(stranger.message.find("held by user root (uid 0)"), std::string::npos)
+          << stranger.message;
+      EXPECT_NE(stranger.message.find("127.0.0.1"), std::string::npos) << stranger.message;
+      Member elsewhere;
+      elsewhere.addresses = {{.gid = kSecond}};
+      EXPECT_TRUE(elsewhere.join().ok()) << elsewhere.message;
+    });
+    EXPECT_EQ(ended, 0);
+    EXPECT_TRUE(holder.is_reachable());
+  });
+}
+
+TEST(SharedPort, WorksForAnOrdinaryUserWithFewDescriptors) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  in_a_private_network([] {
+    const rlimit limit{.rlim_cur = 1024, .rlim_max = 1024};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ASSERT_EQ(::setuid(65534), 0);
+    std::vector<LocalAddress> addresses;
+    for (std::uint8_t i = 1; i <= 3; ++i) addresses.push_back({.gid = ipv4(127, 0, 1, i)});
+    std::vector<std::unique_ptr<MemberProcess>> members;
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      members.push_back(std::make_unique<MemberProcess>(addresses));
+    }
+    std::vector<bool> is_taken(64);
+    for (auto& member : members) {
+      ASSERT_LT(member->slot(), 64U);
+      is_taken[member->slot()] = true;
+    }
+    EXPECT_EQ(std::count(is_taken.begin(), is_taken.end(), true), 64);
+    for (auto& member : members) EXPECT_TRUE(member->is_reachable());
+  });
+}
+
+TEST(SharedPort, KeepsOutOfTheWayOfDescriptorsThatSelectCanName) {
+  in_a_private_network([] {
+    const rlimit limit{.rlim_cur = 1024, .rlim_max = 1024};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    MemberProcess others;
+    ASSERT_EQ(others.slot(), 0U);
+    const int before = ::dup(0);
+    Member member;
+    member.addresses = {{.gid = kHome}, {.gid = kSecond}};
+    ASSERT_TRUE(member.join().ok());
+    const int after = ::dup(0);
+    EXPECT_LT(after - before, 10);
+    ::close(before);
+    ::close(after);
+  });
+}
+
+TEST(SharedPort, AChildGivesUpEverything) {
+  in_a_private_network([] {
+    Member parent;
+    ASSERT_TRUE(parent.join().ok());
+    const int ended = test::in_a_child([&] {
+      parent.port.abandon_in_child();
+      parent.place = {};
+      Member child;
+      ASSERT_TRUE(child.join().ok()) << child.message;
+      EXPECT_EQ(child.slot(), 1U);
+      EXPECT_TRUE(child.is_reachable());
+    });
+    EXPECT_EQ(ended, 0);
+    EXPECT_TRUE(parent.is_reachable());
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::link

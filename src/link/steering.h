@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/filter.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace verbatim::link {
+
+/// Requests for connections to this service belong to the process in this slot.
+struct ServiceRoute {
+  std::uint32_t service = 0;  // the lower half of the service ID: port space and port
+  std::uint32_t slot = 0;
+};
+
+/// The most routes that fit into one program.
+inline constexpr std::size_t kServiceRoutesMax = 1024;
+
+/// The classic BPF program that names the socket of a packet: the slot of the process that it is
+/// for. Offsets count from the BTH. One that is too short for what is looked for goes to slot 0.
+///
+/// - To queue pair 1 come management datagrams, whoever they are for. An answer of the connection
+///   manager carries the ID that the one who asked has given itself, and the first octet of that is
+///   its slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to slot 0 when
+///   there is none for it; so does everything that is not of the connection manager.
+/// - Every other queue pair has the slot as the upper octet of its number.
+[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes);
+
+}  // namespace verbatim::link

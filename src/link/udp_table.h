@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "link/udp_socket.h"
+
+namespace verbatim::link {
+
+/// A UDP socket as the system lists it in /proc/net/udp and udp6.
+struct UdpTableEntry {
+  wire::Gid address{};  // all zero, or ::ffff:0.0.0.0: every address
+  std::uint16_t port = 0;
+  uid_t uid = 0;
+  std::uint64_t inode = 0;
+
+  [[nodiscard]] bool takes_every_address() const noexcept;
+};
+
+/// One line of those files; nothing for a heading or what is no such line.
+[[nodiscard]] std::optional<UdpTableEntry> parse_udp_table_line(std::string_view line) noexcept;
+
+/// The sockets of this network namespace, of all users, on `port`.
+[[nodiscard]] std::vector<UdpTableEntry> read_udp_table(std::uint16_t port);
+
+/// How many sockets are bound to this very address and port, on whichever link: that is not listed.
+/// Nothing when the system does not say.
+[[nodiscard]] std::optional<std::size_t> count_sockets(const LocalAddress& address,
+                                                       std::uint16_t port);
+
+/// Who keeps others from an address and port, in words: "user alice (uid 1000), process 4711
+/// (ib_send_bw)". The process is only known where the system lets us see it. Empty when nobody is
+/// found.
+[[nodiscard]] std::string name_port_holder(const LocalAddress& address, std::uint16_t port);
+
+}  // namespace verbatim::link
