@@ -4,13 +4,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 
 #include "base/expected.h"
+#include "base/prng.h"
 #include "base/time.h"
 #include "cm/address.h"
+#include "cm/communication.h"
+#include "cm/communication_table.h"
 #include "cm/event.h"
+#include "cm/listener_table.h"
 #include "cm/qp_settings.h"
 #include "cm/requests.h"
 #include "cm/verdict.h"
@@ -68,8 +73,12 @@ class Agent {
   static constexpr std::uint32_t kCommunicationsMax = 1U << 14;
   static constexpr std::uint32_t kWaitingDatagramsMax = 4096;
 
+  /// The longest that we wait for an answer, and rest after a farewell, whatever the peer says.
+  static constexpr Duration kPatienceMax = duration_of(TimeCode{26});  // 4.6 minutes
+  static constexpr Duration kRestMax = duration_of(TimeCode{24});      // 69 seconds
+  static constexpr Duration kPatienceMin = std::chrono::milliseconds(1);
+
   explicit Agent(const Config& config);
-  ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -118,9 +127,50 @@ class Agent {
   /// May be early, never late.
   [[nodiscard]] std::optional<Instant> next_timeout() const noexcept;
 
-  [[nodiscard]] const Counters& counters() const noexcept;
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
   /// Communications in the table, those that rest after destroy() included.
-  [[nodiscard]] std::size_t communication_count() const noexcept;
+  [[nodiscard]] std::size_t communication_count() const noexcept { return table_.size(); }
+
+ private:
+  struct MessageHandler;
+
+  // agent.cc: what the parts below share.
+  [[nodiscard]] Communication* owned(wire::CommId id) noexcept;
+  [[nodiscard]] Communication* add_communication();
+  [[nodiscard]] wire::TransactionId next_transaction() noexcept;
+  void tell(Communication& communication, EventKind kind,
+            const std::optional<wire::CmMessage>& message = std::nullopt);
+  void send(const Address& address, const wire::CmMessage& message);
+  void send_octets(const Address& address, const std::array<std::byte, wire::Mad::kSize>& octets);
+  void keep(Communication& communication, const wire::CmMessage& message) noexcept;
+  void repeat(const Communication& communication);
+  void send_and_await(Instant now, Communication& communication, const wire::CmMessage& message);
+  void set_deadline(Communication& communication, Instant deadline) noexcept;
+  void settle(Communication& communication) noexcept;
+
+  // agent_endings.cc
+  void refuse(Instant now, Communication& communication, const wire::CmRej& rej);
+  void rest(Instant now, Communication& communication, State state);
+  void start_disconnect(Instant now, Communication& communication,
+                        std::span<const std::byte> private_data = {});
+  void abandon_reply(Instant now, Communication& communication, const wire::CmRej& rej);
+  void enter_timewait(Instant now, Communication& communication);
+  void finish(Communication& communication);
+  void handle_deadline(Instant now, Communication& communication);
+  void give_up(Instant now, Communication& communication);
+
+  // agent_messages.cc
+  [[nodiscard]] Verdict judge(Instant now, const Address& from, std::span<const std::byte> octets);
+
+  Config config_;
+  Prng prng_;
+  std::uint64_t last_transaction_;
+  CommunicationTable table_;
+  ListenerTable listeners_;
+  std::deque<Datagram> outbox_;          // at most kWaitingDatagramsMax
+  std::deque<Event> events_;             // of communications that the user owns
+  Instant earliest_ = Instant::never();  // no deadline in the table is before
+  Counters counters_{};
 };
 
 }  // namespace verbatim::cm

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/prng.h"
+#include "cm/communication.h"
+#include "wire/cm_ids.h"
+
+namespace verbatim::cm {
+
+/// The communications of one Agent by ID. An ID is
+///
+///     31..24 slot | 23..14 generation | 13..0 index
+///
+/// so that finding one is one look, and an ID comes again only after its index was used 1024 times;
+/// generations begin anywhere. An index rests while fewer than kRestingIndices are free and the
+/// table may grow, so a number does not come back at once.
+class CommunicationTable {
+ public:
+  static constexpr std::uint32_t kIndexBits = 14;
+  static constexpr std::uint32_t kGenerationBits = 10;
+  static constexpr std::size_t kRestingIndices = 64;
+
+  struct Config {
+    std::uint8_t slot = 0;
+    std::uint32_t capacity = 0;  // at most 1 << kIndexBits
+    std::uint64_t seed = 0;
+  };
+  explicit CommunicationTable(const Config& config) noexcept;
+
+  /// A new one; null when there is no room. Stays where it is until remove().
+  [[nodiscard]] Communication* add();
+  void remove(wire::CommId id) noexcept;
+
+  [[nodiscard]] Communication* find(wire::CommId id) noexcept;
+  [[nodiscard]] const Communication* find(wire::CommId id) const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// The first for which `matches(const Communication&)` holds; null if there is none.
+  template <typename Predicate>
+  [[nodiscard]] Communication* find_if(Predicate&& matches) noexcept {
+    for (const Entry& entry : entries_) {
+      if (entry.communication && matches(*entry.communication)) return entry.communication.get();
+    }
+    return nullptr;
+  }
+  /// `visit(Communication&)` may remove the one that it is given, and may not add.
+  template <typename Visitor>
+  void for_each(Visitor&& visit) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].communication) visit(*entries_[i].communication);
+    }
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Communication> communication{};
+    std::uint32_t generation = 0;  // of the one that is there, or of the next
+  };
+  [[nodiscard]] std::uint32_t take_index();
+  [[nodiscard]] wire::CommId id_of(std::uint32_t index) const noexcept;
+
+  Config config_;
+  Prng prng_;
+  std::vector<Entry> entries_;      // by index
+  std::deque<std::uint32_t> free_;  // indices, the one that rests longest in front
+  std::size_t size_ = 0;
+};
+
+}  // namespace verbatim::cm

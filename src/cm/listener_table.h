@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/expected.h"
+#include "cm/requests.h"
+#include "wire/ids.h"
+#include "wire/service_id.h"
+
+namespace verbatim::cm {
+
+/// Somebody who takes requests for some service IDs.
+struct Listener {
+  ListenerId id{};
+  ListenRequest request{};
+  std::uint32_t waiting_count = 0;  // requests that the user has not taken
+};
+
+/// The listeners of one Agent. There are few; they are looked through.
+class ListenerTable {
+ public:
+  explicit ListenerTable(std::uint32_t capacity) noexcept : capacity_(capacity) {}
+
+  /// kAddressInUse when one for some of these service IDs and for the same address, or both for
+  /// any, is there; kNoMemory when there are too many; kInvalidArgument for a backlog of none.
+  Expected<ListenerId> add(const ListenRequest& request);
+  /// False when there is none.
+  bool remove(ListenerId id) noexcept;
+
+  /// Null when there is none. The one for this very address goes before the one for any.
+  [[nodiscard]] Listener* match(wire::ServiceId service_id, const wire::Gid& local) noexcept;
+  [[nodiscard]] const Listener* match(wire::ServiceId service_id,
+                                      const wire::Gid& local) const noexcept;
+  [[nodiscard]] Listener* find(ListenerId id) noexcept;
+
+ private:
+  std::uint32_t capacity_;
+  std::uint32_t last_id_ = 0;
+  std::vector<Listener> listeners_;  // in the order of listen()
+};
+
+}  // namespace verbatim::cm
