@@ -150,6 +150,8 @@ Status Adapter::open(std::string& message) {
   static const int kForkHandlers = ::pthread_atfork(
       prepare_fork, [] { release_after_fork(false); }, [] { release_after_fork(true); });
   if (kForkHandlers != 0) return Errc::kNoMemory;
+  const auto link_config = read_link_config(message);
+  if (!link_config) return link_config.error();
   std::vector<link::LocalAddress> addresses;
   for (const GidEntry& entry : port_.gids) {
     addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
@@ -179,12 +181,24 @@ Status Adapter::open(std::string& message) {
       memory::KeyTable({entries, kMaxKeys}, first_key), free_keys_, seed);
   next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
 
-  if (auto opened = link_.open(std::move(place->receivers), slot_.number()); !opened) {
+  if (auto opened = link_.open(std::move(place->receivers), slot_.number(), link_config->trains);
+      !opened) {
     message = port_.interface + ": no UDP ports are left to send from; end other programs";
     return opened;
   }
+  if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   engine_ = std::make_unique<Engine>(*this);
   return engine_->start();
+}
+
+/// Faults and capture, where the environment asks for them.
+Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
+  link_.set_faults(config.faults);
+  if (config.capture.empty()) return Ok{};
+  auto capture = link::Capture::for_process(config.capture, message);
+  if (!capture) return capture.error();
+  link_.record_to(**capture, (*capture)->add_interface(port_.name));
+  return Ok{};
 }
 
 // ---- Numbers and paths ----
@@ -267,7 +281,7 @@ void Adapter::settle(QueuePair& qp) noexcept {
 void Adapter::serve(QueuePair& qp) noexcept {
   settle(qp);
   serve_ready();
-  link_.flush();
+  flush_link();
 }
 
 void Adapter::serve_ready() noexcept {
@@ -306,7 +320,13 @@ void Adapter::run_timers() noexcept {
 
 Instant Adapter::next_deadline() const noexcept {
   if (!ready_.empty()) return now();
-  return timers_.empty() ? Instant::never() : timers_.begin()->first;
+  return std::min(timers_.empty() ? Instant::never() : timers_.begin()->first, link_.next_due());
+}
+
+/// Sends what is there. What the link does later on its own, the engine must be there for.
+void Adapter::flush_link() noexcept {
+  link_.flush();
+  if (const Instant due = link_.next_due(); due != Instant::never()) engine_->note_deadline(due);
 }
 
 bool Adapter::progress() noexcept {
@@ -316,7 +336,7 @@ bool Adapter::progress() noexcept {
   take_forwarded();
   run_timers();
   serve_ready();
-  link_.flush();
+  flush_link();
   return !burst.empty();
 }
 
@@ -402,6 +422,7 @@ void Adapter::take_forwarded() noexcept {
         .traffic_class = header.traffic_class,
         .hop_limit = header.hop_limit,
         .octets = std::span(forwarded_).subspan(sizeof header, octets - sizeof header)};
+    link_.record_forwarded(incoming);
     handle(incoming, Came::kForwarded);
   }
 }

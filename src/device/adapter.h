@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "device/config.h"
 #include "device/engine.h"
 #include "device/port_info.h"
 #include "host/segment.h"
@@ -95,6 +96,7 @@ class Adapter {
 
  private:
   [[nodiscard]] Status open(std::string& message);
+  [[nodiscard]] Status fit_link(const LinkConfig& config, std::string& message);
   enum class Came : std::uint8_t { kByWire, kForwarded };
   /// What the packets of a train have in common.
   struct Origin {
@@ -113,6 +115,7 @@ class Adapter {
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
   void serve_ready() noexcept;
+  void flush_link() noexcept;
 
   friend class Engine;
 

@@ -32,6 +32,11 @@ bool is_device_name(std::string_view name) noexcept {
   });
 }
 
+std::string environment(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? value : "";
+}
+
 std::string names_of_fit(const std::vector<Interface>& known) {
   std::string names;
   for (const Interface& interface : known) {
@@ -96,9 +101,27 @@ Expected<Config> parse_devices(std::string_view value, const std::vector<Interfa
 }
 
 Expected<Config> read_config(std::string& message) {
-  const char* devices = std::getenv(kVariable);
-  if (devices == nullptr || *devices == 0) return Config{};
+  const std::string devices = environment(kVariable);
+  if (devices.empty()) return Config{};
   return parse_devices(devices, read_interfaces(), message);
+}
+
+Expected<LinkConfig> read_link_config(std::string& message) {
+  LinkConfig config;
+  const std::string gso = environment("VERBATIM_GSO");
+  if (!gso.empty() && gso != "0" && gso != "1") {
+    message = "VERBATIM_GSO: '" + gso + "' is neither 1 (packets leave in trains) nor 0 (alone)";
+    return Errc::kInvalidArgument;
+  }
+  if (gso == "0") config.trains = link::UdpLink::Trains::kNo;
+  auto faults = link::parse_fault_rules(environment("VERBATIM_FAULTS"), message);
+  if (!faults) {
+    message = "VERBATIM_FAULTS, " + message;
+    return faults.error();
+  }
+  config.faults = std::move(*faults);
+  config.capture = environment("VERBATIM_CAPTURE");
+  return config;
 }
 
 }  // namespace verbatim::device

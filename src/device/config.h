@@ -7,6 +7,8 @@
 
 #include "base/expected.h"
 #include "device/interface_list.h"
+#include "link/fault_rules.h"
+#include "link/udp_link.h"
 
 namespace verbatim::device {
 
@@ -20,6 +22,13 @@ struct Config {
   std::vector<Wanted> devices;  // VERBATIM_DEVICES=eth0,lo=vb9; empty: all that are fit
 };
 
+/// What the environment asks of a device's link.
+struct LinkConfig {
+  link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
+  link::FaultRules faults{};  // VERBATIM_FAULTS; without rules: none
+  std::string capture;        // VERBATIM_CAPTURE, a file's name; empty: none
+};
+
 /// Reads the value of VERBATIM_DEVICES: a comma list of interface or interface=name. An interface
 /// is one of `known` that is fit to be a device; no interface and no name may stand there twice.
 [[nodiscard]] Expected<Config> parse_devices(std::string_view value,
@@ -29,5 +38,6 @@ struct Config {
 /// Reads the environment. On failure `message` says which variable is wrong, how, and what it
 /// takes.
 [[nodiscard]] Expected<Config> read_config(std::string& message);
+[[nodiscard]] Expected<LinkConfig> read_link_config(std::string& message);
 
 }  // namespace verbatim::device

@@ -97,5 +97,33 @@ TEST(Config, ComesFromTheEnvironment) {
   ASSERT_EQ(::unsetenv("VERBATIM_DEVICES"), 0);
 }
 
+TEST(Config, WhatTheLinkDoesComesFromTheEnvironmentToo) {
+  std::string message;
+  for (const char* name : {"VERBATIM_GSO", "VERBATIM_FAULTS", "VERBATIM_CAPTURE"}) ::unsetenv(name);
+  const auto plain = read_link_config(message);
+  ASSERT_TRUE(plain.ok()) << message;
+  EXPECT_EQ(plain->trains, link::UdpLink::Trains::kYes);
+  EXPECT_TRUE(plain->faults.rules.empty());
+  EXPECT_EQ(plain->capture, "");
+
+  ::setenv("VERBATIM_GSO", "0", 1);
+  ::setenv("VERBATIM_FAULTS", "seed=9; out drop 1%", 1);
+  ::setenv("VERBATIM_CAPTURE", "/tmp/%p.pcapng", 1);
+  const auto special = read_link_config(message);
+  ASSERT_TRUE(special.ok()) << message;
+  EXPECT_EQ(special->trains, link::UdpLink::Trains::kNo);
+  EXPECT_EQ(special->faults.seed, 9U);
+  EXPECT_EQ(special->faults.rules.size(), 1U);
+  EXPECT_EQ(special->capture, "/tmp/%p.pcapng");
+
+  ::setenv("VERBATIM_FAULTS", "out drip", 1);
+  EXPECT_FALSE(read_link_config(message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_FAULTS, column 5"), HasSubstr("'drip'")));
+  ::setenv("VERBATIM_GSO", "maybe", 1);
+  EXPECT_FALSE(read_link_config(message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_GSO"), HasSubstr("'maybe'")));
+  for (const char* name : {"VERBATIM_GSO", "VERBATIM_FAULTS", "VERBATIM_CAPTURE"}) ::unsetenv(name);
+}
+
 }  // namespace
 }  // namespace verbatim::device

@@ -124,6 +124,7 @@ void TrainSender::send(int socket, LinkCounters& counters) noexcept {
       for (const std::size_t end = at + static_cast<std::size_t>(sent); at < end; ++at) {
         counters.packets_sent += chosen_[at]->segments;
         counters.trains_sent += chosen_[at]->segments > 1;
+        if (capture_ != nullptr) record(*chosen_[at]);
       }
       continue;
     }
@@ -138,6 +139,15 @@ void TrainSender::send(int socket, LinkCounters& counters) noexcept {
       ++(error == EMSGSIZE ? counters.too_large : counters.send_failures);
       ++at;
     }
+  }
+}
+
+void TrainSender::record(const Train& train) noexcept {
+  for (std::size_t number = 0; number < train.segments; ++number) {
+    const std::size_t at = number * train.segment_octets;
+    const auto packet = std::span(buffer_).subspan(
+        train.at + at, std::min(train.segment_octets, train.octets - at));
+    capture_->record_sent(interface_, train.to, packet, static_cast<std::uint16_t>(number));
   }
 }
 
@@ -171,6 +181,7 @@ void TrainSender::send_apart(int socket, const Train& train, LinkCounters& count
     ++(sent                ? counters.packets_sent
        : errno == EMSGSIZE ? counters.too_large
                            : counters.send_failures);
+    if (sent && capture_ != nullptr) capture_->record_sent(interface_, train.to, packet, 0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "link/capture.h"
 #include "link/packet_burst.h"
 #include "link/packet_control.h"
 #include "link/socket_address.h"
@@ -39,6 +40,12 @@ class TrainSender {
 
   /// Without trains every packet is a message of its own.
   void use_trains(bool use) noexcept { use_trains_ = use; }
+
+  /// What leaves is recorded there.
+  void record_to(Capture* capture, std::uint32_t interface) noexcept {
+    capture_ = capture;
+    interface_ = interface;
+  }
 
   [[nodiscard]] Frame next_frame() noexcept;
   /// Whether the packet in next_frame(), of so many octets, goes where the open train goes.
@@ -72,6 +79,7 @@ class TrainSender {
   void address(msghdr& message, const Train& train, Control& room) noexcept;
   void send(int socket, LinkCounters& counters) noexcept;
   [[nodiscard]] bool wait_writable(int socket) noexcept;
+  void record(const Train& train) noexcept;
   void send_apart(int socket, const Train& train, LinkCounters& counters) noexcept;
 
   std::array<Train, kTrains> trains_;
@@ -79,6 +87,8 @@ class TrainSender {
   std::size_t used_ = 0;  // octets of the buffer
   bool use_trains_ = true;
   bool waited_ = false;  // this flush has used up its patience
+  Capture* capture_ = nullptr;
+  std::uint32_t interface_ = 0;  // of ours, in the capture
 
   // The messages of a flush that leave from one socket.
   std::array<mmsghdr, kTrains> messages_{};

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "link/train_receiver.h"
 #include "link/train_sender.h"
 #include "wire/flow_entropy.h"
+#include "wire/icrc.h"
 
 namespace verbatim::link {
 
@@ -20,6 +22,13 @@ constexpr std::uint32_t kDynamicPorts = 0x4000;  // 0xc000 to 0xffff
 constexpr std::uint32_t kPortTries = 256;        // per sending socket
 constexpr std::uint32_t kPortStride = 61;        // apart, so that hashes of neighbours differ
 constexpr std::uint32_t kBurstsInARow = 16;      // from one socket before the others get a look
+constexpr std::size_t kShortestPacket = 16;      // BTH and ICRC
+
+/// The owner's clock; only faults ask for it.
+Instant now() noexcept {
+  return Instant::at(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
 
 struct LocalPort {
   LocalAddress address{};
@@ -110,7 +119,29 @@ Status UdpLink::open(std::vector<Receiver> receivers, std::uint32_t slot, Trains
   return Ok{};
 }
 
-void UdpLink::close() noexcept { state_.reset(); }
+void UdpLink::close() noexcept {
+  state_.reset();
+  if (capture_ != nullptr) capture_->flush();
+}
+
+void UdpLink::set_faults(const FaultRules& rules) {
+  faults_ = rules.rules.empty() ? nullptr : std::make_unique<FaultInjector>(rules);
+}
+
+void UdpLink::record_to(Capture& capture, std::uint32_t interface) noexcept {
+  VB_ASSERT(state_ != nullptr);
+  capture_ = &capture;
+  interface_ = interface;
+  state_->sender.record_to(capture_, interface_);
+}
+
+Instant UdpLink::next_due() const noexcept {
+  Instant due = Instant::never();
+  if (state_ == nullptr) return due;
+  if (faults_ != nullptr) due = faults_->next_due();
+  if (capture_ != nullptr) due = std::min(due, capture_->next_flush());
+  return due;
+}
 
 std::uint16_t UdpLink::source_port(const wire::Gid& source, std::uint16_t entropy) const noexcept {
   const LocalPort* local = state_ != nullptr ? state_->find(source) : nullptr;
@@ -124,6 +155,15 @@ Frame UdpLink::next_frame() noexcept {
 
 void UdpLink::commit(const Outgoing& to, std::size_t octets) noexcept {
   VB_ASSERT(state_ != nullptr && octets <= kFrameOctets);
+  if (faults_ == nullptr) return put(to, octets);
+  Frame packet = next_frame();
+  packet.octets = packet.octets.first(octets);
+  if (faults_->handle_outgoing(now(), to, packet)) put(to, octets);
+  put_released();
+}
+
+/// The packet in next_frame() shall leave.
+void UdpLink::put(const Outgoing& to, std::size_t octets) noexcept {
   TrainSender& sender = state_->sender;
   if (sender.continues_train(to, octets)) {
     sender.join_train(octets);
@@ -135,15 +175,39 @@ void UdpLink::commit(const Outgoing& to, std::size_t octets) noexcept {
     }
     sender.start_train(to, *exit, octets);
   }
-  if (sender.is_full()) flush();
+  if (sender.is_full()) sender.flush(counters_);
+}
+
+/// What a fault has held back or copied. Its ICRC is for the place in a train that it had.
+void UdpLink::put_released() noexcept {
+  while (const auto released = faults_->poll_outgoing(now())) {
+    const Frame frame = next_frame();
+    const auto packet = frame.octets.first(released->octets.size());
+    std::copy(released->octets.begin(), released->octets.end(), packet.begin());
+    if (released->to.destination.is_ipv4_mapped() && packet.size() >= kShortestPacket) {
+      wire::change_identification(packet, released->identification, frame.identification);
+    }
+    put(released->to, packet.size());
+  }
 }
 
 void UdpLink::flush() noexcept {
-  if (state_ != nullptr) state_->sender.flush(counters_);
+  if (state_ == nullptr) return;
+  if (faults_ != nullptr) put_released();
+  state_->sender.flush(counters_);
+  if (capture_ != nullptr) capture_->flush_if_due();
 }
 
 std::span<const Incoming> UdpLink::receive() noexcept {
   if (state_ == nullptr) return {};
+  const auto burst = receive_burst();
+  if (capture_ != nullptr) {
+    for (const Incoming& incoming : burst) capture_->record_received(interface_, incoming);
+  }
+  return faults_ != nullptr ? faults_->handle_incoming(now(), burst) : burst;
+}
+
+std::span<const Incoming> UdpLink::receive_burst() noexcept {
   State& state = *state_;
   std::span<const Incoming> burst;
   if (state.bursts_in_a_row < kBurstsInARow) burst = state.receive_burst(counters_);

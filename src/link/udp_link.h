@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "link/capture.h"
+#include "link/fault_injector.h"
 #include "link/packet_burst.h"
 #include "link/udp_socket.h"
 #include "wire/ids.h"
@@ -49,6 +51,17 @@ class UdpLink {
                             Trains trains = Trains::kYes) noexcept;
   void close() noexcept;
 
+  /// Faults on purpose (docs/FAULTS.md), between the caller and all that follows.
+  void set_faults(const FaultRules& rules);
+  /// Records what goes through the sockets as packets of `interface`. Call it when open.
+  void record_to(Capture& capture, std::uint32_t interface) noexcept;
+  /// Records a packet that came through another process's socket.
+  void record_forwarded(const Incoming& incoming) noexcept {
+    if (capture_ != nullptr) capture_->record_received(interface_, incoming);
+  }
+  /// When flush() and receive() have something to do though nobody sends and nothing arrives.
+  [[nodiscard]] Instant next_due() const noexcept;
+
   /// The source port that packets with this entropy leave `source` from; 0 if it is not ours.
   [[nodiscard]] std::uint16_t source_port(const wire::Gid& source,
                                           std::uint16_t entropy) const noexcept;
@@ -69,8 +82,15 @@ class UdpLink {
 
  private:
   struct State;
+  void put(const Outgoing& to, std::size_t octets) noexcept;
+  void put_released() noexcept;
+  [[nodiscard]] std::span<const Incoming> receive_burst() noexcept;
+
   std::unique_ptr<State> state_;  // socket addresses and buffers, which need system headers
   LinkCounters counters_;
+  std::unique_ptr<FaultInjector> faults_;  // null: none
+  Capture* capture_ = nullptr;             // the process's; null: none
+  std::uint32_t interface_ = 0;            // ours in the capture
 };
 
 }  // namespace verbatim::link

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/expected.h"
+
+namespace verbatim::link {
+
+/// The file that one process captures to (docs/CAPTURE.md): which of several processes gets which
+/// name, and what happens when it cannot be written any more.
+///
+/// A name with %p in it is this process's own: %p becomes its number. Any other name belongs to the
+/// process that is the first to write to it; whoever finds it taken, or with something in it,
+/// writes beside it, to NAME-<pid>.pcapng. So no process destroys what another has written.
+///
+/// One thread at a time.
+class CaptureFile {
+ public:
+  CaptureFile() noexcept = default;
+  CaptureFile(CaptureFile&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        name_(std::move(other.name_)),
+        octets_(other.octets_),
+        is_seekable_(other.is_seekable_) {}
+  CaptureFile(const CaptureFile&) = delete;
+  CaptureFile& operator=(const CaptureFile&) = delete;
+  ~CaptureFile();
+
+  /// On failure `message` names the file and says why.
+  [[nodiscard]] static Expected<CaptureFile> open(std::string_view pattern, std::string& message);
+
+  /// For whoever starts a program that will open() it: whether that can work, and nothing of an
+  /// earlier run is in the way afterwards. On failure `message` names the file and says why.
+  [[nodiscard]] static Status prepare(std::string_view pattern, std::string& message);
+
+  /// Writes whole blocks, or none of them. Returns 0, or the errno that ended it: the file is then
+  /// as long as it was before. No signal reaches the program.
+  [[nodiscard]] int append(std::span<const std::byte> blocks) noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  CaptureFile(int descriptor, std::string name, bool is_seekable) noexcept
+      : descriptor_(descriptor), name_(std::move(name)), is_seekable_(is_seekable) {}
+
+  int descriptor_ = -1;
+  std::string name_;
+  std::uint64_t octets_ = 0;  // written so far
+  bool is_seekable_ = false;  // a regular file, which can be cut; not a device or a pipe
+};
+
+/// %p as the number, %% as a percent sign; anything else stays.
+[[nodiscard]] std::string expand_capture_name(std::string_view pattern, pid_t process);
+/// The name beside `name`: run.pcapng becomes run-1234.pcapng.
+[[nodiscard]] std::string capture_name_beside(std::string_view name, pid_t process);
+
+}  // namespace verbatim::link

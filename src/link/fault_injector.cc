@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/fault_injector.h"
+
+#include <algorithm>
+
+#include "base/byte_order.h"
+
+namespace verbatim::link {
+namespace {
+
+constexpr std::size_t kOctetsToDestQp = 8;  // of the BTH: opcode first, DestQP in 5 to 7
+
+std::uint32_t dest_qp_of(std::span<const std::byte> packet) noexcept {
+  return load_be_at<std::uint32_t>(packet.data() + 4) & 0x00ff'ffffU;
+}
+
+/// Bits that no receiver misses: octet 4 is outside of the ICRC, and the other two look like
+/// another IPv4 header (wire/icrc.h).
+bool passes_unnoticed(std::size_t bit) noexcept {
+  return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
+}
+
+bool is_for(FaultRule::Direction direction, FaultLane::Side side) noexcept {
+  return direction == FaultRule::Direction::kBoth ||
+         (direction == FaultRule::Direction::kIn) == (side == FaultLane::Side::kIn);
+}
+
+bool looks_at(const FaultRule& rule, std::span<const std::byte> packet) noexcept {
+  if (packet.empty() || !rule.opcodes[static_cast<std::size_t>(packet[0])]) return false;
+  if (!rule.qp) return true;
+  return packet.size() >= kOctetsToDestQp &&
+         dest_qp_of(packet) == static_cast<std::uint32_t>(*rule.qp);
+}
+
+bool is_same_flow(std::span<const std::byte> one, std::span<const std::byte> other) noexcept {
+  return one.size() >= kOctetsToDestQp && other.size() >= kOctetsToDestQp &&
+         dest_qp_of(one) == dest_qp_of(other);
+}
+
+void flip(std::span<std::byte> octets, const std::vector<std::size_t>& bits) noexcept {
+  for (const std::size_t bit : bits) octets[bit / 8] ^= std::byte{1} << (bit % 8);
+}
+
+}  // namespace
+
+// ---- What becomes of a packet ----
+
+FaultLane::FaultLane(const FaultRules& rules, Side side) {
+  Prng seeds(rules.seed);
+  for (const FaultRule& rule : rules.rules) {
+    const std::uint64_t for_in = seeds.next();
+    const std::uint64_t for_out = seeds.next();
+    if (!is_for(rule.direction, side)) continue;
+    rules_.push_back({.rule = rule, .prng = Prng(side == Side::kIn ? for_in : for_out)});
+  }
+}
+
+FaultLane::Fate FaultLane::judge(std::span<const std::byte> packet) {
+  Fate fate;
+  for (Progress& progress : rules_) {
+    if (fate.is_dropped) break;
+    if (looks_at(progress.rule, packet) && hits(progress)) apply(progress, packet.size(), fate);
+  }
+  return fate;
+}
+
+/// Draws for every packet that the rule looks at, so that counts do not shift chances.
+bool FaultLane::hits(Progress& progress) noexcept {
+  const FaultRule& rule = progress.rule;
+  const bool has_luck = progress.prng.below(FaultRule::kAlways) < rule.chance;
+  const std::uint64_t number = ++progress.seen;
+  if (number <= rule.after || number - rule.after > rule.first) return false;
+  return (number - rule.after) % rule.every == 0 && has_luck;
+}
+
+void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate) {
+  const FaultRule& rule = progress.rule;
+  switch (rule.action) {
+    case FaultRule::Action::kDrop:
+      fate.is_dropped = true;
+      return;
+    case FaultRule::Action::kDuplicate:
+      ++fate.copies;
+      return;
+    case FaultRule::Action::kReorder:
+      fate.overtaken_by = std::max(fate.overtaken_by, rule.by);
+      return;
+    case FaultRule::Action::kCorrupt: {
+      const std::size_t bits = packet_octets * 8;
+      std::size_t bit = static_cast<std::size_t>(progress.prng.below(bits));
+      while (passes_unnoticed(bit)) bit = (bit + 1) % bits;
+      fate.flipped_bits.push_back(bit);
+      return;
+    }
+    case FaultRule::Action::kDelay: {
+      const auto low = static_cast<std::uint64_t>(rule.delay_min.count());
+      const auto high = static_cast<std::uint64_t>(rule.delay_max.count());
+      const Duration delay(static_cast<std::int64_t>(progress.prng.between(low, high)));
+      fate.delay = fate.delay.value_or(Duration(0)) + delay;
+      return;
+    }
+  }
+}
+
+// ---- Doing it ----
+
+FaultInjector::FaultInjector(const FaultRules& rules)
+    : lane_in_(rules, FaultLane::Side::kIn), lane_out_(rules, FaultLane::Side::kOut) {}
+
+/// Whether the packet passes now. Copies, and a packet that is held back, go to `waiting`.
+bool FaultInjector::handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet) {
+  const FaultLane::Fate fate = lane.judge(packet.octets);
+  if (fate.is_dropped) {
+    ++counters_.dropped;
+    return false;
+  }
+  flip(packet.octets, fate.flipped_bits);
+  counters_.corrupted += !fate.flipped_bits.empty();
+  const auto hold = [&](Instant due, std::uint32_t overtaken_by) {
+    if (waiting.size() >= kHeldMax) return false;
+    waiting.push_back({.about = packet.about,
+                       .identification = packet.identification,
+                       .octets = {packet.octets.begin(), packet.octets.end()},
+                       .due = due,
+                       .overtaken_by = overtaken_by});
+    return true;
+  };
+  bool is_held = false;
+  const Instant due = now + fate.delay.value_or(Duration(0));
+  if (fate.delay) {
+    is_held = hold(due, 0);
+    counters_.delayed += is_held;
+  } else if (fate.overtaken_by != 0) {
+    is_held = hold(now + kOvertakePatience, fate.overtaken_by);
+    counters_.reordered += is_held;
+  }
+  for (std::uint32_t copy = 0; copy < fate.copies; ++copy) counters_.duplicated += hold(due, 0);
+  if (is_held) return false;
+  for (Held& other : waiting) {
+    if (other.overtaken_by == 0 || !is_same_flow(other.octets, packet.octets)) continue;
+    if (--other.overtaken_by == 0) other.due = now;
+  }
+  return true;
+}
+
+/// The one that is due first, of several the one that came first.
+std::optional<FaultInjector::Held> FaultInjector::take_due(Instant now, Waiting& waiting) {
+  const auto first = std::min_element(waiting.begin(), waiting.end(),
+                                      [](const Held& a, const Held& b) { return a.due < b.due; });
+  if (first == waiting.end() || first->due > now) return std::nullopt;
+  Held held = std::move(*first);
+  waiting.erase(first);
+  return held;
+}
+
+bool FaultInjector::handle_outgoing(Instant now, const Outgoing& to, const Frame& packet) {
+  const Incoming about{.source = to.source,
+                       .destination = to.destination,
+                       .source_port = to.source_port,
+                       .traffic_class = to.traffic_class,
+                       .hop_limit = to.hop_limit};
+  return handle(now, lane_out_, waiting_out_,
+                {.about = about, .identification = packet.identification, .octets = packet.octets});
+}
+
+std::optional<FaultInjector::Released> FaultInjector::poll_outgoing(Instant now) {
+  auto held = take_due(now, waiting_out_);
+  if (!held) return std::nullopt;
+  return Released{.to = {.source = held->about.source,
+                         .destination = held->about.destination,
+                         .source_port = held->about.source_port,
+                         .traffic_class = held->about.traffic_class,
+                         .hop_limit = held->about.hop_limit},
+                  .identification = held->identification,
+                  .octets = std::move(held->octets)};
+}
+
+std::span<const Incoming> FaultInjector::handle_incoming(Instant now,
+                                                         std::span<const Incoming> burst) {
+  delivered_.clear();
+  storage_.clear();
+  for (const Incoming& incoming : burst) {
+    incoming.for_each_packet(
+        [&](std::span<const std::byte> octets) { take_in(now, incoming, octets); });
+  }
+  release_in(now);
+  return delivered_;
+}
+
+/// A packet of the burst, which may have been one of a train: from here on it is alone.
+void FaultInjector::take_in(Instant now, const Incoming& about, std::span<const std::byte> octets) {
+  storage_.emplace_back(octets.begin(), octets.end());
+  Incoming alone = about;
+  alone.octets = {};
+  alone.segment_octets = 0;
+  if (handle(now, lane_in_, waiting_in_, {.about = alone, .octets = storage_.back()})) {
+    alone.octets = storage_.back();
+    delivered_.push_back(alone);
+  } else {
+    storage_.pop_back();
+  }
+  release_in(now);
+}
+
+void FaultInjector::release_in(Instant now) {
+  while (auto held = take_due(now, waiting_in_)) {
+    storage_.push_back(std::move(held->octets));
+    delivered_.push_back(held->about);
+    delivered_.back().octets = storage_.back();
+  }
+}
+
+Instant FaultInjector::next_due() const noexcept {
+  Instant due = Instant::never();
+  for (const Waiting* waiting : {&waiting_in_, &waiting_out_}) {
+    for (const Held& held : *waiting) due = std::min(due, held.due);
+  }
+  return due;
+}
+
+}  // namespace verbatim::link

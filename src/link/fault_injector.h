@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/time.h"
+#include "link/fault_rules.h"
+#include "link/packet_burst.h"
+
+namespace verbatim::link {
+
+/// What the rules did so far, by fault.
+struct FaultCounters {
+  std::uint64_t dropped = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t reordered = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t delayed = 0;
+};
+
+/// The rules of one direction, and how far each of them has come.
+///
+/// Each rule has a generator of its own, which the seed and the rule's place start and the packets
+/// that the rule looks at advance: so one rule's choices do not depend on another rule's, and the
+/// same packets in the same order meet the same fate.
+class FaultLane {
+ public:
+  enum class Side : std::uint8_t { kIn, kOut };
+  FaultLane(const FaultRules& rules, Side side);
+
+  /// What becomes of one packet. A rule sees what the rules before it let through.
+  struct Fate {
+    bool is_dropped = false;
+    std::uint32_t copies = 0;                 // beside the packet itself
+    std::vector<std::size_t> flipped_bits{};  // positions; empty: intact
+    std::optional<Duration> delay{};
+    std::uint32_t overtaken_by = 0;  // later packets of its flow; 0: none
+  };
+  [[nodiscard]] Fate judge(std::span<const std::byte> packet);
+
+ private:
+  struct Progress {
+    FaultRule rule{};
+    Prng prng;
+    std::uint64_t seen = 0;  // packets that the rule looked at
+  };
+  [[nodiscard]] static bool hits(Progress& progress) noexcept;
+  static void apply(Progress& progress, std::size_t packet_octets, Fate& fate);
+
+  std::vector<Progress> rules_;
+};
+
+/// Faults on purpose, between the transport and the sockets (docs/FAULTS.md).
+///
+/// Outgoing packets: show each to handle_outgoing() before it is sent, then send what
+/// poll_outgoing() gives. Incoming packets: pass each burst through handle_incoming(), an empty one
+/// as well. next_due() says when either has something without being asked. What is held back is
+/// limited; above the limit packets pass in time.
+///
+/// One thread at a time. It allocates: nobody measures speed with faults.
+class FaultInjector {
+ public:
+  static constexpr std::size_t kHeldMax = 4096;  // packets, per direction
+  /// A packet that is to be overtaken waits so long for others of its flow.
+  static constexpr Duration kOvertakePatience = std::chrono::milliseconds(5);
+
+  explicit FaultInjector(const FaultRules& rules);
+
+  /// Whether the packet shall be sent now; if so, it may have been changed.
+  [[nodiscard]] bool handle_outgoing(Instant now, const Outgoing& to, const Frame& packet);
+
+  /// A packet that was held back or copied: its ICRC was computed for `identification`.
+  struct Released {
+    Outgoing to{};
+    std::uint16_t identification = 0;
+    std::vector<std::byte> octets;
+  };
+  [[nodiscard]] std::optional<Released> poll_outgoing(Instant now);
+
+  /// What of the burst arrives, and what had been held back. The result is valid as long as the
+  /// burst is, and until the next call.
+  [[nodiscard]] std::span<const Incoming> handle_incoming(Instant now,
+                                                          std::span<const Incoming> burst);
+
+  [[nodiscard]] Instant next_due() const noexcept;
+  [[nodiscard]] const FaultCounters& counters() const noexcept { return counters_; }
+
+ private:
+  /// A packet that waits, in either direction.
+  struct Held {
+    Incoming about{};  // its octets lie below
+    std::uint16_t identification = 0;
+    std::vector<std::byte> octets;
+    Instant due{};
+    std::uint32_t overtaken_by = 0;  // it goes before it is due when so many have passed
+  };
+  using Waiting = std::vector<Held>;  // in the order of arrival
+
+  struct Packet {
+    Incoming about{};
+    std::uint16_t identification = 0;
+    std::span<std::byte> octets{};
+  };
+  [[nodiscard]] bool handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet);
+  void take_in(Instant now, const Incoming& about, std::span<const std::byte> octets);
+  void release_in(Instant now);
+  [[nodiscard]] static std::optional<Held> take_due(Instant now, Waiting& waiting);
+
+  FaultLane lane_in_;
+  FaultLane lane_out_;
+  Waiting waiting_in_;
+  Waiting waiting_out_;
+  std::vector<Incoming> delivered_;             // the result of handle_incoming()
+  std::deque<std::vector<std::byte>> storage_;  // octets of those that are not in the burst
+  FaultCounters counters_;
+};
+
+}  // namespace verbatim::link

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_order.h"
+
+/// What the tests of captures share. Nothing but tests includes this.
+namespace verbatim::link::test {
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "vb-capture-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+  [[nodiscard]] std::size_t count() const {
+    const std::filesystem::directory_iterator files(path_);
+    return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::vector<std::byte> octets_of(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto octets = std::as_bytes(std::span(text));
+  return {octets.begin(), octets.end()};
+}
+
+/// One block of a pcapng file in network order, as the format's draft lays it out.
+struct Block {
+  std::uint32_t type = 0;
+  std::vector<std::byte> body;
+};
+
+/// The blocks of a file; what does not add up ends the list.
+inline std::vector<Block> blocks_of(const std::string& name) {
+  const auto octets = octets_of(name);
+  std::vector<Block> blocks;
+  for (std::size_t at = 0; at + 12 <= octets.size();) {
+    const auto length = load_be_at<std::uint32_t>(octets.data() + at + 4);
+    if (length < 12 || length % 4 != 0 || at + length > octets.size()) break;
+    if (load_be_at<std::uint32_t>(octets.data() + at + length - 4) != length) break;
+    const auto body = std::span(octets).subspan(at + 8, length - 12);
+    blocks.push_back({.type = load_be_at<std::uint32_t>(octets.data() + at),
+                      .body = {body.begin(), body.end()}});
+    at += length;
+  }
+  return blocks;
+}
+
+}  // namespace verbatim::link::test
