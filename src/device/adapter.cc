@@ -10,6 +10,7 @@
 
 #include "device/clock.h"
 #include "device/fault_guard.h"
+#include "device/forwarded_packet.h"
 #include "device/limits.h"
 #include "device/queue_pair.h"
 #include "wire/icrc.h"
@@ -42,15 +43,6 @@ Registry& registry() {
   static auto* const instance = new Registry;
   return *instance;
 }
-
-/// What precedes a forwarded packet.
-struct ForwardHeader {
-  wire::Gid source;
-  wire::Gid destination;
-  std::uint16_t source_port;
-  std::uint8_t traffic_class;
-  std::uint8_t hop_limit;
-};
 
 /// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero
 /// octets and the IPv4 header (annex A17.4.5). The socket shows neither, so they are made again.
@@ -107,6 +99,7 @@ Adapter::~Adapter() {
 void Adapter::abandon_in_child() noexcept {
   abandoned_ = true;
   engine_->abandon_in_child();
+  gsi_->abandon_in_child();
   link_.close();
   shared_port_.abandon_in_child();
   slot_ = host::Slot{};
@@ -186,6 +179,8 @@ Status Adapter::open(std::string& message) {
     message = port_.interface + ": no UDP ports are left to send from; end other programs";
     return opened;
   }
+  gsi_ = std::make_unique<Gsi>(*this);
+  if (auto opened = gsi_->open(); !opened) return opened;
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   engine_ = std::make_unique<Engine>(*this);
   return engine_->start();
@@ -286,12 +281,12 @@ void Adapter::serve(QueuePair& qp) noexcept {
 
 void Adapter::serve_ready() noexcept {
   // Each has one more turn; who still has more comes again with the next progress.
-  for (std::size_t count = ready_.size(); count > 0; --count) {
-    QueuePair* qp = ready_.front();
-    ready_.erase(ready_.begin());
+  serving_.swap(ready_);
+  for (QueuePair* qp : serving_) {
     qp->set_ready_listed(false);
     settle(*qp);
   }
+  serving_.clear();
   if (!ready_.empty()) engine_->note_deadline(now());
 }
 
@@ -320,7 +315,8 @@ void Adapter::run_timers() noexcept {
 
 Instant Adapter::next_deadline() const noexcept {
   if (!ready_.empty()) return now();
-  return std::min(timers_.empty() ? Instant::never() : timers_.begin()->first, link_.next_due());
+  return std::min(timers_.empty() ? Instant::never() : timers_.begin()->first,
+                  std::min(gsi_->next_deadline(), link_.next_due()));
 }
 
 /// Sends what is there. What the link does later on its own, the engine must be there for.
@@ -369,6 +365,12 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (!packet) return count(packet.error());
   const auto number = static_cast<std::uint32_t>(packet->bth().dest_qp());
   const std::uint32_t slot = number / host::kNumbersPerSlot;
+  if (packet->bth().dest_qp() == wire::QpNumber::kGsi) {
+    return gsi_->handle({.incoming = incoming,
+                         .packet = *packet,
+                         .seed = origin.seed,
+                         .was_forwarded = origin.came == Came::kForwarded});
+  }
   const bool is_multicast = packet->bth().dest_qp() == wire::QpNumber::kMulticast;
   if (slot != slot_.number() && !is_multicast && origin.came == Came::kByWire) {
     return forward(slot, incoming);
@@ -396,34 +398,19 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
 }
 
 void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
-  const ForwardHeader header{.source = incoming.source,
-                             .destination = incoming.destination,
-                             .source_port = incoming.source_port,
-                             .traffic_class = incoming.traffic_class,
-                             .hop_limit = incoming.hop_limit};
-  if (sizeof header + incoming.octets.size() > forwarded_.size()) return;
-  std::memcpy(forwarded_.data(), &header, sizeof header);
-  std::memcpy(forwarded_.data() + sizeof header, incoming.octets.data(), incoming.octets.size());
+  const std::size_t octets = pack_forwarded(incoming, forwarded_);
   ++counters_.forwarded;
   // Whoever has gone since is a dead host: the packet is lost, and the sender finds out by itself.
-  (void)slot_.forward(slot, std::span(forwarded_).first(sizeof header + incoming.octets.size()));
+  (void)slot_.forward(slot, std::span(forwarded_).first(octets));
 }
 
 void Adapter::take_forwarded() noexcept {
   for (int count = 0; count < 32; ++count) {
     const std::size_t octets = slot_.take_forwarded(forwarded_);
-    if (octets <= sizeof(ForwardHeader)) return;
-    ForwardHeader header;
-    std::memcpy(&header, forwarded_.data(), sizeof header);
-    const link::Incoming incoming{
-        .source = header.source,
-        .destination = header.destination,
-        .source_port = header.source_port,
-        .traffic_class = header.traffic_class,
-        .hop_limit = header.hop_limit,
-        .octets = std::span(forwarded_).subspan(sizeof header, octets - sizeof header)};
-    link_.record_forwarded(incoming);
-    handle(incoming, Came::kForwarded);
+    const auto incoming = unpack_forwarded(std::span(forwarded_).first(octets));
+    if (!incoming) return;
+    link_.record_forwarded(*incoming);
+    handle(*incoming, Came::kForwarded);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/expected.h"
 #include "device/config.h"
 #include "device/engine.h"
+#include "device/gsi.h"
 #include "device/port_info.h"
 #include "host/segment.h"
 #include "host/slot.h"
@@ -59,6 +60,7 @@ class Adapter {
   // All of the following with the lock held.
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
+  [[nodiscard]] Gsi& gsi() noexcept { return *gsi_; }
 
   /// Gives a queue pair a number. kNoMemory when none is left.
   [[nodiscard]] Expected<wire::QpNumber> add(QueuePair& qp);
@@ -118,6 +120,7 @@ class Adapter {
   void flush_link() noexcept;
 
   friend class Engine;
+  friend class Gsi;
 
   std::mutex mutex_;
   PortInfo port_;
@@ -134,9 +137,11 @@ class Adapter {
   std::uint32_t next_srq_ = 1;
   std::set<std::pair<Instant, QueuePair*>> timers_;
   std::vector<QueuePair*> ready_;  // have got packets, or have more to send than one turn allows
+  std::vector<QueuePair*> serving_;  // those of them whose turn it is
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
   AdapterCounters counters_;
+  std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;
   bool abandoned_ = false;  // a child's copy of its parent's adapter
 };

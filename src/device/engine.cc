@@ -39,6 +39,9 @@ Status Engine::start() noexcept {
     ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
   }
   watching_ = true;
+  // Requests for connections come in whoever polls: never unwatched.
+  epoll_event requests{.events = EPOLLIN, .data = {.fd = adapter_.gsi_->descriptor()}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -112,6 +115,8 @@ void Engine::run() noexcept {
         for (int turn = 0; turn < 8 && adapter_.progress(); ++turn) {
         }
       }
+      if (has_requests_) adapter_.gsi_->take_forwarded();
+      adapter_.gsi_->run_timer(now());
       deadline = adapter_.next_deadline();
       nap = yields ? std::min(nap * 2, kLongNap) : kShortNap / 2;
       if (yields) deadline = std::min(deadline, now() + nap);
@@ -132,9 +137,11 @@ void Engine::sleep_until(Instant deadline) noexcept {
   }
   epoll_event events[8];
   const int count = ::epoll_pwait2(epoll_, events, 8, limit, nullptr);
+  has_requests_ = false;
   for (int i = 0; i < count; ++i) {
     std::uint64_t rung;
     if (events[i].data.fd == bell_) (void)!::read(bell_, &rung, sizeof rung);
+    if (events[i].data.fd == adapter_.gsi_->descriptor()) has_requests_ = true;
   }
 }
 

@@ -48,6 +48,7 @@ class Engine {
   int epoll_ = -1;
   int bell_ = -1;  // an eventfd that wakes it
   bool watching_ = false;
+  bool has_requests_ = false;  // for connections, forwarded to us
   std::vector<int> sockets_;
   std::atomic<bool> stop_{false};
   std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds

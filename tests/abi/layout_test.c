@@ -3,6 +3,7 @@
    of inline function. Mutexes differ in size between CPUs: what lies behind one is checked on
    aarch64. */
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,6 +156,30 @@ AT(ibv_gid_entry, gid_index, 16);
 AT(ibv_gid_entry, port_num, 20);
 AT(ibv_gid_entry, gid_type, 24);
 AT(ibv_gid_entry, ndev_ifindex, 28);
+
+SIZE(rdma_cm_id, 416);
+AT(rdma_cm_id, verbs, 0);
+AT(rdma_cm_id, channel, 8);
+AT(rdma_cm_id, context, 16);
+AT(rdma_cm_id, qp, 24);
+AT(rdma_cm_id, route, 32);
+AT(rdma_cm_id, ps, 344);
+AT(rdma_cm_id, port_num, 348);
+AT(rdma_cm_id, event, 352);
+AT(rdma_cm_id, send_cq_channel, 360);
+AT(rdma_cm_id, send_cq, 368);
+AT(rdma_cm_id, recv_cq_channel, 376);
+AT(rdma_cm_id, recv_cq, 384);
+AT(rdma_cm_id, srq, 392);
+AT(rdma_cm_id, pd, 400);
+AT(rdma_cm_id, qp_type, 408);
+SIZE(rdma_event_channel, 4);
+SIZE(rdma_cm_event, 80);
+SIZE(rdma_conn_param, 24);
+SIZE(rdma_ud_param, 56);
+SIZE(rdma_addrinfo, 96);
+SIZE(rdma_route, 312);
+SIZE(rdma_addr, 296);
 
 #if defined(__aarch64__)
 SIZE(ibv_context, 336);

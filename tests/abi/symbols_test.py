@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libibverbs.so.1 exports what programs and provider libraries bind to, and nothing else.
+"""A drop-in library exports what programs and provider libraries bind to, and nothing else.
 
-usage: symbols_test.py libibverbs.so.1 ibverbs.symbols [--any-needed]
+usage: symbols_test.py NAME path/to/library NAME.symbols [--any-needed]
 """
 import re
 import subprocess
@@ -23,25 +23,27 @@ def exported(library):
 def nodes(library):
     text = output_of("readelf", "-VW", library)
     definitions = text[text.index("Version definition section"):]
-    return set(re.findall(r"Name: (IBVERBS\S*)", definitions.split("Version needs section")[0]))
+    return set(re.findall(r"Name: ([A-Z]\S*)", definitions.split("Version needs section")[0]))
 
 
 def main():
-    library, list_path, *options = sys.argv[1:]
+    name, library, list_path, *options = sys.argv[1:]
     with open(list_path, encoding="utf-8") as lines:
         wanted = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     have = exported(library)
-    failures = [f"missing: {name}" for name in sorted(wanted - have)]
-    failures += [f"exported, but nobody asked: {name}" for name in sorted(have - wanted)]
-    named = {name.rsplit("@", 1)[1] for name in wanted}
+    failures = [f"missing: {symbol}" for symbol in sorted(wanted - have)]
+    failures += [f"exported, but nobody asked: {symbol}" for symbol in sorted(have - wanted)]
+    named = {symbol.rsplit("@", 1)[1] for symbol in wanted}
     failures += [f"no version node {node}" for node in sorted(named - nodes(library))]
     dynamic = output_of("readelf", "-dW", library)
-    if "[libibverbs.so.1]" not in dynamic:
-        failures.append("its name is not libibverbs.so.1")
+    if f"[{name}]" not in dynamic:
+        failures.append(f"its name is not {name}")
+    if "NODELETE" not in dynamic:
+        failures.append("it can be unloaded")
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
     if "--any-needed" not in options:  # a sanitizer brings its own
         strangers = sorted(n for n in needed if not re.match(r"(libc\.so|ld-linux)", n))
-        failures += [f"needs {name}" for name in strangers]
+        failures += [f"needs {stranger}" for stranger in strangers]
     print("\n".join(failures) or f"{len(have)} symbols")
     return 1 if failures else 0
 

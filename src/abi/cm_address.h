@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "base/expected.h"
+#include "wire/ids.h"
+
+/// Socket addresses as rdma_cm has them, and what they mean to an adapter.
+namespace verbatim::abi {
+
+/// An IP address and a port: IPv4 addresses are kept as IPv4-mapped ones.
+struct IpEndpoint {
+  wire::Gid address{};
+  std::uint16_t port = 0;
+  std::uint32_t scope = 0;  // interface of a link-local IPv6 address
+  bool is_ipv4 = true;      // an IPv4-mapped address in an IPv6 sockaddr counts as IPv4
+
+  [[nodiscard]] bool is_any() const noexcept;
+  [[nodiscard]] bool is_loopback() const noexcept;
+  [[nodiscard]] bool is_link_local() const noexcept {
+    return address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+  }
+};
+
+/// Nothing for a family other than IPv4 and IPv6.
+[[nodiscard]] std::optional<IpEndpoint> endpoint_of(const sockaddr* address) noexcept;
+[[nodiscard]] socklen_t octets_of(const sockaddr* address) noexcept;
+void store(const IpEndpoint& endpoint, sockaddr_storage& to) noexcept;
+
+/// The local address that packets to `destination` leave from, as the system routes them; of those
+/// of `source`, if that names one. On failure, errno says why.
+[[nodiscard]] std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
+                                                     const std::optional<IpEndpoint>& source);
+/// Whether some interface of this host has the address.
+[[nodiscard]] bool is_local(const IpEndpoint& endpoint) noexcept;
+
+}  // namespace verbatim::abi

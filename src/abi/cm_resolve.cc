@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3), and the ports they take.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/border.h"
+#include "abi/cm_functions.h"
+#include "abi/cm_id.h"
+#include "abi/cm_ports.h"
+
+namespace verbatim::abi {
+namespace {
+
+/// Gives the id an address of this host. An address of all means no device yet.
+int bind_to(IdHandle& id, const IpEndpoint& source) {
+  id.source = source;
+  CmDevice* device = nullptr;
+  if (!source.is_any()) {
+    device = cm_device_of(source);
+    if (device == nullptr) return fail(is_local(source) ? ENODEV : EADDRNOTAVAIL);
+    id.local_gid = device->index_of(source.address)
+                       ? source.address
+                       : device->loopback_gid(source.is_ipv4).value_or(wire::Gid{});
+    id.device = device;
+  } else if (cm_devices().empty()) {
+    return fail(ENODEV);
+  }
+  if (auto taken = take_port(id); !taken) {
+    id.device = nullptr;
+    return as_minus_one(taken);
+  }
+  if (device != nullptr) attach(id, *device);
+  publish_addresses(id);
+  id.state = IdState::kBound;
+  return 0;
+}
+
+/// Where to send from and to; an errno value where that fails.
+struct Route {
+  CmDevice* device = nullptr;
+  IpEndpoint source{};
+  wire::Gid local{};
+  wire::Gid remote{};
+};
+Expected<Route, int> find_route(const IpEndpoint& from, const IpEndpoint& to) {
+  const bool is_loopback = to.is_loopback();
+  Route route;
+  if (is_loopback && from.is_any()) {
+    route.source = to;
+  } else if (is_loopback) {
+    route.source = from;
+  } else {
+    const auto found = route_source(to, from);
+    if (!found) return errno;
+    route.source = *found;
+  }
+  route.source.port = from.port;
+  route.device = cm_device_of(route.source);
+  if (route.device == nullptr) return ENODEV;
+  const auto stand_in = route.device->loopback_gid(to.is_ipv4);
+  const auto gid_on_device = [&](const IpEndpoint& end) -> std::optional<wire::Gid> {
+    if (!end.is_loopback() || route.device->index_of(end.address)) return end.address;
+    return stand_in;
+  };
+  const auto local = gid_on_device(route.source);
+  const auto remote = gid_on_device(to);
+  if (!local || !remote) return ENODEV;
+  route.local = *local;
+  route.remote = *remote;
+  return route;
+}
+
+/// The address of all of a family.
+IpEndpoint any_of_family(bool is_ipv4) noexcept {
+  IpEndpoint any;
+  any.is_ipv4 = is_ipv4;
+  if (is_ipv4) any.address.octets[10] = any.address.octets[11] = 0xff;
+  return any;
+}
+
+/// The address of this host, where the one of all was asked for.
+IpEndpoint loopback_if_any(const IpEndpoint& endpoint) noexcept {
+  if (!endpoint.is_any()) return endpoint;
+  IpEndpoint here = endpoint;
+  if (here.is_ipv4) here.address.octets[12] = 127;
+  here.address.octets[15] = 1;
+  return here;
+}
+
+ibv_sa_path_rec path_of(const IdHandle& id) noexcept {
+  ibv_sa_path_rec path{};
+  std::memcpy(path.sgid.raw, id.local_gid.octets.data(), sizeof path.sgid.raw);
+  std::memcpy(path.dgid.raw, id.remote_gid.octets.data(), sizeof path.dgid.raw);
+  path.hop_limit = 64;
+  path.traffic_class = id.traffic_class;
+  path.reversible = 1;
+  path.numb_path = 1;
+  path.pkey = 0xffff;
+  path.mtu_selector = path.rate_selector = path.packet_life_time_selector = 2;  // exactly
+  path.mtu = static_cast<std::uint8_t>(id.device->port().active_mtu);
+  path.packet_life_time = static_cast<std::uint8_t>(cm::kPacketLifeTime);
+  return path;
+}
+
+}  // namespace
+
+namespace cm_functions {
+
+int bind_addr(rdma_cm_id* id, sockaddr* address) {
+  IdHandle& handle = handle_of(id);
+  const auto source = endpoint_of(address);
+  if (!source) return fail(EAFNOSUPPORT);
+  if (handle.state != IdState::kIdle) return fail(EINVAL);
+  return bind_to(handle, *source);
+}
+
+int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int) {
+  IdHandle& handle = handle_of(id);
+  const auto named = endpoint_of(destination);
+  if (!named) return fail(EAFNOSUPPORT);
+  if (handle.state == IdState::kIdle) {
+    const auto from = endpoint_of(source).value_or(any_of_family(named->is_ipv4));
+    if (bind_to(handle, from) != 0) return -1;
+  }
+  if (handle.state != IdState::kBound) return fail(EINVAL);
+  if (handle.source.is_ipv4 != named->is_ipv4 && !handle.source.is_any()) return fail(EINVAL);
+  const IpEndpoint to = loopback_if_any(*named);
+  const auto route = find_route(handle.source, to);
+  if (!route) {
+    if (route.error() != ENODEV) return fail(route.error());
+    notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV));
+    return complete(handle);
+  }
+  handle.source = route->source;
+  handle.destination = to;
+  handle.local_gid = route->local;
+  handle.remote_gid = route->remote;
+  attach(handle, *route->device);
+  handle.state = IdState::kAddressResolved;
+  notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_RESOLVED));
+  return complete(handle);
+}
+
+int resolve_route(rdma_cm_id* id, int) {
+  IdHandle& handle = handle_of(id);
+  if (handle.state != IdState::kAddressResolved) return fail(EINVAL);
+  handle.path = path_of(handle);
+  id->route.path_rec = &handle.path;
+  id->route.num_paths = 1;
+  handle.state = IdState::kRouteResolved;
+  notify(handle, make_event(handle, RDMA_CM_EVENT_ROUTE_RESOLVED));
+  return complete(handle);
+}
+
+}  // namespace cm_functions
+}  // namespace verbatim::abi

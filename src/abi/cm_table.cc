@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "abi/border.h"
+#include "abi/cm_functions.h"
+
+namespace {
+
+const verbatim::abi::CmTable kTable{
+#define VB_CM_ENTRY(name) .name = verbatim::abi::cm_functions::name,
+    VB_CM_FUNCTIONS(VB_CM_ENTRY)
+#undef VB_CM_ENTRY
+};
+
+}  // namespace
+
+extern "C" VB_EXPORT const verbatim::abi::CmTable* verbatim_cm_table();
+
+extern "C" const verbatim::abi::CmTable* verbatim_cm_table() { return &kTable; }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/gsi.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cm/addressee.h"
+#include "device/adapter.h"
+#include "device/clock.h"
+#include "device/forwarded_packet.h"
+#include "wire/flow_entropy.h"
+#include "wire/packet_builder.h"
+
+namespace verbatim::device {
+namespace {
+
+// Forwarded requests that one turn takes from each service.
+constexpr int kRequestsPerTurn = 32;
+
+host::Service service_at(const wire::Gid& address, wire::ServiceId id) noexcept {
+  return {.address = address.octets, .id = static_cast<std::uint64_t>(id)};
+}
+
+wire::Guid guid_of(const std::array<std::uint8_t, 8>& octets) noexcept {
+  std::uint64_t value = 0;
+  for (const std::uint8_t octet : octets) value = value << 8 | octet;
+  return wire::Guid{value};
+}
+
+wire::PacketHeaders headers_of(wire::Psn psn) noexcept {
+  wire::PacketHeaders headers;
+  headers.bth.opcode = wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly);
+  headers.bth.migrated = true;
+  headers.bth.dest_qp = wire::QpNumber::kGsi;
+  headers.bth.psn = psn;
+  headers.deth = {.qkey = wire::QKey::kGsi, .source_qp = wire::QpNumber::kGsi};
+  return headers;
+}
+
+bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
+  return packet.opcode() == wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly) &&
+         packet.deth().qkey == wire::QKey::kGsi &&
+         wire::pkeys_match(packet.bth().pkey(), wire::PKey::kDefault);
+}
+
+}  // namespace
+
+host::PortBlocks& given_ports() {
+  static auto* const blocks = new host::PortBlocks;
+  static pid_t owner = ::getpid();
+  if (owner != ::getpid()) {
+    blocks->abandon_in_child();
+    owner = ::getpid();
+  }
+  return *blocks;
+}
+
+Gsi::Gsi(Adapter& adapter)
+    : adapter_(adapter), message_(sizeof(ForwardHeader) + link::kFrameOctets) {}
+
+Gsi::~Gsi() {
+  if (epoll_ >= 0) ::close(epoll_);
+}
+
+Status Gsi::open() noexcept {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) return Errc::kNoMemory;
+  const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
+                    (static_cast<std::uint64_t>(::getpid()) << 40);
+  agent_ = std::make_unique<cm::Agent>(
+      cm::Agent::Config{.slot = static_cast<std::uint8_t>(adapter_.slot()),
+                        .ca_guid = guid_of(adapter_.port().guid),
+                        .seed = seed,
+                        .communications_max = cm::Agent::kCommunicationsMax});
+  return Ok{};
+}
+
+void Gsi::abandon_in_child() noexcept {
+  claims_.clear();
+  observer_ = nullptr;
+  if (epoll_ >= 0) ::close(epoll_);
+  epoll_ = -1;
+}
+
+Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
+  const host::Service wanted = service_at(address, service);
+  auto name = host::ServiceName::claim(wanted);
+  if (!name) return name.error();
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = name->descriptor()}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, name->descriptor(), &readable);
+  claims_.push_back({.service = wanted, .name = std::move(*name)});
+  return Ok{};
+}
+
+void Gsi::release(const wire::Gid& address, wire::ServiceId service) noexcept {
+  const host::Service gone = service_at(address, service);
+  std::erase_if(claims_, [&](const Claim& claim) { return claim.service == gone; });
+}
+
+// ---- In ----
+
+void Gsi::handle(const Arrival& arrival) noexcept {
+  if (agent_ == nullptr || !is_datagram_for_gsi(arrival.packet)) return;
+  if (!wire::verify_icrc(arrival.seed, arrival.incoming.octets)) return;
+  if (!arrival.was_forwarded && forward_elsewhere(arrival)) return;
+  (void)agent_->handle_mad(
+      now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
+      arrival.packet.payload());  // counted there
+  serve();
+}
+
+/// Whether the datagram is for another process, and has gone there. A request for a service that
+/// nobody holds is ours to refuse.
+bool Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto octets = pack_forwarded(arrival.incoming, message_);
+  const auto message = std::span<const std::byte>(message_).first(octets);
+  if (const auto* id = std::get_if<wire::CommId>(&to)) {
+    const std::uint32_t slot = cm::slot_of(*id);
+    if (slot == adapter_.slot()) return false;
+    // Where nobody is there any more, we answer: a disconnect wants to be acknowledged.
+    return adapter_.slot_.forward(slot, message);
+  }
+  if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    const wire::Gid& at = arrival.incoming.destination;
+    if (agent_->listens_for(*service, at)) return false;
+    const host::Service wanted = service_at(at, *service);
+    const bool is_ours = std::any_of(claims_.begin(), claims_.end(),
+                                     [&](const Claim& claim) { return claim.service == wanted; });
+    return !is_ours && host::ServiceName::forward(adapter_.slot_.descriptor(), wanted, message);
+  }
+  if (std::holds_alternative<cm::Everybody>(to)) {
+    for (std::uint32_t slot = 0; slot < host::kSlotCount; ++slot) {
+      if (slot != adapter_.slot()) (void)adapter_.slot_.forward(slot, message);  // if it is there
+    }
+  }
+  return false;
+}
+
+void Gsi::take_forwarded() noexcept {
+  for (std::size_t i = 0; i < claims_.size(); ++i) {
+    for (int count = 0; count < kRequestsPerTurn && i < claims_.size(); ++count) {
+      const std::size_t octets = claims_[i].name.take_forwarded(message_);
+      if (octets == 0) break;
+      // The message is handled from a copy: answers are put together in the same room.
+      const std::vector<std::byte> request(message_.begin(),
+                                           message_.begin() + static_cast<std::ptrdiff_t>(octets));
+      const auto incoming = unpack_forwarded(request);
+      if (incoming) adapter_.handle(*incoming, Adapter::Came::kForwarded);
+    }
+  }
+}
+
+// ---- Out ----
+
+void Gsi::serve() noexcept {
+  while (auto datagram = agent_->poll_transmit()) transmit(*datagram);
+  while (auto event = agent_->poll_event()) {
+    if (observer_ != nullptr) observer_->handle(*event);
+  }
+  adapter_.link_.flush();
+  adapter_.engine_->note_deadline(next_deadline());
+}
+
+void Gsi::run_timer(Instant at) noexcept {
+  if (next_deadline() > at) return;
+  agent_->handle_timeout(at);
+  serve();
+}
+
+Instant Gsi::next_deadline() const noexcept {
+  if (agent_ == nullptr) return Instant::never();
+  return agent_->next_timeout().value_or(Instant::never());
+}
+
+void Gsi::transmit(const cm::Datagram& datagram) noexcept {
+  const cm::Address& address = datagram.address;
+  const std::uint16_t source_port = adapter_.link_.source_port(
+      address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
+  const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
+  auto headers = headers_of(next_psn_);
+  next_psn_ = next_psn_ + 1;
+
+  link::Incoming as_received;
+  as_received.source = address.local;
+  as_received.destination = address.remote;
+  as_received.source_port = source_port;
+  as_received.hop_limit = 64;
+  std::array<std::byte, 512> packet{};
+  wire::PacketBuilder builder(packet, headers, datagram.octets.size(), {.seed = &seed});
+  builder.append(datagram.octets);
+  as_received.octets = std::span(packet).first(builder.finish());
+  if (hand_over(datagram, as_received)) return;
+
+  const auto frame = adapter_.link_.next_frame();
+  if (frame.octets.size() < packet.size()) return;
+  wire::PacketBuilder framed(frame.octets, headers, datagram.octets.size(),
+                             {.seed = &seed, .ipv4_identification = frame.identification});
+  framed.append(datagram.octets);
+  adapter_.link_.commit(
+      {.source = address.local, .destination = address.remote, .source_port = source_port},
+      framed.finish());
+}
+
+/// To a process of the same address, without the network. False when it is not there, or has no
+/// room: then the network may try.
+bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_received) noexcept {
+  const auto& gids = adapter_.port().gids;
+  const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const GidEntry& entry) {
+    return entry.gid == datagram.address.remote;
+  });
+  if (!is_here) return false;
+  const auto octets = pack_forwarded(as_received, message_);
+  const auto message = std::span<const std::byte>(message_).first(octets);
+  const cm::Addressee to = cm::addressee_of(datagram.octets);
+  if (const auto* id = std::get_if<wire::CommId>(&to)) {
+    return adapter_.slot_.forward(cm::slot_of(*id), message);
+  }
+  if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    return host::ServiceName::forward(adapter_.slot_.descriptor(),
+                                      service_at(datagram.address.remote, *service), message);
+  }
+  return false;
+}
+
+}  // namespace verbatim::device

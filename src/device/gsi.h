@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "cm/agent.h"
+#include "host/port_blocks.h"
+#include "host/service_name.h"
+#include "link/udp_link.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+#include "wire/psn.h"
+#include "wire/service_id.h"
+
+namespace verbatim::device {
+
+class Adapter;
+
+/// The ports of this process that nobody asked for by number.
+[[nodiscard]] host::PortBlocks& given_ports();
+
+/// Who wants to know what happens to communications. Called with the adapter's lock held: it takes
+/// note and returns.
+class CmObserver {
+ public:
+  virtual void handle(const cm::Event& event) noexcept = 0;
+
+ protected:
+  ~CmObserver() = default;
+};
+
+/// Queue pair 1 of an adapter, the general services interface (IBA Vol 1, 13.5.1): communication
+/// management of this process, one of several behind the same addresses.
+///
+/// A datagram that reaches the wrong process is forwarded: an answer to the slot that the
+/// communication ID carries, a request to the process that holds the service. Between processes of
+/// one address datagrams go that way from the start, so that nobody else has a hand in it.
+///
+/// All of it with the adapter's lock held.
+class Gsi {
+ public:
+  explicit Gsi(Adapter& adapter);
+  Gsi(const Gsi&) = delete;
+  Gsi& operator=(const Gsi&) = delete;
+  ~Gsi();
+
+  [[nodiscard]] Status open() noexcept;
+  /// A forked child has no part in its parent's communications.
+  void abandon_in_child() noexcept;
+
+  /// After a command: serve().
+  [[nodiscard]] cm::Agent& agent() noexcept { return *agent_; }
+  void set_observer(CmObserver* observer) noexcept { observer_ = observer; }
+
+  /// Holds a service at one of the adapter's addresses against the other processes of the host.
+  /// kAddressInUse when one of them, or this process, has it.
+  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept;
+  void release(const wire::Gid& address, wire::ServiceId service) noexcept;
+
+  /// What has arrived for queue pair 1.
+  struct Arrival {
+    const link::Incoming& incoming;
+    const wire::PacketView& packet;
+    const wire::IcrcSeed& seed;
+    bool was_forwarded = false;
+  };
+  void handle(const Arrival& arrival) noexcept;
+
+  /// Readable when requests were forwarded to us; then: take_forwarded().
+  [[nodiscard]] int descriptor() const noexcept { return epoll_; }
+  void take_forwarded() noexcept;
+
+  /// Sends what the agent has to send, tells the observer what it has to tell, sets the timer.
+  void serve() noexcept;
+  /// What is due by now.
+  void run_timer(Instant at) noexcept;
+  [[nodiscard]] Instant next_deadline() const noexcept;
+
+ private:
+  struct Claim {
+    host::Service service{};
+    host::ServiceName name;
+  };
+  void transmit(const cm::Datagram& datagram) noexcept;
+  [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
+                               const link::Incoming& as_received) noexcept;
+  [[nodiscard]] bool forward_elsewhere(const Arrival& arrival) noexcept;
+
+  Adapter& adapter_;
+  std::unique_ptr<cm::Agent> agent_;
+  CmObserver* observer_ = nullptr;
+  std::vector<Claim> claims_;
+  int epoll_ = -1;  // over the sockets of all claims
+  wire::Psn next_psn_{};
+  std::vector<std::byte> message_;  // a forwarded request, or one to forward
+};
+
+}  // namespace verbatim::device

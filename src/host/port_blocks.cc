@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/port_blocks.h"
+
+#include <unistd.h>
+
+#include <new>
+#include <utility>
+
+namespace verbatim::host {
+
+namespace {
+
+/// Blocks are held like services, of an address that no host has.
+constexpr std::uint64_t kBlockService = std::uint64_t{1} << 63;
+
+}  // namespace
+
+Expected<std::uint16_t> PortBlocks::take_from(Block& block) noexcept {
+  // Round and round: a port that was just given back is the last to be given again.
+  for (std::uint32_t tried = 0; tried < kBlockPorts; ++tried) {
+    const std::uint32_t index = block.next++ % kBlockPorts;
+    const std::uint64_t bit = std::uint64_t{1} << index;
+    if ((block.taken & bit) != 0) continue;
+    block.taken |= bit;
+    return static_cast<std::uint16_t>(block.first_port + index);
+  }
+  return Errc::kAddressInUse;
+}
+
+Expected<std::uint16_t> PortBlocks::take(std::uint16_t space) {
+  const std::lock_guard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.space != space || ~block.taken == 0) continue;
+    return take_from(block);
+  }
+  const auto start = static_cast<std::uint32_t>(::getpid()) * 7U;  // processes begin apart
+  for (std::uint32_t tried = 0; tried < kBlockCount; ++tried) {
+    const std::uint32_t number = (start + tried) % kBlockCount;
+    auto name = ServiceName::claim(
+        {.address = {}, .id = kBlockService | std::uint64_t{space} << 16 | number});
+    if (!name && name.error() == Errc::kAddressInUse) continue;
+    if (!name) return name.error();
+    blocks_.push_back({.space = space,
+                       .first_port = static_cast<std::uint16_t>(kFirstPort + number * kBlockPorts),
+                       .name = std::move(*name)});
+    return take_from(blocks_.back());
+  }
+  return Errc::kAddressInUse;
+}
+
+void PortBlocks::give_back(std::uint16_t space, std::uint16_t port) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.space != space || port < block.first_port) continue;
+    const unsigned index = static_cast<unsigned>(port - block.first_port);
+    if (index < kBlockPorts) block.taken &= ~(std::uint64_t{1} << index);
+  }
+}
+
+void PortBlocks::abandon_in_child() noexcept {
+  new (&mutex_) std::mutex;  // whoever held it has stayed in the parent
+  blocks_.clear();
+}
+
+}  // namespace verbatim::host

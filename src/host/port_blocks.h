@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/expected.h"
+#include "host/service_name.h"
+
+namespace verbatim::host {
+
+/// Ports for those who do not care which: unique among the processes of a user on this host. A
+/// process takes them by blocks, so that thousands of connections cost a handful of names; a block
+/// stays with its process, and the kernel frees it when that ends.
+///
+/// The range is that of Linux for sockets. Any thread.
+class PortBlocks {
+ public:
+  static constexpr std::uint16_t kFirstPort = 32768;
+  static constexpr std::uint16_t kBlockPorts = 64;
+  static constexpr std::uint32_t kBlockCount = 441;  // up to port 60991
+
+  /// A port of `space` that nobody else was given. kAddressInUse when there is none.
+  [[nodiscard]] Expected<std::uint16_t> take(std::uint16_t space);
+  void give_back(std::uint16_t space, std::uint16_t port) noexcept;
+  /// In a forked child: the blocks are the parent's.
+  void abandon_in_child() noexcept;
+
+ private:
+  struct Block {
+    std::uint16_t space = 0;
+    std::uint16_t first_port = 0;
+    std::uint64_t taken = 0;  // one bit per port
+    std::uint32_t next = 0;   // where the search for a free one begins
+    ServiceName name;
+  };
+  [[nodiscard]] static Expected<std::uint16_t> take_from(Block& block) noexcept;
+
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace verbatim::host

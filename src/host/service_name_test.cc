@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/service_name.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <set>
+
+#include "host/port_blocks.h"
+#include "host/test_process.h"
+
+namespace verbatim::host {
+namespace {
+
+constexpr Service kService{.address = {0xfd, 1}, .id = 0x0106'1c06};
+
+int open_sender() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); }
+
+TEST(ServiceName, IsHeldOnceAndFreedWithItsHolder) {
+  test::in_a_private_network([] {
+    {
+      auto held = ServiceName::claim(kService);
+      ASSERT_TRUE(held.ok());
+      const auto again = ServiceName::claim(kService);
+      ASSERT_FALSE(again.ok());
+      EXPECT_EQ(again.error(), Errc::kAddressInUse);
+      EXPECT_EQ(test::in_a_child([] { EXPECT_FALSE(ServiceName::claim(kService).ok()); }), 0);
+    }
+    EXPECT_TRUE(ServiceName::claim(kService).ok());
+  });
+}
+
+TEST(ServiceName, IsFreedWhenItsProcessDies) {
+  test::in_a_private_network([] {
+    EXPECT_EQ(test::in_a_child([] {
+                static auto held = ServiceName::claim(kService);
+                EXPECT_TRUE(held.ok());
+              }),
+              0);
+    EXPECT_TRUE(ServiceName::claim(kService).ok());
+  });
+}
+
+TEST(ServiceName, OfAnotherAddressOrServiceIsAnother) {
+  test::in_a_private_network([] {
+    auto held = ServiceName::claim(kService);
+    ASSERT_TRUE(held.ok());
+    Service other = kService;
+    other.address[15] = 1;
+    EXPECT_TRUE(ServiceName::claim(other).ok());
+    other = kService;
+    ++other.id;
+    EXPECT_TRUE(ServiceName::claim(other).ok());
+  });
+}
+
+TEST(ServiceName, GetsWhatIsForwardedToIt) {
+  test::in_a_private_network([] {
+    const int sender = open_sender();
+    const std::array<std::byte, 3> octets{std::byte{1}, std::byte{2}, std::byte{3}};
+    EXPECT_FALSE(ServiceName::forward(sender, kService, octets)) << "nobody holds it";
+    auto held = ServiceName::claim(kService);
+    ASSERT_TRUE(held.ok());
+    std::array<std::byte, 64> received{};
+    EXPECT_EQ(held->take_forwarded(received), 0U);
+    ASSERT_TRUE(ServiceName::forward(sender, kService, octets));
+    ASSERT_EQ(held->take_forwarded(received), octets.size());
+    EXPECT_TRUE(std::equal(octets.begin(), octets.end(), received.begin()));
+    EXPECT_EQ(held->take_forwarded(received), 0U);
+    ::close(sender);
+  });
+}
+
+TEST(PortBlocks, GiveEveryPortOnce) {
+  test::in_a_private_network([] {
+    PortBlocks ports;
+    std::set<std::uint16_t> given;
+    for (int i = 0; i < 1000; ++i) {
+      auto port = ports.take(0x0106);
+      ASSERT_TRUE(port.ok());
+      EXPECT_TRUE(given.insert(*port).second) << *port;
+      EXPECT_GE(*port, PortBlocks::kFirstPort);
+    }
+    EXPECT_EQ(test::in_a_child([&] {
+                PortBlocks others;
+                for (int i = 0; i < 100; ++i) {
+                  auto port = others.take(0x0106);
+                  ASSERT_TRUE(port.ok());
+                  EXPECT_FALSE(given.contains(*port)) << *port;
+                }
+              }),
+              0);
+  });
+}
+
+TEST(PortBlocks, DoNotGiveAPortAgainAtOnce) {
+  test::in_a_private_network([] {
+    PortBlocks ports;
+    const auto first = ports.take(0x0111);
+    ASSERT_TRUE(first.ok());
+    ports.give_back(0x0111, *first);
+    const auto second = ports.take(0x0111);
+    ASSERT_TRUE(second.ok());
+    EXPECT_NE(*first, *second);
+  });
+}
+
+TEST(PortBlocks, TakeAThousandPortsWithFewDescriptors) {
+  test::in_a_private_network([] {
+    const std::size_t before = test::open_descriptor_count();
+    PortBlocks ports;
+    for (int i = 0; i < 1024; ++i) ASSERT_TRUE(ports.take(0x0106).ok());
+    EXPECT_LE(test::open_descriptor_count() - before, 1024U / PortBlocks::kBlockPorts);
+  });
+}
+
+TEST(PortBlocks, AreEmptyWhenAllPortsAreGiven) {
+  test::in_a_private_network([] {
+    PortBlocks ports;
+    const std::uint32_t all = PortBlocks::kBlockCount * PortBlocks::kBlockPorts;
+    for (std::uint32_t i = 0; i < all; ++i) ASSERT_TRUE(ports.take(0x0106).ok());
+    const auto none = ports.take(0x0106);
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error(), Errc::kAddressInUse);
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::host
