@@ -25,6 +25,8 @@ struct SimOptions {
 
 struct RunOptions {
   std::string devices;               // VERBATIM_DEVICES of the command; empty: as it is
+  std::string faults;                // VERBATIM_FAULTS, likewise
+  std::string capture;               // VERBATIM_CAPTURE, likewise
   std::vector<std::string> command;  // not empty
 };
 /// Becomes the command, which then finds our libraries before the system's. Returns only when that
@@ -36,5 +38,16 @@ struct DevicesOptions {
 };
 /// Prints the devices that programs will see, and their GID tables. The exit status.
 [[nodiscard]] int list_devices(const DevicesOptions& options);
+
+struct DoctorOptions {
+  bool json = false;
+  std::string program;                // look at this one's libraries as well
+  std::string peer;                   // look at the path to this host instead
+  bool serve = false;                 // be the other end of such a look, until a signal comes
+  std::uint16_t control_port = 4791;  // TCP, between the two
+};
+/// Says what could keep programs from working here, and what to do. The exit status is 1 when
+/// something is a problem.
+[[nodiscard]] int run_doctor(const DoctorOptions& options);
 
 }  // namespace verbatim::tools

@@ -34,15 +34,20 @@ int main(int argc, char** argv) {
       "run", "Start a program with this adapter: it finds our libibverbs before the system's");
   run_subcommand->add_option("--devices", run.devices,
                              "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)");
+  run_subcommand->add_option("--faults", run.faults,
+                             "Faults on purpose: 'seed=7; out drop 1%' (as VERBATIM_FAULTS)");
+  run_subcommand->add_option("--capture", run.capture,
+                             "Write all packets to this pcapng file; %p is the process's number");
   run_subcommand->prefix_command();
   run_subcommand->footer(
-      "  verbatim run [--devices LIST] PROGRAM [ARGUMENT...]\n"
+      "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] PROGRAM [ARGUMENT...]\n"
       "The program and its children see RDMA devices vb0, vb1, ...; nothing is\n"
       "installed, loaded or changed outside it. Two shells, one machine:\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1 localhost\n"
       "Exit status: the program's own; 127 when it is not found, 126 when it cannot be started,\n"
-      "125 when the library or a device of --devices is missing.");
+      "125 when the library or a device of --devices is missing, a rule of --faults has a mistake\n"
+      "in it, or the file of --capture cannot be written.");
 
   DevicesOptions devices;
   auto* devices_command =
@@ -53,7 +58,26 @@ int main(int argc, char** argv) {
       "devices follows from VERBATIM_DEVICES=interface[=name],...; without it, all that are up\n"
       "and have an address (lo only when there is no other).");
 
+  DoctorOptions doctor;
+  auto* doctor_command = app.add_subcommand(
+      "doctor", "Check what could keep programs from working here, and say what to do");
+  doctor_command->add_flag("--json", doctor.json, "For machines: an array of findings");
+  doctor_command->add_option("--program", doctor.program, "Look at this program's libraries, too");
+  auto* doctor_peer = doctor_command->add_option(
+      "--peer", doctor.peer, "Check the path to this host instead, which runs `doctor --serve`");
+  doctor_command->add_flag("--serve", doctor.serve, "Be the host that others check the path to")
+      ->excludes(doctor_peer);
+  doctor_command
+      ->add_option("--port", doctor.control_port, "TCP port that --serve and --peer talk over")
+      ->capture_default_str();
+  doctor_command->footer(
+      "Two hosts, to see what happens to packets between them:\n"
+      "  verbatim doctor --serve          on one; as root it also sees IPv4 identifications\n"
+      "  verbatim doctor --peer HOST      on the other\n"
+      "Exit status: 1 when something is a problem, 0 otherwise.");
+
   CLI11_PARSE(app, argc, argv);
+  if (*doctor_command) return run_doctor(doctor);
   if (*devices_command) return list_devices(devices);
   if (*run_subcommand) {
     run.command = run_subcommand->remaining();

@@ -9,6 +9,8 @@
 #include <system_error>
 
 #include "device/config.h"
+#include "link/capture_file.h"
+#include "link/fault_rules.h"
 #include "tools/commands.h"
 
 namespace verbatim::tools {
@@ -56,6 +58,27 @@ bool accepts_devices(const std::string& list) {
   return false;
 }
 
+/// Whether the rules can be followed; if not, says where the mistake is.
+bool accepts_faults(const char* source, const std::string& rules) {
+  std::string message;
+  if (link::parse_fault_rules(rules, message).ok()) return true;
+  std::fprintf(stderr, "verbatim run: %s, %s\n  %s\n", source, message.c_str(), rules.c_str());
+  return false;
+}
+
+/// Whether the capture can be written. Programs may change their folder before they do.
+bool export_capture(const std::string& name) {
+  std::error_code failed;
+  const std::string path = std::filesystem::absolute(name, failed).string();
+  std::string message;
+  if (!link::CaptureFile::prepare(path, message).ok()) {
+    std::fprintf(stderr, "verbatim run: --capture: %s\n", message.c_str());
+    return false;
+  }
+  ::setenv("VERBATIM_CAPTURE", path.c_str(), 1);
+  return true;
+}
+
 /// Whether the dynamic linker can be told of the folder; if not, says why.
 bool is_loadable(const std::filesystem::path& folder) {
   const auto library = folder / kVerbsLibrary;
@@ -85,6 +108,13 @@ int run_command(const RunOptions& options) {
     if (!accepts_devices(options.devices)) return kLauncherFailed;
     ::setenv("VERBATIM_DEVICES", options.devices.c_str(), 1);
   }
+  if (!options.faults.empty()) {
+    if (!accepts_faults("--faults", options.faults)) return kLauncherFailed;
+    ::setenv("VERBATIM_FAULTS", options.faults.c_str(), 1);
+  } else if (const char* rules = std::getenv("VERBATIM_FAULTS"); rules != nullptr) {
+    if (!accepts_faults("VERBATIM_FAULTS", rules)) return kLauncherFailed;
+  }
+  if (!options.capture.empty() && !export_capture(options.capture)) return kLauncherFailed;
   export_library(folder);
   export_hints();
 

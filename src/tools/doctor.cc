@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/doctor.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "device/config.h"
+#include "tools/commands.h"
+#include "tools/doctor_peer.h"
+
+namespace verbatim::tools {
+namespace {
+
+using Grade = Finding::Grade;
+
+const char* name_of(Grade grade) noexcept {
+  switch (grade) {
+    case Grade::kOk:
+      return "ok";
+    case Grade::kWarning:
+      return "warning";
+    case Grade::kProblem:
+      return "problem";
+  }
+  return "";
+}
+
+const char* colour_of(Grade grade) noexcept {
+  switch (grade) {
+    case Grade::kOk:
+      return "\033[32m";
+    case Grade::kWarning:
+      return "\033[33m";
+    case Grade::kProblem:
+      return "\033[1;31m";
+  }
+  return "";
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    std::array<char, 8> escaped{};
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < ' ') {
+      (void)std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
+      out += escaped.data();
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+void print_json(const Findings& findings) {
+  std::printf("[");
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const Finding& finding = findings[i];
+    std::printf("%s\n  {\"grade\": \"%s\", \"subject\": %s,\n   \"what\": %s,\n   \"advice\": %s}",
+                i == 0 ? "" : ",", name_of(finding.grade), quoted(finding.subject).c_str(),
+                quoted(finding.what).c_str(), quoted(finding.advice).c_str());
+  }
+  std::printf("\n]\n");
+}
+
+void print_text(const Findings& findings, bool in_colour) {
+  for (const Finding& finding : findings) {
+    std::printf("%s%-8s%s %s: %s\n", in_colour ? colour_of(finding.grade) : "",
+                name_of(finding.grade), in_colour ? "\033[0m" : "", finding.subject.c_str(),
+                finding.what.c_str());
+    if (!finding.advice.empty()) std::printf("         -> %s\n", finding.advice.c_str());
+  }
+  const auto count = [&](Grade grade) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const Finding& finding) { return finding.grade == grade; });
+  };
+  std::printf("%td problems, %td warnings\n", count(Grade::kProblem), count(Grade::kWarning));
+}
+
+/// The devices that programs would see. A configuration that is refused is a problem of its own.
+std::vector<device::PortInfo> find_devices(Findings& findings) {
+  std::string message;
+  const auto config = device::read_config(message);
+  if (config) return device::find_ports(*config);
+  add_problem(findings, "configuration", message, "correct the variable, or unset it");
+  return device::find_ports({});
+}
+
+}  // namespace
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::string text_of(const wire::Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool is_ipv4 = gid.is_ipv4_mapped();
+  (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid.octets.data() + (is_ipv4 ? 12 : 0),
+                    text.data(), text.size());
+  return text.data();
+}
+
+int run_doctor(const DoctorOptions& options) {
+  Findings findings;
+  const auto ports = find_devices(findings);
+  if (options.serve) return serve_peers(ports, options.control_port);
+  if (!options.peer.empty()) {
+    look_at_peer({.host = options.peer, .control_port = options.control_port}, ports, findings);
+  } else {
+    look_at_devices(ports, findings);
+    look_at_port(ports, findings);
+    look_at_libraries(options.program, findings);
+    look_at_limits(findings);
+    look_at_kernel(findings);
+  }
+  if (options.json) {
+    print_json(findings);
+  } else {
+    print_text(findings, ::isatty(STDOUT_FILENO) != 0);
+  }
+  const bool has_problem =
+      std::any_of(findings.begin(), findings.end(),
+                  [](const Finding& finding) { return finding.grade == Grade::kProblem; });
+  return has_problem ? 1 : 0;
+}
+
+}  // namespace verbatim::tools

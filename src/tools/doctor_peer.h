@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/port_info.h"
+#include "tools/doctor.h"
+
+/// The path between two hosts that both run `verbatim doctor`: one serves, the other asks. They
+/// talk over TCP and send each other probes, which are real RoCEv2 packets on UDP port 4791.
+namespace verbatim::tools {
+
+struct PeerToAsk {
+  std::string host;  // a name or an address
+  std::uint16_t control_port = 0;
+};
+/// Checks the path in both directions.
+void look_at_peer(const PeerToAsk& peer, const std::vector<device::PortInfo>& ports,
+                  Findings& findings);
+
+/// Answers those who ask, one after the other, until a signal ends it. The exit status.
+[[nodiscard]] int serve_peers(const std::vector<device::PortInfo>& ports,
+                              std::uint16_t control_port);
+
+}  // namespace verbatim::tools

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/port_info.h"
+#include "link/shared_port.h"
+#include "link/udp_link.h"
+#include "wire/ids.h"
+
+namespace verbatim::tools {
+
+/// What a probe says about itself: whose it is, and which.
+struct ProbeName {
+  std::uint64_t nonce = 0;
+  std::uint32_t sequence = 0;
+  friend auto operator<=>(const ProbeName&, const ProbeName&) = default;
+};
+
+/// A probe that arrived, with all that can be seen of how it came.
+struct SeenProbe {
+  ProbeName name{};
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::uint16_t source_port = 0;
+  std::size_t octets = 0;                    // BTH to ICRC
+  bool icrc_holds = false;                   // with the addresses and ports as they arrived
+  std::uint16_t covered_identification = 0;  // the one that the ICRC was computed with
+};
+
+/// Sends and receives probes: UD SENDs to a number that no queue pair has, on port 4791 as programs
+/// use it, beside those that run.
+class ProbeLink {
+ public:
+  /// On failure `message` says why.
+  [[nodiscard]] Status open(const std::vector<device::PortInfo>& ports, std::string& message);
+  /// Where probes to us go.
+  [[nodiscard]] wire::QpNumber number() const noexcept { return number_; }
+  /// The device that has the address; null when none has.
+  [[nodiscard]] const device::PortInfo* device_of(const wire::Gid& address) const noexcept;
+
+  struct Order {
+    ProbeName name{};
+    wire::Gid from{};
+    wire::Gid to{};
+    wire::QpNumber dest_qp{};
+    std::size_t payload_octets = 64;
+  };
+  void put(const Order& order);
+  void flush() noexcept { link_.flush(); }
+  [[nodiscard]] std::uint16_t source_port(const wire::Gid& from) const noexcept {
+    return link_.source_port(from, 0);
+  }
+
+  /// What has arrived; waits until something has, at most so long.
+  [[nodiscard]] std::vector<SeenProbe> take(int patience_ms);
+  [[nodiscard]] std::span<const int> descriptors() const noexcept { return link_.descriptors(); }
+
+ private:
+  std::vector<device::PortInfo> ports_;
+  link::SharedPort shared_;
+  std::optional<host::Slot> slot_;
+  link::UdpLink link_;
+  wire::QpNumber number_{};
+};
+
+/// The IPv4 identifications of probes as they arrive on the wire. Needs CAP_NET_RAW; without it
+/// nothing is seen.
+class IdentificationWatch {
+ public:
+  IdentificationWatch() noexcept;
+  IdentificationWatch(const IdentificationWatch&) = delete;
+  IdentificationWatch& operator=(const IdentificationWatch&) = delete;
+  ~IdentificationWatch();
+
+  [[nodiscard]] bool sees() const noexcept { return descriptor_ >= 0; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Adds what has arrived since.
+  void take(std::map<ProbeName, std::uint16_t>& identifications);
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace verbatim::tools
