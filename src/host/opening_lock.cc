@@ -46,7 +46,7 @@ void wait_for(const UnixName& name, Duration patience, OpeningLock::Holder& hold
 
 Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexcept {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + patience;
+  auto end = Clock::now() + patience;
   const UnixName name = UnixName::of_opening();
   OpeningLock lock;
   lock.descriptor_ = open_socket();
@@ -59,7 +59,9 @@ Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexc
     if (errno != EADDRINUSE) return errno == EACCES ? Errc::kAccessDenied : Errc::kNoMemory;
     const Duration left = end - Clock::now();
     if (left <= Duration::zero()) return Errc::kTimedOut;
+    const pid_t before = holder.pid;
     wait_for(name, std::min(left, kLongestWait), holder);
+    if (holder.pid != before) end = Clock::now() + patience;
   }
 }
 

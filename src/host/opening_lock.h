@@ -31,7 +31,8 @@ class OpeningLock {
     pid_t pid = 0;  // 0: unknown
     uid_t uid = 0;
   };
-  /// kTimedOut when `holder` has kept it for the whole of `patience`.
+  /// kTimedOut when one and the same `holder` has kept it for the whole of `patience`: a crowd of
+  /// newcomers is waited for, however long it takes.
   [[nodiscard]] static Expected<OpeningLock> take(Duration patience, Holder& holder) noexcept;
   void release() noexcept;
 

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dirent.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+/// Many processes, each connected to each other by a reliable connection, that write into each
+/// other's memory and check every octet. Some of them are victims: they may be gone at any moment.
+namespace verbatim::testing {
+
+inline constexpr std::uint32_t kProcessesMax = 128;
+inline constexpr std::uint32_t kAreaOctets = 6000;  // several packets, and no whole number of them
+inline constexpr std::uint32_t kRoundsAfterwards = 2;
+inline constexpr std::chrono::seconds kWorkerPatience{120};
+
+/// What the processes know of each other; in memory that all of them share.
+struct Board {
+  struct Entry {
+    std::atomic<bool> is_ready{false};  // the rest may be read
+    std::atomic<bool> is_finished{false};
+    bool is_victim = false;
+    std::uint32_t rkey = 0;
+    std::uint64_t areas = 0;
+    std::array<std::uint32_t, kProcessesMax> numbers{};  // of its queue pairs, by peer
+    std::atomic<std::uint64_t> rounds{0};
+  };
+  std::atomic<bool> is_enough{false};  // no more deaths: finish
+  std::array<Entry, kProcessesMax> entries{};
+};
+
+/// One of the processes `first` to `last` (not included), all of which talk to each other.
+class Worker {
+ public:
+  Worker(Board& board, std::uint32_t index, std::uint32_t first, std::uint32_t last)
+      : board_(board), self_(index), first_(first), last_(last) {}
+
+  /// What went wrong; empty when all is well. Returns when all that are no victims have finished.
+  std::string run() {
+    const std::size_t descriptors = count_descriptors();
+    const bool worked = open() && work();
+    close();
+    if (worked && count_descriptors() != descriptors) (void)fail("descriptors are left open");
+    return failure_;
+  }
+
+ private:
+  enum class Kind : std::uint32_t { kData = 1, kAck = 2 };
+  struct Note {
+    Kind kind{};
+    std::uint32_t octets = 0;
+    std::uint64_t round = 0;
+  };
+  /// The way to one peer.
+  struct Way {
+    ibv_qp* qp = nullptr;
+    bool is_connected = false;
+    bool is_lost = false;
+    bool is_waiting = false;       // for the peer to confirm the current round
+    std::uint64_t sent = 0;        // rounds begun
+    std::uint64_t received = 0;    // rounds checked
+    std::uint32_t afterwards = 0;  // rounds completed since it was enough
+    std::uint32_t owed_acks = 0;
+  };
+  static constexpr std::uint32_t kReceives = 4;  // outstanding at each queue pair
+  static constexpr std::uint64_t kReceiveTag = 1U << 16;
+
+  bool fail(const std::string& what) {
+    if (failure_.empty()) failure_ = "process " + std::to_string(self_) + ": " + what;
+    return false;
+  }
+
+  bool open() {
+    int count = 0;
+    ibv_device** list = ibv_get_device_list(&count);
+    if (list == nullptr || count != 1) return fail("no device");
+    context_ = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    if (context_ == nullptr) return fail(std::string("cannot open: ") + std::strerror(errno));
+    pd_ = ibv_alloc_pd(context_);
+    channel_ = ibv_create_comp_channel(context_);
+    cq_ = ibv_create_cq(context_, 16 * static_cast<int>(kProcessesMax), nullptr, channel_, 0);
+    const std::size_t peers = last_ - first_;
+    areas_.resize(peers * kAreaOctets);
+    outgoing_.resize(peers * kAreaOctets);
+    notes_in_.resize(peers * kReceives);
+    notes_out_.resize(peers * 2);
+    const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    areas_mr_ = ibv_reg_mr(pd_, areas_.data(), areas_.size(), access);
+    outgoing_mr_ = ibv_reg_mr(pd_, outgoing_.data(), outgoing_.size(), access);
+    in_mr_ = ibv_reg_mr(pd_, notes_in_.data(), notes_in_.size() * sizeof(Note), access);
+    out_mr_ = ibv_reg_mr(pd_, notes_out_.data(), notes_out_.size() * sizeof(Note), access);
+    if (cq_ == nullptr || areas_mr_ == nullptr || outgoing_mr_ == nullptr || in_mr_ == nullptr ||
+        out_mr_ == nullptr) {
+      return fail("cannot register");
+    }
+    ways_.resize(peers);
+    Board::Entry& mine = board_.entries[self_];
+    for (std::uint32_t peer = first_; peer < last_; ++peer) {
+      if (peer == self_) continue;
+      if (!make_queue_pair(peer)) return false;
+      mine.numbers[peer] = way(peer).qp->qp_num;
+    }
+    mine.areas = reinterpret_cast<std::uintptr_t>(areas_.data());
+    mine.rkey = areas_mr_->rkey;
+    mine.is_ready.store(true);
+    return true;
+  }
+
+  bool make_queue_pair(std::uint32_t peer) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = {.max_send_wr = 8,
+                .max_recv_wr = kReceives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    init.qp_type = IBV_QPT_RC;
+    init.sq_sig_all = 1;
+    ibv_qp* qp = way(peer).qp = ibv_create_qp(pd_, &init);
+    if (qp == nullptr) return fail("no queue pair");
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    if (ibv_modify_qp(qp, &attr, mask) != 0) return fail("INIT");
+    for (std::uint32_t i = 0; i < kReceives; ++i) {
+      if (!post_receive(peer, i)) return false;
+    }
+    return true;
+  }
+
+  bool connect(std::uint32_t peer) {
+    ibv_gid_entry gid{};
+    for (std::uint32_t i = 0;; ++i) {
+      if (ibv_query_gid_ex(context_, 1, i, &gid, 0) != 0) return fail("no IPv4 address");
+      if (gid.gid.raw[10] == 0xff) break;
+    }
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = board_.entries[peer].numbers[self_];
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 12;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.grh.dgid = gid.gid;
+    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid.gid_index);
+    attr.ah_attr.grh.hop_limit = 1;
+    int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    if (ibv_modify_qp(way(peer).qp, &attr, mask) != 0) return fail("RTR");
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 18;  // a second: who is stopped, or waits for a processor, is not dead
+    attr.retry_cnt = 7;
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+           IBV_QP_MAX_QP_RD_ATOMIC;
+    if (ibv_modify_qp(way(peer).qp, &attr, mask) != 0) return fail("RTS");
+    way(peer).is_connected = true;
+    return true;
+  }
+
+  bool work() {
+    const auto end = std::chrono::steady_clock::now() + kWorkerPatience;
+    while (!everybody_is_finished()) {
+      if (std::chrono::steady_clock::now() > end) return fail("stuck: " + what_is_missing());
+      for (std::uint32_t peer = first_; peer < last_; ++peer) {
+        if (peer == self_) continue;
+        Way& to = way(peer);
+        if (!to.is_connected && board_.entries[peer].is_ready.load() && !connect(peer)) {
+          return false;
+        }
+        if (to.is_connected && !to.is_lost && !begin_round(peer)) return false;
+      }
+      if (!take_completions()) return false;
+      if (is_finished()) board_.entries[self_].is_finished.store(true);
+    }
+    return true;
+  }
+
+  /// Sleeps until something completes, or a peer may have become ready.
+  bool take_completions() {
+    if (ibv_req_notify_cq(cq_, 0) != 0) return fail("req_notify");
+    bool found_any = false;
+    std::array<ibv_wc, 32> found{};
+    for (int count = 0; (count = ibv_poll_cq(cq_, 32, found.data())) != 0;) {
+      if (count < 0) return fail("poll");
+      found_any = true;
+      for (int i = 0; i < count; ++i) {
+        if (!handle(found[static_cast<std::size_t>(i)])) return false;
+      }
+    }
+    pollfd readable{.fd = channel_->fd, .events = POLLIN, .revents = 0};
+    if (::poll(&readable, 1, found_any ? 0 : 10) != 1) return true;
+    ibv_cq* cq = nullptr;
+    void* tag = nullptr;
+    if (ibv_get_cq_event(channel_, &cq, &tag) == 0) ibv_ack_cq_events(cq, 1);
+    return true;
+  }
+
+  bool handle(const ibv_wc& wc) {
+    const std::uint32_t peer = static_cast<std::uint32_t>(wc.wr_id) & 0xff;
+    if (wc.status != IBV_WC_SUCCESS) {
+      way(peer).is_lost = true;
+      if (board_.entries[peer].is_victim) return true;
+      return fail("lost " + std::to_string(peer) + ": " + ibv_wc_status_str(wc.status));
+    }
+    if ((wc.wr_id & kReceiveTag) == 0) return true;
+    const auto place = static_cast<std::uint32_t>(wc.wr_id >> 8) & 0xff;
+    const Note note = notes_in_[index_of(peer) * kReceives + place];
+    if (!post_receive(peer, place)) return false;
+    return note.kind == Kind::kData ? check(peer, note) : confirm(peer, note);
+  }
+
+  bool check(std::uint32_t peer, const Note& note) {
+    Way& from = way(peer);
+    if (note.round != from.received || note.octets > kAreaOctets) return fail("a wrong note");
+    ++from.received;
+    const std::uint8_t* area = areas_.data() + index_of(peer) * kAreaOctets;
+    for (std::uint32_t i = 0; i < note.octets; ++i) {
+      if (area[i] != octet(peer, self_, note.round, i)) {
+        return fail("a wrong octet from " + std::to_string(peer));
+      }
+    }
+    return send(peer, {.kind = Kind::kAck, .octets = 0, .round = note.round}, 1);
+  }
+
+  bool confirm(std::uint32_t peer, const Note& note) {
+    Way& to = way(peer);
+    if (!to.is_waiting || note.round + 1 != to.sent) return fail("a wrong confirmation");
+    to.is_waiting = false;
+    board_.entries[self_].rounds.fetch_add(1);
+    if (board_.is_enough.load()) ++to.afterwards;
+    return true;
+  }
+
+  bool begin_round(std::uint32_t peer) {
+    Way& to = way(peer);
+    if (to.is_waiting || to.afterwards >= kRoundsAfterwards) return true;
+    const std::uint64_t round = to.sent++;
+    const auto octets = static_cast<std::uint32_t>(1 + (round * 977 + self_) % kAreaOctets);
+    std::uint8_t* from = outgoing_.data() + index_of(peer) * kAreaOctets;
+    for (std::uint32_t i = 0; i < octets; ++i) from[i] = octet(self_, peer, round, i);
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from),
+                .length = octets,
+                .lkey = outgoing_mr_->lkey};
+    ibv_send_wr wr{};
+    wr.wr_id = peer;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma.remote_addr = board_.entries[peer].areas + (self_ - first_) * kAreaOctets;
+    wr.wr.rdma.rkey = board_.entries[peer].rkey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(to.qp, &wr, &bad) != 0) return fail("cannot post a write");
+    to.is_waiting = true;
+    return send(peer, {.kind = Kind::kData, .octets = octets, .round = round}, 0);
+  }
+
+  bool send(std::uint32_t peer, const Note& note, std::size_t place) {
+    Note& from = notes_out_[index_of(peer) * 2 + place];
+    from = note;
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(&from),
+                .length = sizeof(Note),
+                .lkey = out_mr_->lkey};
+    ibv_send_wr wr{};
+    wr.wr_id = peer;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(way(peer).qp, &wr, &bad) != 0) return fail("cannot post a send");
+    return true;
+  }
+
+  bool post_receive(std::uint32_t peer, std::uint32_t place) {
+    Note& into = notes_in_[index_of(peer) * kReceives + place];
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(&into),
+                .length = sizeof(Note),
+                .lkey = in_mr_->lkey};
+    ibv_recv_wr wr{
+        .wr_id = peer | place << 8 | kReceiveTag, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    if (ibv_post_recv(way(peer).qp, &wr, &bad) != 0) return fail("cannot post a receive");
+    return true;
+  }
+
+  void close() {
+    for (Way& to : ways_) {
+      if (to.qp != nullptr && ibv_destroy_qp(to.qp) != 0) (void)fail("destroy_qp");
+    }
+    for (ibv_mr* mr : {areas_mr_, outgoing_mr_, in_mr_, out_mr_}) {
+      if (mr != nullptr && ibv_dereg_mr(mr) != 0) (void)fail("dereg_mr");
+    }
+    if (cq_ != nullptr && ibv_destroy_cq(cq_) != 0) (void)fail("destroy_cq");
+    if (channel_ != nullptr && ibv_destroy_comp_channel(channel_) != 0) (void)fail("channel");
+    if (pd_ != nullptr && ibv_dealloc_pd(pd_) != 0) (void)fail("dealloc_pd");
+    if (context_ != nullptr && ibv_close_device(context_) != 0) (void)fail("close_device");
+  }
+
+  [[nodiscard]] bool is_finished() {
+    if (!board_.is_enough.load()) return false;
+    for (std::uint32_t peer = first_; peer < last_; ++peer) {
+      if (peer == self_ || board_.entries[peer].is_victim) continue;
+      if (way(peer).afterwards < kRoundsAfterwards) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool everybody_is_finished() const {
+    for (std::uint32_t peer = first_; peer < last_; ++peer) {
+      const Board::Entry& entry = board_.entries[peer];
+      if (!entry.is_victim && !entry.is_finished.load()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] std::string what_is_missing() {
+    std::string missing;
+    for (std::uint32_t peer = first_; peer < last_; ++peer) {
+      if (peer == self_ || board_.entries[peer].is_victim) continue;
+      const Way& to = way(peer);
+      if (to.afterwards >= kRoundsAfterwards && board_.entries[peer].is_finished.load()) continue;
+      missing += std::to_string(peer) + (to.is_connected ? "" : " not connected") +
+                 (to.is_waiting ? " unconfirmed" : "") + " sent " + std::to_string(to.sent) +
+                 " received " + std::to_string(to.received) + ";";
+    }
+    return missing;
+  }
+
+  [[nodiscard]] std::size_t index_of(std::uint32_t peer) const { return peer - first_; }
+  Way& way(std::uint32_t peer) { return ways_[index_of(peer)]; }
+  [[nodiscard]] static std::uint8_t octet(std::uint32_t from, std::uint32_t to, std::uint64_t round,
+                                          std::uint32_t at) {
+    return static_cast<std::uint8_t>(from * 151 + to * 59 + round * 31 + at * 7 + (at >> 8));
+  }
+  [[nodiscard]] static std::size_t count_descriptors() {
+    std::size_t count = 0;
+    DIR* folder = ::opendir("/proc/self/fd");
+    while (folder != nullptr && ::readdir(folder) != nullptr) ++count;
+    if (folder != nullptr) ::closedir(folder);
+    return count;
+  }
+
+  Board& board_;
+  std::uint32_t self_;
+  std::uint32_t first_;
+  std::uint32_t last_;
+  std::string failure_;
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_mr* areas_mr_ = nullptr;
+  ibv_mr* outgoing_mr_ = nullptr;
+  ibv_mr* in_mr_ = nullptr;
+  ibv_mr* out_mr_ = nullptr;
+  std::vector<std::uint8_t> areas_;     // peers write here
+  std::vector<std::uint8_t> outgoing_;  // what we write to each peer
+  std::vector<Note> notes_in_;
+  std::vector<Note> notes_out_;  // per peer: the data's, the confirmation's
+  std::vector<Way> ways_;
+};
+
+}  // namespace verbatim::testing
