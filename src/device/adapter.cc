@@ -91,6 +91,7 @@ Adapter::Adapter(const PortInfo& port)
       forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 Adapter::~Adapter() {
+  if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
   link_.close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets

@@ -54,13 +54,16 @@ Status Engine::start() noexcept {
   return Ok{};
 }
 
+void Engine::stop() noexcept {
+  if (!thread_.joinable()) return;
+  stop_.store(true);
+  const std::uint64_t one = 1;
+  (void)!::write(bell_, &one, sizeof one);
+  thread_.join();
+}
+
 Engine::~Engine() {
-  if (thread_.joinable()) {
-    stop_.store(true);
-    const std::uint64_t one = 1;
-    (void)!::write(bell_, &one, sizeof one);
-    thread_.join();
-  }
+  stop();
   if (epoll_ >= 0) ::close(epoll_);
   if (bell_ >= 0) ::close(bell_);
 }

@@ -27,6 +27,8 @@ class Engine {
   ~Engine();
 
   [[nodiscard]] Status start() noexcept;
+  /// Until here its thread uses the adapter, and the adapter may call it; then neither.
+  void stop() noexcept;
   /// A forked child has no engine; its descriptors are closed.
   void abandon_in_child() noexcept;
 
