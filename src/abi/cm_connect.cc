@@ -8,20 +8,12 @@
 #include "abi/cm_functions.h"
 #include "abi/cm_id.h"
 #include "abi/cm_ports.h"
-#include "base/prng.h"
 #include "wire/ip_cm_header.h"
 
 namespace verbatim::abi {
 namespace {
 
 constexpr std::uint32_t kBacklogMax = 1024;  // as Linux has it unless told otherwise
-
-wire::Psn random_psn() noexcept {
-  static std::mutex mutex;
-  static Prng prng(static_cast<std::uint64_t>(device::now().since_start().count()));
-  const std::lock_guard lock(mutex);
-  return wire::Psn(static_cast<std::uint32_t>(prng.next()));
-}
 
 std::span<const std::byte> octets_at(const void* data, std::size_t octets) noexcept {
   return {static_cast<const std::byte*>(data), data == nullptr ? 0 : octets};
@@ -79,7 +71,6 @@ Status ask_for_connection(IdHandle& id, const rdma_conn_param& param) {
   const auto data = request_data(id, octets_at(param.private_data, param.private_data_len),
                                  cm::ConnectRequest::kPrivateOctetsMax);
   if (!data) return data.error();
-  id.starting_psn = random_psn();
   const auto life_time = id.ack_timeout && *id.ack_timeout > 0
                              ? cm::TimeCode{static_cast<std::uint8_t>(*id.ack_timeout - 1)}
                              : cm::kPacketLifeTime;
@@ -223,7 +214,6 @@ int accept(rdma_cm_id* id, rdma_conn_param* given) {
   if (handle.is_datagram()) return accept_datagrams(handle, param);
   handle.responder_resources = param.responder_resources;
   handle.initiator_depth = param.initiator_depth;
-  if (handle.starting_psn == wire::Psn{}) handle.starting_psn = random_psn();
   if (id->qp != nullptr) {
     int refused = modify_to_init(handle);
     if (refused == 0) refused = modify_to_rtr(handle, param.responder_resources);

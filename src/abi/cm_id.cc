@@ -3,14 +3,22 @@
 // rdma_get_devices(3), rdma_get_src_port(3).
 #include "abi/cm_id.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
 #include "abi/border.h"
 #include "abi/cm_functions.h"
 #include "abi/cm_multicast.h"
+#include "base/prng.h"
 
 namespace verbatim::abi {
+
+wire::Psn random_psn() noexcept {
+  static std::atomic<std::uint64_t> count{0};
+  const auto at = static_cast<std::uint64_t>(device::now().since_start().count());
+  return wire::Psn(static_cast<std::uint32_t>(Prng(at + (++count << 40)).next()));
+}
 
 void notify(IdHandle& id, EventHandle* event) {
   const std::lock_guard lock(events_mutex());

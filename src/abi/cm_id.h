@@ -41,6 +41,9 @@ struct Membership {
   bool is_attached = false;
 };
 
+/// The number of the first packet that a peer is to send.
+[[nodiscard]] wire::Psn random_psn() noexcept;
+
 /// What a pointer to an rdma_cm_id really points to.
 struct IdHandle {
   rdma_cm_id id{};
@@ -74,7 +77,7 @@ struct IdHandle {
   std::vector<Listener> listening;
 
   wire::CommId communication{};  // zero: none
-  wire::Psn starting_psn{};
+  wire::Psn starting_psn = random_psn();
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   bool failed_to_connect = false;  // the program has been told; what follows from it is not news
