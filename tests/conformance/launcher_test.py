@@ -72,6 +72,50 @@ class Run(unittest.TestCase):
         self.assertIn("lib/libibverbs.so.1", done.stderr)
 
 
+class Faults(unittest.TestCase):
+    def test_the_program_is_told_of_the_rules(self):
+        done = verbatim("run", "--faults", "out drop 1%", "sh", "-c", "echo $VERBATIM_FAULTS")
+        self.assertEqual(done.stdout, "out drop 1%\n")
+
+    def test_a_mistake_is_refused_with_its_place_before_the_program_starts(self):
+        done = verbatim("run", "--faults", "seed=1; out drip 1%", "echo", "started")
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("--faults, column 13: 'drip'", done.stderr)
+        self.assertIn("drop, duplicate, reorder, corrupt or delay", done.stderr)
+
+    def test_so_is_one_in_the_environment(self):
+        done = verbatim("run", "echo", "started", VERBATIM_FAULTS="out drop 1")
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("VERBATIM_FAULTS, column 10", done.stderr)
+
+
+class Capture(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_the_program_is_told_of_the_file_wherever_it_goes(self):
+        done = subprocess.run(
+            [os.path.realpath(os.path.join(BUILD, "bin/verbatim")), "run", "--capture", "a.pcapng",
+             "sh", "-c", "cd /; echo $VERBATIM_CAPTURE"],
+            capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(done.stdout, os.path.join(self.folder, "a.pcapng") + "\n", done.stderr)
+
+    def test_what_an_earlier_run_wrote_is_gone(self):
+        path = os.path.join(self.folder, "a.pcapng")
+        with open(path, "w") as old:
+            old.write("old")
+        self.assertEqual(verbatim("run", "--capture", path, "true").returncode, 0)
+        self.assertEqual(os.path.getsize(path), 0)
+
+    def test_a_path_that_cannot_be_is_refused_by_name_before_the_program_starts(self):
+        for path in (os.path.join(self.folder, "none/a.pcapng"), self.folder):
+            done = verbatim("run", "--capture", path, "echo", "started")
+            self.assertEqual((done.returncode, done.stdout), (125, ""))
+            self.assertIn(path, done.stderr)
+
+
 class Devices(unittest.TestCase):
     def test_lists_gids_by_index_for_machines(self):
         done = verbatim("devices", "--json", VERBATIM_DEVICES="lo=vb9")
