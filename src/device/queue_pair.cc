@@ -9,10 +9,10 @@
 namespace verbatim::device {
 namespace {
 
-// What a peer's socket buffer takes without loss when its program is busy: about 128 KiB of
-// payload.
-constexpr std::uint32_t kWindowOctets = 128 * 1024;
-constexpr std::uint32_t kWindowPacketsMax = 128;
+// What may be in flight: some trains of packets, which a peer's socket buffer takes while its
+// program is busy. An acknowledgement is asked for with every fourth part, which is whole trains.
+constexpr std::uint32_t kWindowOctets = 480 * 1024;
+constexpr std::uint32_t kWindowPackets = 512;
 // Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
 constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
 
@@ -106,16 +106,16 @@ Status QueuePair::build() {
   if (!number) return number.error();
   number_ = *number;
   numbered_ = true;
-  const auto mtu = octets_of(adapter_->port().active_mtu);
   machine_ = std::make_unique<transport::QueuePair>(
-      transport::QueuePair::Config{
-          .type = setup_.type,
-          .number = number_,
-          .domain = setup_.domain,
-          .signal_all = setup_.signal_all,
-          .port_mtu = adapter_->port().active_mtu,
-          .window_packets = std::clamp(kWindowOctets / mtu, 16U, kWindowPacketsMax),
-          .read_chunk_packets = std::clamp(kWindowOctets / mtu, 16U, kWindowPacketsMax)},
+      transport::QueuePair::Config{.type = setup_.type,
+                                   .number = number_,
+                                   .domain = setup_.domain,
+                                   .signal_all = setup_.signal_all,
+                                   .port_mtu = adapter_->port().active_mtu,
+                                   .window_packets = kWindowPackets,
+                                   .window_octets = kWindowOctets,
+                                   .read_chunk_packets = kWindowPackets / 4,
+                                   .read_chunk_octets = kWindowOctets / 4},
       parts);
   return Ok{};
 }

@@ -30,7 +30,7 @@ class TrainSender {
   static constexpr std::size_t kTrains = 32;    // messages per system call
   static constexpr std::size_t kSegments = 64;  // packets of one train, older kernels' limit
   static constexpr std::size_t kTrainOctets = 65000;
-  static constexpr std::size_t kBufferOctets = std::size_t{160} << 10;
+  static constexpr std::size_t kBufferOctets = std::size_t{260} << 10;
 
   /// The socket that a packet leaves from, and what the address means on it.
   struct Exit {

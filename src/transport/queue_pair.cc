@@ -217,18 +217,22 @@ void QueuePair::start_sender(bool afresh) noexcept {
     // 4.096 us * 2^timeout (9.7.6.1.3); zero means that silence is never a loss.
     const auto timeout =
         attributes_.timeout == 0 ? Duration::zero() : Duration(4096LL << attributes_.timeout);
-    const RcRequester::Config config{.number = config_.number,
-                                     .dest_qp = attributes_.dest_qp,
-                                     .transport = wire_transport(),
-                                     .domain = config_.domain,
-                                     .first_psn = attributes_.send_psn,
-                                     .path_mtu = path_mtu(),
-                                     .window_packets = config_.window_packets,
-                                     .read_chunk_packets = config_.read_chunk_packets,
-                                     .retry_limit = attributes_.retry_count,
-                                     .rnr_retry_limit = attributes_.rnr_retry,
-                                     .max_read_atomic = attributes_.max_read_atomic,
-                                     .ack_timeout = timeout};
+    const auto packets = [&](std::uint32_t limit, std::uint32_t octets) {
+      return std::min(limit, std::max(octets / path_mtu(), 1U));
+    };
+    const RcRequester::Config config{
+        .number = config_.number,
+        .dest_qp = attributes_.dest_qp,
+        .transport = wire_transport(),
+        .domain = config_.domain,
+        .first_psn = attributes_.send_psn,
+        .path_mtu = path_mtu(),
+        .window_packets = packets(config_.window_packets, config_.window_octets),
+        .read_chunk_packets = packets(config_.read_chunk_packets, config_.read_chunk_octets),
+        .retry_limit = attributes_.retry_count,
+        .rnr_retry_limit = attributes_.rnr_retry,
+        .max_read_atomic = attributes_.max_read_atomic,
+        .ack_timeout = timeout};
     afresh ? requester_.start(config, path_) : requester_.reconfigure(config, path_);
     requester_.pause(false);
     return;

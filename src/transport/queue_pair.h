@@ -54,8 +54,11 @@ class QueuePair {
     memory::DomainId domain = memory::DomainId::kNone;
     bool signal_all = false;                        // every send request completes visibly
     wire::PathMtu port_mtu = wire::PathMtu::k4096;  // the most that a path may have
+    // In flight at most, and asked for by one READ request: whichever is less at the path's MTU.
     std::uint32_t window_packets = 128;
+    std::uint32_t window_octets = 1U << 30;
     std::uint32_t read_chunk_packets = 128;
+    std::uint32_t read_chunk_octets = 1U << 30;
   };
   /// What it works on. The blocks and queues are the caller's; they outlive the queue pair.
   struct Parts {

@@ -20,7 +20,10 @@ void RcRequester::start(const Config& config, const Path& path) noexcept {
   next_psn_ = oldest_psn_ = sent_psn_ = config.first_psn;
   reads_in_flight_ = answers_pending_ = 0;
   paused_ = failed_ = waits_for_receiver_ = gap_reported_ = false;
-  deadline_ = Instant::never();
+  deadline_ = suspicion_ = Instant::never();
+  times_ = false;
+  window_.start(std::max(config.window_packets, 1U));
+  round_trip_ = {};
 }
 
 void RcRequester::reconfigure(const Config& config, const Path& path) noexcept {
@@ -28,7 +31,8 @@ void RcRequester::reconfigure(const Config& config, const Path& path) noexcept {
   path_ = path;
   retries_left_ = config.retry_limit;
   rnr_retries_left_ = config.rnr_retry_limit;
-  if (config.ack_timeout == Duration::zero()) deadline_ = Instant::never();
+  window_.limit(std::max(config.window_packets, 1U));
+  if (config.ack_timeout == Duration::zero()) deadline_ = suspicion_ = Instant::never();
 }
 
 bool RcRequester::is_drained() const noexcept {
@@ -67,7 +71,7 @@ std::size_t RcRequester::poll_transmit(Instant now, std::span<std::byte> frame,
         continue;
       }
     }
-    if (in_flight() >= config_.window_packets) return 0;
+    if (in_flight() >= window_.packets()) return 0;
     const bool needs_answer = is_answered(entry.opcode);
     if (needs_answer && config_.max_read_atomic == 0) {
       fail_entry(entry, WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed);
@@ -75,9 +79,10 @@ std::size_t RcRequester::poll_transmit(Instant now, std::span<std::byte> frame,
     }
     if (needs_answer && reads_in_flight_ >= config_.max_read_atomic) return 0;
     if (entry.stage == SendStage::kPosted) start_entry(entry);
+    const Psn before = sent_psn_;
     const std::size_t octets = needs_answer ? send_answered(entry, frame, ipv4_identification)
                                             : send_segment(entry, frame, ipv4_identification);
-    if (octets > 0) note_sent(now, octets);
+    if (octets > 0) note_sent(now, octets, before);
     return octets;
   }
   return 0;
@@ -117,7 +122,7 @@ bool RcRequester::gather_payload(SendEntry& entry, const Segment& segment,
 /// At the end of a message the caller asks anyway; inside, often enough to keep the window moving,
 /// and whenever the window is about to close.
 bool RcRequester::wants_ack(std::uint32_t packet_index) const noexcept {
-  return (packet_index + 1) % kAckEveryPackets == 0 || in_flight() + 1 >= config_.window_packets;
+  return (packet_index + 1) % window_.ack_period() == 0 || in_flight() + 1 >= window_.packets();
 }
 
 std::size_t RcRequester::send_segment(SendEntry& entry, std::span<std::byte> frame,
@@ -224,9 +229,15 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
   }
 }
 
-void RcRequester::note_sent(Instant now, std::size_t octets) noexcept {
+/// `before` is what sent_psn_ was: only a packet that was never sent before can be timed.
+void RcRequester::note_sent(Instant now, std::size_t octets, Psn before) noexcept {
   ++counters_.packets_sent;
   rate_.handle_sent(now, octets);
+  if (!times_ && before.is_before(sent_psn_)) {
+    times_ = true;
+    timed_psn_ = sent_psn_ - 1;
+    timed_at_ = now;
+  }
   if (deadline_ == Instant::never()) restart_timer(now);
 }
 
@@ -261,14 +272,18 @@ bool RcRequester::acknowledge_before(Instant now, Psn psn) noexcept {
   if (psn == oldest_psn_) return true;
   const Psn before = oldest_psn_;
   const Found found = acknowledge_through(psn - 1);
-  if (oldest_psn_ != before) note_progress(now);
+  if (oldest_psn_ != before) note_progress(now, before);
   if (found == Found::kGap) report_gap(now);
   return found == Found::kAllThere && !failed_;
 }
 
 /// The peer has taken something: patience starts anew, and packets it has need not go out again.
-void RcRequester::note_progress(Instant now) noexcept {
+void RcRequester::note_progress(Instant now, Psn before) noexcept {
   if (failed_) return;
+  window_.handle_progress(oldest_psn_,
+                          static_cast<std::uint32_t>(oldest_psn_.distance_from(before)));
+  round_trip_.handle_progress();
+  take_round_trip(now);
   retries_left_ = config_.retry_limit;
   rnr_retries_left_ = config_.rnr_retry_limit;
   gap_reported_ = false;
@@ -276,11 +291,25 @@ void RcRequester::note_progress(Instant now) noexcept {
   restart_timer(now);
 }
 
+/// The timed packet may have been acknowledged by now.
+void RcRequester::take_round_trip(Instant now) noexcept {
+  if (!times_ || !timed_psn_.is_before(oldest_psn_)) return;
+  times_ = false;
+  round_trip_.handle_sample(now - timed_at_);
+}
+
+/// What is in flight will be sent again, and an acknowledgement could mean either.
+void RcRequester::note_loss() noexcept {
+  times_ = false;
+  window_.handle_loss(sent_psn_);
+}
+
 /// Silence only counts while the peer has something to say.
 void RcRequester::restart_timer(Instant now) noexcept {
   const bool is_expected = oldest_psn_ != sent_psn_ && !waits_for_receiver_;
   const bool runs = is_expected && config_.ack_timeout > Duration::zero();
   deadline_ = runs ? now + config_.ack_timeout : Instant::never();
+  suspicion_ = runs && round_trip_.is_known() ? now + round_trip_.suspicion() : Instant::never();
 }
 
 void RcRequester::report_gap(Instant now) noexcept {
@@ -288,6 +317,7 @@ void RcRequester::report_gap(Instant now) noexcept {
   ++counters_.implied_naks;
   if (!spend_retry()) return;
   gap_reported_ = true;
+  note_loss();
   go_back_to(oldest_psn_);
   restart_timer(now);
 }
@@ -320,19 +350,24 @@ bool RcRequester::spend_retry() noexcept {
 void RcRequester::handle_timeout(Instant now) noexcept {
   if (failed_) return;
   if (waits_for_receiver_ && now >= rnr_until_) waits_for_receiver_ = false;
-  if (now < deadline_) return;
-  deadline_ = Instant::never();
+  if (now < std::min(deadline_, suspicion_)) return;
+  const bool is_verdict = now >= deadline_;
+  suspicion_ = Instant::never();
+  if (is_verdict) deadline_ = Instant::never();
   if (oldest_psn_ == sent_psn_) return;
-  ++counters_.timeouts;
+  ++(is_verdict ? counters_.timeouts : counters_.suspicions);
   gap_reported_ = false;
-  if (!spend_retry()) return;
+  if (is_verdict && !spend_retry()) return;
+  note_loss();
   go_back_to(oldest_psn_);
-  restart_timer(now);
+  if (is_verdict) return restart_timer(now);
+  round_trip_.handle_suspicion();
+  suspicion_ = now + round_trip_.suspicion();
 }
 
 Instant RcRequester::next_timeout() const noexcept {
   if (failed_) return Instant::never();
-  Instant next = deadline_;
+  Instant next = std::min(deadline_, suspicion_);
   if (waits_for_receiver_) next = std::min(next, rnr_until_);
   return next;
 }
@@ -374,7 +409,7 @@ void RcRequester::fail_entry(SendEntry& entry, WcStatus status, Reason reason) n
 
 void RcRequester::fail_head(WcStatus status, Reason reason) noexcept {
   failed_ = true;
-  deadline_ = Instant::never();
+  deadline_ = suspicion_ = Instant::never();
   waits_for_receiver_ = false;
   if (queue_->is_empty()) return;
   publish(queue_->at(queue_->head()), status, reason);
@@ -404,7 +439,7 @@ void RcRequester::flush() noexcept {
   cursor_ = queue_->head();
   cursor_packet_ = 0;
   oldest_psn_ = sent_psn_ = next_psn_;  // nothing is outstanding any more
-  deadline_ = Instant::never();
+  deadline_ = suspicion_ = Instant::never();
   waits_for_receiver_ = false;
 }
 

@@ -11,8 +11,10 @@
 #include "transport/path.h"
 #include "transport/rate_policy.h"
 #include "transport/reason.h"
+#include "transport/round_trip.h"
 #include "transport/segmentation.h"
 #include "transport/send_queue.h"
+#include "transport/send_window.h"
 #include "wire/packet.h"
 #include "wire/packet_builder.h"
 #include "wire/psn.h"
@@ -40,15 +42,14 @@ class RcRequester {
     memory::DomainId domain = memory::DomainId::kNone;
     wire::Psn first_psn{};
     std::uint32_t path_mtu = 1024;           // payload octets in one packet
-    std::uint32_t window_packets = 128;      // sequence numbers in flight at which sending stops
+    std::uint32_t window_packets = 128;      // sequence numbers in flight at which sending stops,
+                                             // while nothing is lost
     std::uint32_t read_chunk_packets = 128;  // a longer READ asks for its data in pieces
     std::uint8_t retry_limit = 7;            // unanswered tries after the first, in a row
     std::uint8_t rnr_retry_limit = 7;        // 7: for ever
     std::uint8_t max_read_atomic = 1;        // READ pieces and atomics in flight
     Duration ack_timeout{0};                 // 0: never
   };
-  /// A long message asks for an acknowledgement this often, so that the window moves.
-  static constexpr std::uint32_t kAckEveryPackets = 32;
   /// An RNR retry limit of seven is none (9.7.5.2.8).
   static constexpr std::uint8_t kForever = 7;
 
@@ -56,6 +57,7 @@ class RcRequester {
     std::uint64_t packets_sent = 0;
     std::uint64_t packets_resent = 0;
     std::uint64_t timeouts = 0;
+    std::uint64_t suspicions = 0;  // repeats before the timeout
     std::uint64_t sequence_naks = 0;
     std::uint64_t implied_naks = 0;
     std::uint64_t rnr_naks = 0;
@@ -100,6 +102,8 @@ class RcRequester {
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
   [[nodiscard]] const RatePolicy& rate() const noexcept { return rate_; }
+  [[nodiscard]] const SendWindow& window() const noexcept { return window_; }
+  [[nodiscard]] const RoundTrip& round_trip() const noexcept { return round_trip_; }
   /// Sequence numbers that are sent and not acknowledged.
   [[nodiscard]] std::uint32_t in_flight() const noexcept {
     return static_cast<std::uint32_t>(cursor_psn().distance_from(oldest_psn_));
@@ -120,7 +124,7 @@ class RcRequester {
   [[nodiscard]] bool gather_payload(SendEntry& entry, const Segment& segment,
                                     wire::PacketBuilder& builder) noexcept;
   [[nodiscard]] bool wants_ack(std::uint32_t packet_index) const noexcept;
-  void note_sent(Instant now, std::size_t octets) noexcept;
+  void note_sent(Instant now, std::size_t octets, wire::Psn before) noexcept;
   void advance_cursor(std::uint32_t packets, const SendEntry& entry) noexcept;
 
   // Answers.
@@ -139,7 +143,9 @@ class RcRequester {
   // Going on and going back.
   [[nodiscard]] Found acknowledge_through(wire::Psn psn) noexcept;
   [[nodiscard]] bool acknowledge_before(Instant now, wire::Psn psn) noexcept;
-  void note_progress(Instant now) noexcept;
+  void note_progress(Instant now, wire::Psn before) noexcept;
+  void note_loss() noexcept;
+  void take_round_trip(Instant now) noexcept;
   void restart_timer(Instant now) noexcept;
   void report_gap(Instant now) noexcept;
   void go_back_to(wire::Psn psn) noexcept;
@@ -158,6 +164,8 @@ class RcRequester {
   Config config_{};
   Path path_{};
   RatePolicy rate_;
+  SendWindow window_;
+  RoundTrip round_trip_;
   Counters counters_;
 
   std::uint32_t cursor_ = 0;           // entry that the next packet belongs to
@@ -174,7 +182,11 @@ class RcRequester {
   bool waits_for_receiver_ = false;  // an RNR NAK asked for silence until rnr_until_
   bool gap_reported_ = false;        // one go-back per gap; cleared by progress
   Instant rnr_until_{};
-  Instant deadline_ = Instant::never();  // when silence counts as a lost packet
+  Instant deadline_ = Instant::never();   // when silence counts as a lost packet
+  Instant suspicion_ = Instant::never();  // when it is worth a repeat
+  bool times_ = false;                    // timed_psn_ is on its way
+  wire::Psn timed_psn_{};                 // packet whose acknowledgement is waited for
+  Instant timed_at_{};                    // when it was sent, for the first time
 };
 
 }  // namespace verbatim::transport

@@ -70,7 +70,7 @@ void RcRequester::handle_acknowledge(Instant now, Psn psn, wire::Aeth aeth) noex
     case wire::Syndrome::Kind::kAck: {
       const Psn before = oldest_psn_;
       const Found found = acknowledge_through(psn);
-      if (oldest_psn_ != before) note_progress(now);
+      if (oldest_psn_ != before) note_progress(now, before);
       if (found == Found::kGap) report_gap(now);
       return;
     }
@@ -103,7 +103,8 @@ void RcRequester::handle_rnr_nak(Instant now, Psn psn, std::uint8_t timer_code) 
   go_back_to(psn);
   waits_for_receiver_ = true;
   rnr_until_ = now + wire::rnr_delay(timer_code);
-  deadline_ = Instant::never();
+  deadline_ = suspicion_ = Instant::never();
+  times_ = false;
 }
 
 void RcRequester::handle_sequence_nak(Instant now, Psn psn) noexcept {
@@ -113,6 +114,7 @@ void RcRequester::handle_sequence_nak(Instant now, Psn psn) noexcept {
   if (waits_for_receiver_) return;
   if (cursor_psn() == psn) return;  // already back there, nothing sent since
   if (!spend_retry()) return;
+  note_loss();
   go_back_to(psn);
   restart_timer(now);
 }
@@ -224,7 +226,7 @@ void RcRequester::finish_answer(Instant now, SendEntry& entry, Psn psn) noexcept
     complete(entry);
     retire_done();
   }
-  note_progress(now);
+  note_progress(now, psn);
 }
 
 }  // namespace verbatim::transport

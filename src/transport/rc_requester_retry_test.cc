@@ -109,6 +109,55 @@ TEST(RcRequesterRetry, ResponsesOfAReadAreProgress) {
   EXPECT_FALSE(rig.machine().has_failed());
 }
 
+/// A connection that knows its peer to answer at once.
+RequesterRig& acquainted(RequesterRig& rig) {
+  rig.post(SendOpcode::kSend, 1);
+  rig.drain();
+  rig.pass(10us);
+  rig.ack(Psn(100));
+  rig.completions();
+  return rig;
+}
+
+TEST(RcRequesterRetry, ASilenceThatIsUnusualIsWorthARepeatLongBeforeTheTimeout) {
+  RequesterRig rig(with_retries(1));
+  acquainted(rig).post(SendOpcode::kSend, 2 * 256);
+  EXPECT_EQ(rig.drain().size(), 2U);
+  const Instant sent = rig.now();
+  for (const Duration silence : {2ms, 6ms, 14ms, 30ms, 62ms}) {
+    ASSERT_TRUE(rig.sleep());
+    EXPECT_EQ(rig.now(), sent + silence) << "each time twice as long";
+    EXPECT_EQ(psns_of(rig.drain()), (Psns{101, 102}));
+  }
+  EXPECT_EQ(rig.counters().suspicions, 5U);
+  EXPECT_EQ(rig.counters().timeouts, 0U);
+  ASSERT_TRUE(rig.sleep());
+  EXPECT_EQ(rig.now(), sent + rig.config().ack_timeout) << "the program's own timeout still rules";
+  EXPECT_EQ(rig.counters().timeouts, 1U);
+  EXPECT_FALSE(rig.machine().has_failed()) << "only that was a retry";
+  while (!rig.machine().has_failed()) ASSERT_TRUE(rig.sleep());
+  EXPECT_EQ(rig.now(), sent + 2 * rig.config().ack_timeout);
+}
+
+TEST(RcRequesterRetry, ARepeatedPacketTellsNothingAboutTheRoundTrip) {
+  RequesterRig rig;
+  const Duration before = acquainted(rig).machine().round_trip().mean();
+  rig.post(SendOpcode::kSend, 1);
+  rig.drain();
+  ASSERT_TRUE(rig.sleep());
+  rig.drain();
+  rig.ack(Psn(101));
+  EXPECT_EQ(rig.machine().round_trip().mean(), before);
+}
+
+TEST(RcRequesterRetry, ALossNarrowsTheWindow) {
+  RequesterRig rig;
+  rig.post(SendOpcode::kSend, 200 * 256);
+  EXPECT_EQ(rig.drain().size(), 128U);
+  rig.nak(Psn(110), 0x60);
+  EXPECT_EQ(rig.drain().size(), 64U);
+}
+
 TEST(RcRequesterRetry, ATimeoutOfZeroNeverExpires) {
   Config config = RequesterRig::defaults();
   config.ack_timeout = Duration::zero();

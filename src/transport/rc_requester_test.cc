@@ -119,13 +119,13 @@ TEST(RcRequester, SolicitedStandsOnlyWhereItWasAskedFor) {
   for (const TestPacket& packet : rig.drain()) EXPECT_FALSE(packet.view().bth().solicited());
 }
 
-TEST(RcRequester, AsksForAnAcknowledgementAtTheEndAndEvery32Packets) {
+TEST(RcRequester, AsksForAnAcknowledgementAtTheEndAndFourTimesPerWindow) {
   RequesterRig rig;
   rig.post(SendOpcode::kWrite, 100 * 256);
   const auto packets = rig.drain();
   ASSERT_EQ(packets.size(), 100U);
   for (std::size_t i = 0; i < packets.size(); ++i) {
-    const bool due = i == 99 || (i + 1) % RcRequester::kAckEveryPackets == 0;
+    const bool due = i == 99 || (i + 1) % 32 == 0;
     EXPECT_EQ(packets[i].ack_request(), due) << i;
   }
 }
