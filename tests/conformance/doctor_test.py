@@ -19,6 +19,7 @@ from hosts import NOBODY, Installation, Network, Process, sh
 
 SKIPPED = 77
 PATIENCE = 60.0
+BAD_ROUTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bad_router.py")
 STRANGER = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
 INSTALLATION = None
 
@@ -272,10 +273,15 @@ class ARouterBetween(unittest.TestCase):
         with Serving(self.right):
             return doctor(self.left, "--peer", "10.78.2.2")
 
-    def filter(self, rules):
-        if not shutil.which("nft"):
-            self.skipTest("needs nft")
-        subprocess.run(inside(self.router) + ["nft", "-f", "-"], input=rules, text=True, check=True)
+    def fall_ill(self, illness):
+        for name in ("all", "r1", "r2"):
+            sh(*inside(self.router), "sh", "-c", f"echo 0 >/proc/sys/net/ipv4/conf/{name}/rp_filter")
+        router = subprocess.Popen(inside(self.router) + ["/usr/bin/python3", BAD_ROUTER, illness],
+                                  stdout=subprocess.PIPE, text=True)
+        self.addCleanup(router.communicate)
+        self.addCleanup(router.kill)
+        if router.stdout.readline() != "ready\n":
+            self.skipTest("needs /dev/net/tun")
 
     def test_a_router_that_only_routes_is_well(self):
         status, findings = self.ask()
@@ -288,22 +294,35 @@ class ARouterBetween(unittest.TestCase):
         self.assertEqual((status, finding["grade"]), (1, "problem"), findings)
         self.assertIn("the largest that gets through is 512", finding["what"])
 
+    def test_a_router_in_a_program_is_well_too(self):
+        self.fall_ill("pass")
+        status, findings = self.ask()
+        self.assertEqual(status, 0, findings)
+
     def test_a_firewall_is_found(self):
-        self.filter("table ip t { chain c { type filter hook forward priority 0;"
-                    " udp dport 4791 drop } }")
+        self.fall_ill("drop")
         status, findings = self.ask()
         self.assertEqual(status, 1)
         for way in ("to", "from"):
             self.assertEqual(about(findings, f"UDP port 4791 {way}")["grade"], "problem")
 
     def test_address_translation_is_found(self):
-        self.filter("table ip t { chain c { type nat hook postrouting priority 100;"
-                    " oifname r2 masquerade } }")
+        self.fall_ill("translate")
         status, findings = self.ask()
         finding = about(findings, "address translation")
         self.assertEqual((status, finding["grade"]), (1, "problem"), findings)
-        self.assertIn("10.78.2.1", finding["what"])
+        self.assertIn("10.78.1.2", finding["what"])
+        self.assertIn("10.78.9.9", finding["what"])
         self.assertEqual(about(findings, "ICRC to")["grade"], "problem")
+        self.assertEqual(about(findings, "ICRC from")["grade"], "problem")
+
+    def test_renumbered_identifications_are_found_and_only_a_warning(self):
+        self.fall_ill("renumber")
+        with Serving(self.right, user=False):
+            status, findings = doctor(self.left, "--peer", "10.78.2.2")
+        finding = about(findings, "identifications")
+        self.assertEqual((status, finding["grade"]), (0, "warning"), findings)
+        self.assertIn(f"arrives as {0x4242}", finding["what"])
 
 
 def main():
