@@ -19,6 +19,11 @@ namespace {
 
 // Forwarded requests that one turn takes from each service.
 constexpr int kRequestsPerTurn = 32;
+// How long a request for a service that nobody has waits before it is refused: looked at again
+// after 1 ms, 2 ms, and so on to the last, 127 ms in all.
+constexpr Duration kFirstLook = std::chrono::milliseconds(1);
+constexpr Duration kLastLook = std::chrono::milliseconds(64);
+constexpr std::size_t kEarlyMax = 256;  // requests that wait at a time
 
 host::Service service_at(const wire::Gid& address, wire::ServiceId id) noexcept {
   return {.address = address.octets, .id = static_cast<std::uint64_t>(id)};
@@ -105,39 +110,80 @@ void Gsi::release(const wire::Gid& address, wire::ServiceId service) noexcept {
 void Gsi::handle(const Arrival& arrival) noexcept {
   if (agent_ == nullptr || !is_datagram_for_gsi(arrival.packet)) return;
   if (!wire::verify_icrc(arrival.seed, arrival.incoming.octets)) return;
-  if (!arrival.was_forwarded && forward_elsewhere(arrival)) return;
+  const Whose whose = arrival.was_forwarded ? Whose::kOurs : forward_elsewhere(arrival);
+  if (whose == Whose::kOthers) return;
+  if (whose == Whose::kNobodys && keep_early(arrival)) return;
   (void)agent_->handle_mad(
       now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
       arrival.packet.payload());  // counted there
   serve();
 }
 
-/// Whether the datagram is for another process, and has gone there. A request for a service that
-/// nobody holds is ours to refuse.
-bool Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
+/// What is for others has gone there. What is nobody's is ours to refuse.
+Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
   const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
   const auto octets = pack_forwarded(arrival.incoming, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
-    if (slot == adapter_.slot()) return false;
+    if (slot == adapter_.slot()) return Whose::kOurs;
     // Where nobody is there any more, we answer: a disconnect wants to be acknowledged.
-    return adapter_.slot_.forward(slot, message);
+    return adapter_.slot_.forward(slot, message) ? Whose::kOthers : Whose::kOurs;
   }
   if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
     const wire::Gid& at = arrival.incoming.destination;
-    if (agent_->listens_for(*service, at)) return false;
+    if (agent_->listens_for(*service, at)) return Whose::kOurs;
     const host::Service wanted = service_at(at, *service);
-    const bool is_ours = std::any_of(claims_.begin(), claims_.end(),
-                                     [&](const Claim& claim) { return claim.service == wanted; });
-    return !is_ours && host::ServiceName::forward(adapter_.slot_.descriptor(), wanted, message);
+    const bool is_claimed = std::any_of(claims_.begin(), claims_.end(), [&](const Claim& claim) {
+      return claim.service == wanted;
+    });
+    const bool has_gone =
+        !is_claimed && host::ServiceName::forward(adapter_.slot_.descriptor(), wanted, message);
+    return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
   if (std::holds_alternative<cm::Everybody>(to)) {
     for (std::uint32_t slot = 0; slot < host::kSlotCount; ++slot) {
       if (slot != adapter_.slot()) (void)adapter_.slot_.forward(slot, message);  // if it is there
     }
   }
-  return false;
+  return Whose::kOurs;
+}
+
+bool Gsi::keep_early(const Arrival& arrival) noexcept {
+  if (early_.size() >= kEarlyMax) return false;
+  const auto octets = static_cast<std::ptrdiff_t>(pack_forwarded(arrival.incoming, message_));
+  early_.push_back({.message = {message_.begin(), message_.begin() + octets},
+                    .look_again = now() + kFirstLook,
+                    .wait = kFirstLook});
+  adapter_.engine_->note_deadline(early_.back().look_again);
+  return true;
+}
+
+/// Those for whom there is somebody now go there; those who have waited long enough are refused.
+void Gsi::look_at_early(Instant at) noexcept {
+  std::vector<Early> all;
+  all.swap(early_);
+  for (Early& early : all) {
+    const auto incoming = unpack_forwarded(early.message);
+    const auto packet = wire::PacketView::parse(incoming->octets);
+    const auto seed =
+        wire::IcrcSeed::roce_v2(incoming->source, incoming->destination, incoming->source_port);
+    // Where it belongs is decided here; handle() is not to ask again.
+    const Arrival arrival{
+        .incoming = *incoming, .packet = *packet, .seed = seed, .was_forwarded = true};
+    if (early.look_again > at) {
+      early_.push_back(std::move(early));
+      continue;
+    }
+    const Whose whose = forward_elsewhere(arrival);
+    if (whose == Whose::kNobodys && early.wait < kLastLook) {
+      early.wait *= 2;
+      early.look_again = at + early.wait;
+      early_.push_back(std::move(early));
+    } else if (whose != Whose::kOthers) {
+      handle(arrival);
+    }
+  }
 }
 
 void Gsi::take_forwarded() noexcept {
@@ -167,13 +213,16 @@ void Gsi::serve() noexcept {
 
 void Gsi::run_timer(Instant at) noexcept {
   if (next_deadline() > at) return;
+  look_at_early(at);
   agent_->handle_timeout(at);
   serve();
 }
 
 Instant Gsi::next_deadline() const noexcept {
   if (agent_ == nullptr) return Instant::never();
-  return agent_->next_timeout().value_or(Instant::never());
+  Instant earliest = agent_->next_timeout().value_or(Instant::never());
+  for (const Early& early : early_) earliest = std::min(earliest, early.look_again);
+  return earliest;
 }
 
 void Gsi::transmit(const cm::Datagram& datagram) noexcept {

@@ -41,6 +41,9 @@ class CmObserver {
 /// communication ID carries, a request to the process that holds the service. Between processes of
 /// one address datagrams go that way from the start, so that nobody else has a hand in it.
 ///
+/// A request for a service that nobody has is not refused at once: programs tell a peer to connect
+/// and listen a moment later.
+///
 /// All of it with the adapter's lock held.
 class Gsi {
  public:
@@ -89,12 +92,24 @@ class Gsi {
   void transmit(const cm::Datagram& datagram) noexcept;
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept;
-  [[nodiscard]] bool forward_elsewhere(const Arrival& arrival) noexcept;
+  /// Where a datagram belongs.
+  enum class Whose : std::uint8_t { kOurs, kOthers, kNobodys };
+  [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept;
+
+  /// A request for which there may be a listener soon.
+  struct Early {
+    std::vector<std::byte> message;  // as it would be forwarded
+    Instant look_again{};
+    Duration wait{};
+  };
+  [[nodiscard]] bool keep_early(const Arrival& arrival) noexcept;
+  void look_at_early(Instant at) noexcept;
 
   Adapter& adapter_;
   std::unique_ptr<cm::Agent> agent_;
   CmObserver* observer_ = nullptr;
   std::vector<Claim> claims_;
+  std::vector<Early> early_;
   int epoll_ = -1;  // over the sockets of all claims
   wire::Psn next_psn_{};
   std::vector<std::byte> message_;  // a forwarded request, or one to forward

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Case:
     program: str
     options: tuple = ()
-    kind: str = "perftest"  # how its two ends are called: perftest, pingpong, qperf or alone
+    kind: str = "perftest"  # how its two ends are called: see programs_of() in run.py
     small: bool = True      # belongs to the covering selection
     min_mtu: int = 0        # of the interface
     needs_cm: bool = False  # connects through librdmacm
@@ -79,19 +79,44 @@ def _perftest():
     return cases
 
 
+# Without -cm1 qperf addresses by LID alone, which no adapter on an Ethernet takes; and it knows -cm1
+# for RC only.
 QPERF_TESTS = (
-    "rc_bw", "rc_lat", "rc_bi_bw", "uc_bw", "uc_lat", "ud_bw", "ud_lat", "rc_rdma_read_bw",
-    "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat", "rc_rdma_write_poll_lat",
-    "uc_rdma_write_bw", "uc_rdma_write_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
+    "rc_bw", "rc_lat", "rc_bi_bw", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw",
+    "rc_rdma_write_lat", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
     "ver_rc_compare_swap", "ver_rc_fetch_add")
 
 
 def _qperf():
-    few = ("rc_bw", "rc_lat", "ud_lat", "rc_rdma_read_bw", "ver_rc_fetch_add")
-    # Without -cm1 qperf addresses by LID alone, which no adapter on an Ethernet takes.
+    few = ("rc_bw", "rc_lat", "rc_rdma_read_bw", "ver_rc_fetch_add")
     return [Case("qperf", ("-cm1", test), kind="qperf", small=test in few, needs_cm=True)
             for test in QPERF_TESTS]
 
 
+def _rdmacm():
+    """What comes with librdmacm, and perftest when it connects through it."""
+    lines = [  # and whether the covering selection has it
+        ("rping -v -V -C 100", True), ("rping -v -V -C 10 -S 60000", True), ("rping -q -V -C 20", True),
+        ("rping -P -V -C 20", True), ("ucmatose", True), ("ucmatose -c 20 -C 20", True),
+        ("ucmatose -m", True), ("ucmatose -P ib", True), ("ucmatose -a 14 -t 32", True),
+        ("ucmatose -S 5000 -C 100", False), ("udaddy", True), ("udaddy -c 10 -C 20", True),
+        ("udaddy -p 0x2", True), ("udaddy -S 1000", False), ("rdma_client", True),
+        ("cmtime -c 100", True), ("cmtime -c 1000", False)]
+    cases = [_case(line, kind=line.split()[0], small=small, needs_cm=True) for line, small in lines]
+    for operation, transports in OPERATIONS:
+        size = "" if operation == "atomic" else " -s 1000"
+        for transport in transports:
+            if transport == "UC":
+                continue  # perftest connects RC and UD through rdma_cm, no others
+            for test in ("bw", "lat"):
+                cases.append(_case(f"ib_{operation}_{test} -R -c {transport} -n 100{size}",
+                                   kind="perftest-cm", needs_cm=True))
+            cases.append(_case(f"ib_{operation}_bw -R -c {transport} -n 100{size} -q 4",
+                               kind="perftest-cm", needs_cm=True, small=operation == "send"))
+            cases.append(_case(f"ib_{operation}_bw -R -c {transport} -n 100{size} -b",
+                               kind="perftest-cm", needs_cm=True, small=False))
+    return cases
+
+
 def all_cases():
-    return _alone() + _pingpong() + _perftest() + _qperf()
+    return _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()

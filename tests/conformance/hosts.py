@@ -12,6 +12,7 @@ import time
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
           "--inh-caps=-all", "--bounding-set=-all"]
 CM_LIBRARY = "lib/librdmacm.so.1"
+PORT_SPACES = ("2", "106", "111", "13f")  # of rdma_cm, as hexadecimal digits
 PATIENCE = 60.0  # seconds any one program gets; nothing here is about speed
 
 
@@ -90,7 +91,9 @@ class Process:
                                       env={**os.environ, **(environment or {})})
 
     def listens(self, port):
-        """Whether a TCP socket of its namespace listens on the port."""
+        """Whether a TCP socket or an rdma_cm id of its namespace listens on the port."""
+        if self._holds_service(port):
+            return True
         for family in ("tcp", "tcp6"):
             try:
                 with open(f"/proc/{self.child.pid}/net/{family}") as table:
@@ -101,6 +104,16 @@ class Process:
             except OSError:
                 return False
         return False
+
+    def _holds_service(self, port):
+        """Whether a process holds the port in some port space: its name ends in both."""
+        try:
+            with open(f"/proc/{self.child.pid}/net/unix") as table:
+                names = [line.split()[-1] for line in table if "/cm/" in line]
+        except OSError:
+            return False
+        return any(name.rsplit("/", 1)[1] in (f"{space}{port:04x}" for space in PORT_SPACES)
+                   for name in names)
 
     def await_listening(self, port, deadline):
         while time.monotonic() < deadline and self.child.poll() is None:

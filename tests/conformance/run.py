@@ -25,9 +25,29 @@ COMPLAINT = re.compile(r"invalid data|Failed status|Completion with error|mismat
                        r"Problems|Failed to|failed to|Couldn't|unable to", re.I)
 
 
-def programs_of(case, network, gid, port):
+SERVES_FOR_EVER = ("qperf", "cmtime")
+UDADDY_PORT = 7174  # it knows no other
+
+
+def programs_of(case, network, gid, port, address):
     """The command lines of both ends; that of the client is None for a program that is alone."""
     server = network.server
+    options = list(case.options)
+    if case.kind == "rping":
+        common = ["-a", address, "-p", str(port)]
+        single = [word for word in options if word != "-P"]
+        return ["rping", "-s", *common, *options], ["rping", "-c", *common, *single]
+    if case.kind in ("ucmatose", "cmtime"):
+        return ([case.program, "-b", address, "-p", str(port), *options],
+                [case.program, "-s", address, "-p", str(port), *options])
+    if case.kind == "udaddy":
+        return ["udaddy", "-b", address, *options], ["udaddy", "-s", address, *options]
+    if case.kind == "rdma_client":
+        return (["rdma_server", "-s", address, "-p", str(port)],
+                ["rdma_client", "-s", address, "-p", str(port), *options])
+    if case.kind == "perftest-cm":
+        words = [case.program, "-d", "vb0", "-p", str(port), *options]
+        return words, words + [server.ipv4]  # it takes no other through rdma_cm
     if case.kind == "alone":
         return [case.program, *case.options], None
     if case.kind == "qperf":
@@ -47,6 +67,27 @@ def judge(name, status, output):
         return f"{name} ended with {status}"
     found = COMPLAINT.search(output)
     return f"{name} says: {found.group(0)}" if found else ""
+
+
+def run_crowd(network, programs, port, count=5):
+    """Runs a server that stays, and several clients at once."""
+    deadline = time.monotonic() + PATIENCE
+    server = network.server.start(programs[0])
+    clients = []
+    try:
+        if not server.await_listening(port, deadline):
+            return "server never listened", server.output()
+        clients = [network.client.start(programs[1]) for _ in range(count)]
+        for number, client in enumerate(clients):
+            why = judge(f"client {number}", client.wait(deadline), client.output())
+            if why:
+                break
+        if not why and server.child.poll() is not None:
+            why = f"server ended with {server.child.poll()}"
+        return why, f"--- server\n{server.output()}--- client\n{client.output()}"
+    finally:
+        for process in [server, *clients]:
+            process.end()
 
 
 def run_pair(network, programs, port, waits_for_server=True):
@@ -70,8 +111,8 @@ def run_pair(network, programs, port, waits_for_server=True):
             client.end()
 
 
-def run_case(case, network, gid, port):
-    programs = programs_of(case, network, gid, port)
+def run_case(case, network, gid, port, address):
+    programs = programs_of(case, network, gid, port, address)
     if programs[1] is None:
         alone = network.server.start(programs[0])
         try:
@@ -82,8 +123,11 @@ def run_case(case, network, gid, port):
             return why, alone.output()
         finally:
             alone.end()
-    # A qperf server serves for ever.
-    return run_pair(network, programs, port, waits_for_server=case.kind != "qperf")
+    if case.kind == "udaddy":
+        port = UDADDY_PORT
+    if case.kind == "rping" and "-P" in case.options:
+        return run_crowd(network, programs, port)
+    return run_pair(network, programs, port, waits_for_server=case.kind not in SERVES_FOR_EVER)
 
 
 def plan(full, wanted, has_cm):
@@ -150,9 +194,9 @@ def run_all(todo, command, verbose):
             indices = network.server.gid_indices()
             for case, family in cases:
                 port += 1
-                gid = indices[getattr(network.server, family)]
+                address = getattr(network.server, family)
                 started = time.monotonic()
-                why, output = run_case(case, network, gid, port)
+                why, output = run_case(case, network, indices[address], port, address)
                 report.add(network.label, family, case, why, output, time.monotonic() - started)
         finally:
             network.remove()
