@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "device/adapter.h"
 #include "device/completion_channel.h"
@@ -19,13 +18,18 @@ inline constexpr std::uint32_t kMaxCompletions = 1U << 22;
 class CompletionQueue {
  public:
   /// Lanes of one queue: twice the queue pairs that may share it.
-  static constexpr std::uint32_t kLaneLimit = 8192;
+  static constexpr std::uint32_t kLaneLimit = 1U << 15;
 
   /// `user_tag` is the subject of its events. kInvalidArgument for a capacity out of range.
   [[nodiscard]] static Expected<std::unique_ptr<CompletionQueue>> create(
       std::shared_ptr<Adapter> adapter, std::uint32_t capacity, CompletionChannel* channel,
       EventPipe* async, std::uint64_t user_tag);
-  CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
+  /// Places for lanes, all empty; memory that nobody has touched costs nothing.
+  struct FreeLanes {
+    void operator()(transport::CompletionLane* lanes) const noexcept;
+  };
+  using LaneList = std::unique_ptr<transport::CompletionLane[], FreeLanes>;
+  CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block, LaneList lanes,
                   std::uint32_t capacity);
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
@@ -48,15 +52,18 @@ class CompletionQueue {
   [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
 
  private:
+  [[nodiscard]] bool finds_overrun() noexcept;
+
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
-  std::vector<transport::CompletionLane> lanes_;
+  LaneList lanes_;
   transport::CompletionQueue queue_;
   CompletionChannel* channel_ = nullptr;
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   std::uint32_t users_ = 0;        // lanes attached
   std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
+  std::uint32_t unchecked_ = 0;    // announcements since it was last looked at for an overrun
   bool overrun_ = false;
   bool keeps_timestamps_ = false;  // set before the first queue pair attaches
 };
