@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "abi/address.h"
@@ -313,6 +314,11 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   if (!LiveHandles::instance().contains(qp)) return EINVAL;
   QpHandle& handle = handle_of<QpHandle>(qp);
   ContextHandle& context = *handle.owner->owner;
+  {
+    verbatim::device::Adapter& adapter = handle.object->adapter();
+    const std::lock_guard lock(adapter.mutex());
+    if (adapter.is_attached(*handle.object)) return EBUSY;
+  }
   handle.object.reset();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
@@ -321,8 +327,17 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   return 0;
 }
 
-VB_EXPORT int ibv_attach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
-VB_EXPORT int ibv_detach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
+VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  const std::lock_guard lock(object.adapter().mutex());
+  return as_errno_value(object.adapter().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
+}
+
+VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  const std::lock_guard lock(object.adapter().mutex());
+  return as_errno_value(object.adapter().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
+}
 
 VB_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   *ece = ibv_ece{};

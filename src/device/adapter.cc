@@ -28,6 +28,8 @@ constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
 constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 // Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
 constexpr std::uint32_t kFirstNumber = 16;
+// The last number of the last slot means "multicast"; it is left out everywhere, too.
+constexpr std::uint32_t kLastNumber = host::kNumbersPerSlot - 2;
 // Packets that one queue pair may send before the next has its turn.
 constexpr int kTurnPackets = 64;
 
@@ -201,7 +203,7 @@ Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
 
 Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
   for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
-    if (next_number_ >= host::kNumbersPerSlot) next_number_ = kFirstNumber;
+    if (next_number_ > kLastNumber) next_number_ = kFirstNumber;
     const std::uint32_t index = next_number_++;
     if (queue_pairs_[index] != nullptr) continue;
     queue_pairs_[index] = &qp;
@@ -221,12 +223,40 @@ wire::SrqNumber Adapter::next_srq_number() noexcept {
                          next_srq_++ % host::kNumbersPerSlot};
 }
 
+// ---- Multicast ----
+
+Status Adapter::attach(QueuePair& qp, const wire::Gid& group) {
+  const wire::Gid address = group_address(group);
+  if (!address.is_multicast() || qp.setup().type != transport::QpType::kUd) {
+    return Errc::kInvalidArgument;
+  }
+  if (abandoned_) return Errc::kNoDevice;
+  if (multicast_.members(address).empty()) {
+    if (!multicast_.has_room_for_a_group()) return Errc::kNoMemory;
+    auto joined = link_.join({.gid = address, .scope = port_.interface_index});
+    if (!joined) return joined;
+    engine_->watch_link();
+  }
+  return multicast_.add(address, qp);
+}
+
+Status Adapter::detach(QueuePair& qp, const wire::Gid& group) {
+  const wire::Gid address = group_address(group);
+  auto removed = multicast_.remove(address, qp);
+  if (!removed || !multicast_.members(address).empty() || abandoned_) return removed;
+  (void)link_.leave({.gid = address, .scope = port_.interface_index});  // it had joined
+  engine_->watch_link();
+  return Ok{};
+}
+
 Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept {
   if (to.gid_index >= port_.gids.size()) return Errc::kInvalidArgument;
   transport::Path path;
   path.source = port_.gids[to.gid_index].gid;
-  path.destination = to.gid;
-  if (path.source.is_ipv4_mapped() != to.gid.is_ipv4_mapped()) return Errc::kInvalidArgument;
+  path.destination = group_address(to.gid);
+  if (path.source.is_ipv4_mapped() != path.destination.is_ipv4_mapped()) {
+    return Errc::kInvalidArgument;
+  }
   if (to.gid == wire::Gid{}) return Errc::kInvalidArgument;
   path.source_port = link_.source_port(path.source, to.entropy);
   path.traffic_class = to.traffic_class;
@@ -372,8 +402,10 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
                          .seed = origin.seed,
                          .was_forwarded = origin.came == Came::kForwarded});
   }
-  const bool is_multicast = packet->bth().dest_qp() == wire::QpNumber::kMulticast;
-  if (slot != slot_.number() && !is_multicast && origin.came == Came::kByWire) {
+  if (packet->bth().dest_qp() == wire::QpNumber::kMulticast) {
+    return deliver_to_group(incoming, *packet, origin);
+  }
+  if (slot != slot_.number() && origin.came == Came::kByWire) {
     return forward(slot, incoming);
   }
   QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
@@ -384,18 +416,44 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
     return count(wire::WireError::kBadChecksum);
   }
-  if (qp->setup().type == transport::QpType::kUd) {
+  deliver(*qp, incoming, *packet, origin.at);
+}
+
+/// The ICRC is right.
+void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
+                      Instant at) noexcept {
+  if (qp.setup().type == transport::QpType::kUd) {
     fill_network_header(incoming, network_header_);
   }
-  const transport::Arrival arrival{.packet = *packet,
+  const transport::Arrival arrival{.packet = packet,
                                    .source = incoming.source,
                                    .destination = incoming.destination,
                                    .network_header = network_header_};
-  if (!guarded([&] { qp->machine().handle_packet(origin.at, arrival); })) {
+  if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
     ++counters_.memory_faults;
-    qp->machine().handle_memory_fault();
+    qp.machine().handle_memory_fault();
   }
-  list_ready(*qp);  // served when the whole burst is in, so that one answer acknowledges all of it
+  list_ready(qp);  // served when the whole burst is in, so that one answer acknowledges all of it
+}
+
+/// Each member gets a copy, but not the one that sent it.
+void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
+                               const Origin& origin) noexcept {
+  const auto members = multicast_.members(incoming.destination);
+  const bool is_datagram = packet.info().has(wire::OpcodeInfo::kDeth);
+  if (members.empty() || !is_datagram) {
+    ++counters_.unknown_qp;
+    return;
+  }
+  if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
+    ++counters_.malformed[static_cast<std::size_t>(wire::WireError::kBadChecksum)];
+    return;
+  }
+  const wire::QpNumber sender = packet.deth().source_qp;
+  const bool is_ours = link_.source_port(incoming.source, 0) != 0;
+  for (QueuePair* qp : members) {
+    if (!is_ours || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
+  }
 }
 
 void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {

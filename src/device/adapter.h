@@ -13,6 +13,7 @@
 #include "device/config.h"
 #include "device/engine.h"
 #include "device/gsi.h"
+#include "device/multicast_table.h"
 #include "device/port_info.h"
 #include "host/segment.h"
 #include "host/slot.h"
@@ -21,6 +22,7 @@
 #include "memory/key_registry.h"
 #include "transport/path.h"
 #include "wire/icrc.h"
+#include "wire/packet.h"
 #include "wire/wire_error.h"
 
 namespace verbatim::device {
@@ -67,6 +69,15 @@ class Adapter {
   void remove(QueuePair& qp) noexcept;
   [[nodiscard]] wire::SrqNumber next_srq_number() noexcept;
 
+  /// A datagram queue pair gets a copy of what is sent to a multicast group, or no longer.
+  /// kInvalidArgument when that is none, or the queue pair not one of datagrams or not attached;
+  /// kNoMemory when there are too many.
+  [[nodiscard]] Status attach(QueuePair& qp, const wire::Gid& group);
+  [[nodiscard]] Status detach(QueuePair& qp, const wire::Gid& group);
+  [[nodiscard]] bool is_attached(const QueuePair& qp) const noexcept {
+    return multicast_.has_member(qp);
+  }
+
   /// What a packet to `destination` needs; kInvalidArgument when the address of `gid_index` cannot
   /// reach it.
   struct Destination {
@@ -109,6 +120,10 @@ class Adapter {
   };
   void handle(const link::Incoming& incoming, Came came) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
+  void deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
+               Instant at) noexcept;
+  void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
+                        const Origin& origin) noexcept;
   void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
   void take_forwarded() noexcept;
   void run_timers() noexcept;
@@ -135,6 +150,7 @@ class Adapter {
   std::vector<QueuePair*> queue_pairs_;  // by number within the slot
   std::uint32_t next_number_ = 0;        // where the search for a free number begins
   std::uint32_t next_srq_ = 1;
+  MulticastTable multicast_;
   std::set<std::pair<Instant, QueuePair*>> timers_;
   std::vector<QueuePair*> ready_;  // have got packets, or have more to send than one turn allows
   std::vector<QueuePair*> serving_;  // those of them whose turn it is

@@ -31,14 +31,8 @@ Status Engine::start() noexcept {
   if (epoll_ < 0 || bell_ < 0) return Errc::kNoMemory;
   epoll_event bell{.events = EPOLLIN, .data = {.fd = bell_}};
   ::epoll_ctl(epoll_, EPOLL_CTL_ADD, bell_, &bell);
-  const auto of_link = adapter_.link_.descriptors();
-  sockets_.assign(of_link.begin(), of_link.end());
-  sockets_.push_back(adapter_.slot_.descriptor());
-  for (const int socket : sockets_) {
-    epoll_event readable{.events = EPOLLIN, .data = {.fd = socket}};
-    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
-  }
   watching_ = true;
+  watch_link();
   // Requests for connections come in whoever polls: never unwatched.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = adapter_.gsi_->descriptor()}};
   ::epoll_ctl(epoll_, EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
@@ -52,6 +46,18 @@ Status Engine::start() noexcept {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(thread_.native_handle(), "verbatim-engine");
   return Ok{};
+}
+
+void Engine::watch_link() {
+  const auto of_link = adapter_.link_.descriptors();
+  std::vector<int> sockets(of_link.begin(), of_link.end());
+  sockets.push_back(adapter_.slot_.descriptor());
+  for (const int socket : sockets) {
+    if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
+    epoll_event readable{.events = watching_ ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
+  }
+  sockets_ = std::move(sockets);
 }
 
 void Engine::stop() noexcept {

@@ -32,6 +32,10 @@ class Engine {
   /// A forked child has no engine; its descriptors are closed.
   void abandon_in_child() noexcept;
 
+  /// Looks after the sockets that the link has now. With the adapter's lock held, after each change
+  /// of them; the system itself forgets one that was closed.
+  void watch_link();
+
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
   /// An application thread has just looked at the sockets itself.

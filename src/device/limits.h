@@ -11,7 +11,7 @@ namespace verbatim::device {
 inline constexpr std::uint32_t kMaxQueueDepth = 1U << 15;  // work requests of one queue
 inline constexpr std::uint32_t kMaxSges = 30;              // elements of one request
 inline constexpr std::uint32_t kMaxInlineOctets = 1024;
-inline constexpr std::uint32_t kMaxQueuePairs = host::kNumbersPerSlot - 16;
+inline constexpr std::uint32_t kMaxQueuePairs = host::kNumbersPerSlot - 17;
 inline constexpr std::uint32_t kMaxKeys = host::kNumbersPerSlot - 1;
 inline constexpr std::uint32_t kMaxDomains = 4096;
 inline constexpr std::uint32_t kMaxCompletionQueues = 1U << 16;

@@ -124,6 +124,27 @@ void UdpLink::close() noexcept {
   if (capture_ != nullptr) capture_->flush();
 }
 
+Status UdpLink::join(const LocalAddress& group) noexcept {
+  if (state_ == nullptr || !group.gid.is_multicast()) return Errc::kInvalidArgument;
+  if (state_->find(group.gid) != nullptr) return Errc::kAlreadyExists;
+  auto socket = UdpSocket::open_group(group, kRocePort);
+  if (!socket) return socket.error();
+  LocalPort local;
+  local.address = group;
+  local.receiver = std::move(*socket);
+  state_->locals.push_back(std::move(local));  // without senders: nothing leaves from a group
+  state_->prepare_receiving();
+  return Ok{};
+}
+
+Status UdpLink::leave(const LocalAddress& group) noexcept {
+  const LocalPort* local = state_ != nullptr ? state_->find(group.gid) : nullptr;
+  if (local == nullptr || !group.gid.is_multicast()) return Errc::kNoSuchObject;
+  state_->locals.erase(state_->locals.begin() + (local - state_->locals.data()));
+  state_->prepare_receiving();
+  return Ok{};
+}
+
 void UdpLink::set_faults(const FaultRules& rules) {
   faults_ = rules.rules.empty() ? nullptr : std::make_unique<FaultInjector>(rules);
 }
@@ -235,12 +256,15 @@ std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) con
   }
   const auto& ports = local->source_ports;
   const auto found = std::find(ports.begin(), ports.end(), to.source_port);
-  if (found == ports.end()) return std::nullopt;
+  if (found == ports.end() || to.source_port == 0) return std::nullopt;  // 0: a group has none
   const auto& socket = local->senders[static_cast<std::size_t>(found - ports.begin())];
   return TrainSender::Exit{.socket = socket.descriptor(), .scope = local->address.scope};
 }
 
 void UdpLink::State::prepare_receiving() noexcept {
+  descriptors.clear();
+  polled.clear();
+  current = 0;
   for (const LocalPort& local : locals) {
     descriptors.push_back(local.receiver.descriptor());
     polled.push_back({.fd = local.receiver.descriptor(), .events = POLLIN, .revents = 0});

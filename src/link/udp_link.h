@@ -59,6 +59,12 @@ class UdpLink {
   void record_forwarded(const Incoming& incoming) noexcept {
     if (capture_ != nullptr) capture_->record_received(interface_, incoming);
   }
+  /// Receives what is sent to a multicast group, too, on the interface that it names.
+  /// kAlreadyExists when it does so already; kNoDevice when the interface cannot.
+  [[nodiscard]] Status join(const LocalAddress& group) noexcept;
+  /// kNoSuchObject when it does not.
+  [[nodiscard]] Status leave(const LocalAddress& group) noexcept;
+
   /// When flush() and receive() have something to do though nobody sends and nothing arrives.
   [[nodiscard]] Instant next_due() const noexcept;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "link/socket_address.h"
 
@@ -71,7 +72,8 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
     set = socket.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
           socket.set(IPPROTO_IPV6, IPV6_TCLASS, kDefaultTrafficClass) &&
           socket.set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit) &&
-          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kDefaultHopLimit);
+          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kDefaultHopLimit) &&
+          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(address.scope));
   }
   if (!set) return reason_of(errno);
   socket.enlarge(SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferOctets);
@@ -107,6 +109,35 @@ bool UdpSocket::set(int level, int option, int value) noexcept {
 /// The forced way needs a capability and ignores the system's limit; the ordinary way stops there.
 void UdpSocket::enlarge(int forced, int ordinary, int octets) noexcept {
   if (!set(SOL_SOCKET, forced, octets)) (void)set(SOL_SOCKET, ordinary, octets);
+}
+
+/// Bound to the group, not to every address: it neither gets nor blocks what is for others.
+Expected<UdpSocket> UdpSocket::open_group(const LocalAddress& group, std::uint16_t port) noexcept {
+  UdpSocket socket;
+  if (auto created = socket.create(group); !created) return created.error();
+  if (!socket.set(SOL_SOCKET, SO_REUSEADDR, 1) || !socket.prepare_receiver(group)) {
+    return reason_of(errno);
+  }
+  if (auto bound = socket.bind_to(group, port); !bound) return bound.error();
+  if (!socket.join(group)) return reason_of(errno);
+  return socket;
+}
+
+/// Without "all", which would be what any program of this host has joined on any interface.
+bool UdpSocket::join(const LocalAddress& group) noexcept {
+  if (group.gid.is_ipv4_mapped()) {
+    ip_mreqn request{};
+    std::memcpy(&request.imr_multiaddr, group.gid.octets.data() + 12, 4);
+    request.imr_ifindex = static_cast<int>(group.scope);
+    return set(IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
+           ::setsockopt(descriptor_, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) == 0;
+  }
+  ipv6_mreq request{};
+  std::memcpy(&request.ipv6mr_multiaddr, group.gid.octets.data(), 16);
+  request.ipv6mr_interface = group.scope;
+  return set(IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) &&
+         ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request, sizeof request) ==
+             0;
 }
 
 UdpSocket UdpSocket::adopt(int descriptor) noexcept {

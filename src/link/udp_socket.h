@@ -11,10 +11,10 @@
 
 namespace verbatim::link {
 
-/// One local address that packets leave from and arrive at.
+/// One local address that packets leave from and arrive at; or a group that they arrive for.
 struct LocalAddress {
   wire::Gid gid{};
-  std::uint32_t scope = 0;  // interface index, for link-local IPv6
+  std::uint32_t scope = 0;  // interface index, for link-local IPv6 and for groups
 };
 
 /// A UDP socket of RoCEv2, for one of its two uses. Owns the descriptor, which does not block and
@@ -49,6 +49,11 @@ class UdpSocket {
   /// length beside them. False where the system cannot do that.
   [[nodiscard]] bool keep_trains() noexcept;
 
+  /// Receives what is sent to a multicast group on the interface that `group` names. Every socket
+  /// of the group, in whichever process, gets its own copy; also of what this host sends.
+  [[nodiscard]] static Expected<UdpSocket> open_group(const LocalAddress& group,
+                                                      std::uint16_t port) noexcept;
+
   /// Takes a descriptor of such a socket that somebody else has made.
   [[nodiscard]] static UdpSocket adopt(int descriptor) noexcept;
   /// Gives the descriptor away.
@@ -67,6 +72,7 @@ class UdpSocket {
   [[nodiscard]] Status bind_to(const LocalAddress& address, std::uint16_t port) noexcept;
   [[nodiscard]] bool set(int level, int option, int value) noexcept;
   void enlarge(int forced, int ordinary, int octets) noexcept;
+  [[nodiscard]] bool join(const LocalAddress& group) noexcept;
   [[nodiscard]] bool prepare_receiver(const LocalAddress& address) noexcept;
 
   int descriptor_ = -1;
