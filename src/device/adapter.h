@@ -152,7 +152,7 @@ class Adapter {
   std::uint32_t next_srq_ = 1;
   MulticastTable multicast_;
   std::set<std::pair<Instant, QueuePair*>> timers_;
-  std::vector<QueuePair*> ready_;  // have got packets, or have more to send than one turn allows
+  std::vector<QueuePair*> ready_;    // have got packets, or have more to send than one turn allows
   std::vector<QueuePair*> serving_;  // those of them whose turn it is
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
