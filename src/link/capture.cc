@@ -38,6 +38,7 @@ struct OfProcess {
   std::mutex mutex;
   Capture* capture = nullptr;
   pid_t owner = 0;
+  std::vector<Capture*> of_parents;  // what a forked child found here, and leaves alone
 };
 OfProcess& of_process() {
   static auto* const instance = new OfProcess;
@@ -75,7 +76,8 @@ Expected<Capture*> Capture::for_process(std::string_view pattern, std::string& m
   auto file = CaptureFile::open(pattern, message);
   if (!file) return file.error();
   static const AtExit kAtExit;
-  all.capture = new Capture(std::move(*file));  // the parent's, after a fork, is left alone
+  if (all.capture != nullptr) all.of_parents.push_back(all.capture);
+  all.capture = new Capture(std::move(*file));
   all.owner = ::getpid();
   return all.capture;
 }

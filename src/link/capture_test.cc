@@ -240,8 +240,7 @@ TEST(Capture, AProcessHasOneAndItsChildAnother) {
     child = ::fork();
     if (child == 0) std::exit(record(3));  // what the parent has collected is not the child's
     int status = 0;
-    ::waitpid(child, &status, 0);
-    if (!std::filesystem::exists(capture_name_beside(name, child))) return 2;
+    if (::waitpid(child, &status, 0) != child || status != 0) return 2;
     if (blocks_of(capture_name_beside(name, child)).size() != 5) return 3;
     return record(1);
   });

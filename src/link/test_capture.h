@@ -41,8 +41,11 @@ class Folder {
 };
 
 inline std::vector<std::byte> octets_of(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(name, missing);
+  std::string text(missing ? 0 : static_cast<std::size_t>(size), '\0');
+  std::ifstream(name, std::ios::binary)
+      .read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto octets = std::as_bytes(std::span(text));
   return {octets.begin(), octets.end()};
 }
