@@ -29,8 +29,8 @@ FaultRules rules(std::string_view text) {
 class UdpLinkFaults : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(test::open_on(a, {{.gid = address_a}}).ok());
-    ASSERT_TRUE(test::open_on(b, {{.gid = address_b}}).ok());
+    ASSERT_TRUE(test::open_on(a, {{.gid = address_a}}, 0, UdpLink::Trains::kYes).ok());
+    ASSERT_TRUE(test::open_on(b, {{.gid = address_b}}, 0, UdpLink::Trains::kYes).ok());
     to = {
         .source = address_a, .destination = address_b, .source_port = a.source_port(address_a, 0)};
   }
@@ -91,6 +91,8 @@ TEST_F(UdpLinkFaults, CopiesAndLatecomersGetTheNumberOfTheirNewPlace) {
   a.set_faults(rules("out duplicate first=1 after=1; out reorder first=1 after=3 by=2"));
   send_all(6);
   EXPECT_EQ(take(7), (Psns{1, 2, 2, 3, 5, 6, 4}));
+  EXPECT_EQ(a.counters().trains_sent, 1U);
+  EXPECT_EQ(a.counters().packets_sent, 7U);
 }
 
 TEST_F(UdpLinkFaults, WhatIsDelayedLeavesWhenItIsDue) {
@@ -114,7 +116,7 @@ TEST_F(UdpLinkFaults, WhatIsLostOnArrivalHasArrivedForTheCapture) {
   send_all(3);
   std::size_t received = 0;
   while (b.counters().packets_received < 3 && test::wait_readable(b, test::kPatienceMs)) {
-    received += b.receive().size();
+    received += b.receive().size();  // with faults a packet is always alone
   }
   EXPECT_EQ(received, 1U);
   capture.flush();
@@ -132,7 +134,13 @@ TEST_F(UdpLinkFaults, ACaptureHasEveryPacketOfATrain) {
   send_all(5);
   EXPECT_EQ(take(5).size(), 5U);
   capture.flush();
-  EXPECT_EQ(test::blocks_of(folder.file("a.pcapng")).size(), 2U + 5U);
+  const auto blocks = test::blocks_of(folder.file("a.pcapng"));
+  ASSERT_EQ(blocks.size(), 2U + 5U);
+  constexpr std::size_t kIdentificationAt = 20 + 14 + 4;  // block, Ethernet, IPv4
+  for (std::uint16_t place = 0; place < 5; ++place) {
+    const std::byte* at = blocks[2U + place].body.data() + kIdentificationAt;
+    EXPECT_EQ(load_be_at<std::uint16_t>(at), place);
+  }
   a.close();
 }
 
