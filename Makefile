@@ -36,7 +36,8 @@ check: setup ## before a push: format, layers, both compilers, tests
 mutants: setup ## put bugs into a copy of the code: does a test notice each?
 	@scripts/mutants.py
 
-test-all: test build ## the whole suite, then every program with every option on every network
+test-all: test build ## the whole suite, 64 processes, then every program with every option on every network
+	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
 
 test-x86: ## cross-build for x86-64 and run unit and sim tests under qemu

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -16,13 +17,14 @@
 #include <vector>
 
 /// Many processes, each connected to each other by a reliable connection, that write into each
-/// other's memory and check every octet. Some of them are victims: they may be gone at any moment.
+/// other's memory, read from it and count in it, and check every octet. Some of them are victims:
+/// they may be gone at any moment.
 namespace verbatim::testing {
 
 inline constexpr std::uint32_t kProcessesMax = 128;
 inline constexpr std::uint32_t kAreaOctets = 6000;  // several packets, and no whole number of them
 inline constexpr std::uint32_t kRoundsAfterwards = 2;
-inline constexpr std::chrono::seconds kWorkerPatience{120};
+inline constexpr std::chrono::seconds kWorkerPatience{120};  // after it was enough
 
 /// What the processes know of each other; in memory that all of them share.
 struct Board {
@@ -31,11 +33,16 @@ struct Board {
     std::atomic<bool> is_finished{false};
     bool is_victim = false;
     std::uint32_t rkey = 0;
-    std::uint64_t areas = 0;
+    std::uint64_t areas = 0;  // what others write, by peer
+    std::uint32_t constants_rkey = 0;
+    std::uint64_t constants = 0;  // what others read
+    std::uint32_t counters_rkey = 0;
+    std::uint64_t counters = 0;                          // what others add to, by peer
     std::array<std::uint32_t, kProcessesMax> numbers{};  // of its queue pairs, by peer
     std::atomic<std::uint64_t> rounds{0};
   };
   std::atomic<bool> is_enough{false};  // no more deaths: finish
+  std::uint8_t timeout = 18;  // a second: who is stopped, or waits for a processor, is not dead
   std::array<Entry, kProcessesMax> entries{};
 };
 
@@ -49,6 +56,9 @@ class Worker {
   std::string run() {
     const std::size_t descriptors = count_descriptors();
     const bool worked = open() && work();
+    if (worked && warm_octets_ != 0 && resident_octets() > warm_octets_ + kRoomOctets) {
+      (void)fail("takes more and more memory");
+    }
     close();
     if (worked && count_descriptors() != descriptors) (void)fail("descriptors are left open");
     return failure_;
@@ -69,11 +79,17 @@ class Worker {
     bool is_waiting = false;       // for the peer to confirm the current round
     std::uint64_t sent = 0;        // rounds begun
     std::uint64_t received = 0;    // rounds checked
+    std::uint64_t added = 0;       // to the peer's counter
+    std::uint32_t read_from = 0;   // offset of what is being read
     std::uint32_t afterwards = 0;  // rounds completed since it was enough
-    std::uint32_t owed_acks = 0;
   };
   static constexpr std::uint32_t kReceives = 4;  // outstanding at each queue pair
   static constexpr std::uint64_t kReceiveTag = 1U << 16;
+  static constexpr std::uint64_t kReadTag = 1U << 17;
+  static constexpr std::uint64_t kAtomicTag = 1U << 18;
+  static constexpr std::uint32_t kReadOctets = 2500;
+  static constexpr std::uint64_t kWarmRounds = 500;  // from then on no memory may be taken
+  static constexpr std::size_t kRoomOctets = 16U << 20;
 
   bool fail(const std::string& what) {
     if (failure_.empty()) failure_ = "process " + std::to_string(self_) + ": " + what;
@@ -95,15 +111,25 @@ class Worker {
     outgoing_.resize(peers * kAreaOctets);
     notes_in_.resize(peers * kReceives);
     notes_out_.resize(peers * 2);
+    constants_.resize(kAreaOctets);
+    for (std::uint32_t i = 0; i < kAreaOctets; ++i) constants_[i] = octet(self_, self_, 0, i);
+    counters_.resize(peers);
+    read_.resize(peers * kReadOctets);
+    counted_.resize(peers);
     const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    constants_mr_ = ibv_reg_mr(pd_, constants_.data(), constants_.size(), IBV_ACCESS_REMOTE_READ);
+    counters_mr_ = ibv_reg_mr(pd_, counters_.data(), counters_.size() * 8,
+                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+    read_mr_ = ibv_reg_mr(pd_, read_.data(), read_.size(), IBV_ACCESS_LOCAL_WRITE);
+    counted_mr_ = ibv_reg_mr(pd_, counted_.data(), counted_.size() * 8, IBV_ACCESS_LOCAL_WRITE);
     areas_mr_ = ibv_reg_mr(pd_, areas_.data(), areas_.size(), access);
     outgoing_mr_ = ibv_reg_mr(pd_, outgoing_.data(), outgoing_.size(), access);
     in_mr_ = ibv_reg_mr(pd_, notes_in_.data(), notes_in_.size() * sizeof(Note), access);
     out_mr_ = ibv_reg_mr(pd_, notes_out_.data(), notes_out_.size() * sizeof(Note), access);
-    if (cq_ == nullptr || areas_mr_ == nullptr || outgoing_mr_ == nullptr || in_mr_ == nullptr ||
-        out_mr_ == nullptr) {
-      return fail("cannot register");
+    for (const ibv_mr* mr : regions()) {
+      if (mr == nullptr) return fail("cannot register");
     }
+    if (cq_ == nullptr) return fail("no completion queue");
     ways_.resize(peers);
     Board::Entry& mine = board_.entries[self_];
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
@@ -113,6 +139,10 @@ class Worker {
     }
     mine.areas = reinterpret_cast<std::uintptr_t>(areas_.data());
     mine.rkey = areas_mr_->rkey;
+    mine.constants = reinterpret_cast<std::uintptr_t>(constants_.data());
+    mine.constants_rkey = constants_mr_->rkey;
+    mine.counters = reinterpret_cast<std::uintptr_t>(counters_.data());
+    mine.counters_rkey = counters_mr_->rkey;
     mine.is_ready.store(true);
     return true;
   }
@@ -120,7 +150,7 @@ class Worker {
   bool make_queue_pair(std::uint32_t peer) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {.max_send_wr = 8,
+    init.cap = {.max_send_wr = 16,
                 .max_recv_wr = kReceives,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
@@ -132,7 +162,8 @@ class Worker {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    attr.qp_access_flags =
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     if (ibv_modify_qp(qp, &attr, mask) != 0) return fail("INIT");
     for (std::uint32_t i = 0; i < kReceives; ++i) {
@@ -162,7 +193,7 @@ class Worker {
                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     if (ibv_modify_qp(way(peer).qp, &attr, mask) != 0) return fail("RTR");
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 18;  // a second: who is stopped, or waits for a processor, is not dead
+    attr.timeout = board_.timeout;
     attr.retry_cnt = 7;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
@@ -174,9 +205,11 @@ class Worker {
   }
 
   bool work() {
-    const auto end = std::chrono::steady_clock::now() + kWorkerPatience;
+    auto end = std::chrono::steady_clock::time_point::max();
     while (!everybody_is_finished()) {
-      if (std::chrono::steady_clock::now() > end) return fail("stuck: " + what_is_missing());
+      const auto now = std::chrono::steady_clock::now();
+      if (board_.is_enough.load()) end = std::min(end, now + kWorkerPatience);
+      if (now > end) return fail("stuck: " + what_is_missing());
       for (std::uint32_t peer = first_; peer < last_; ++peer) {
         if (peer == self_) continue;
         Way& to = way(peer);
@@ -218,6 +251,8 @@ class Worker {
       if (board_.entries[peer].is_victim) return true;
       return fail("lost " + std::to_string(peer) + ": " + ibv_wc_status_str(wc.status));
     }
+    if ((wc.wr_id & kReadTag) != 0) return check_read(peer);
+    if ((wc.wr_id & kAtomicTag) != 0) return check_count(peer);
     if ((wc.wr_id & kReceiveTag) == 0) return true;
     const auto place = static_cast<std::uint32_t>(wc.wr_id >> 8) & 0xff;
     const Note note = notes_in_[index_of(peer) * kReceives + place];
@@ -238,11 +273,28 @@ class Worker {
     return send(peer, {.kind = Kind::kAck, .octets = 0, .round = note.round}, 1);
   }
 
+  bool check_read(std::uint32_t peer) {
+    const std::uint8_t* read = read_.data() + index_of(peer) * kReadOctets;
+    for (std::uint32_t i = 0; i < kReadOctets; ++i) {
+      if (read[i] != octet(peer, peer, 0, way(peer).read_from + i)) {
+        return fail("a wrong octet read from " + std::to_string(peer));
+      }
+    }
+    return true;
+  }
+
+  bool check_count(std::uint32_t peer) {
+    if (counted_[index_of(peer)] != way(peer).added++) {
+      return fail("a wrong count at " + std::to_string(peer));
+    }
+    return true;
+  }
+
   bool confirm(std::uint32_t peer, const Note& note) {
     Way& to = way(peer);
     if (!to.is_waiting || note.round + 1 != to.sent) return fail("a wrong confirmation");
     to.is_waiting = false;
-    board_.entries[self_].rounds.fetch_add(1);
+    if (board_.entries[self_].rounds.fetch_add(1) == kWarmRounds) warm_octets_ = resident_octets();
     if (board_.is_enough.load()) ++to.afterwards;
     return true;
   }
@@ -251,6 +303,8 @@ class Worker {
     Way& to = way(peer);
     if (to.is_waiting || to.afterwards >= kRoundsAfterwards) return true;
     const std::uint64_t round = to.sent++;
+    if (round % 3 == 1 && !read_from(peer, round)) return false;
+    if (round % 3 == 2 && !count_at(peer)) return false;
     const auto octets = static_cast<std::uint32_t>(1 + (round * 977 + self_) % kAreaOctets);
     std::uint8_t* from = outgoing_.data() + index_of(peer) * kAreaOctets;
     for (std::uint32_t i = 0; i < octets; ++i) from[i] = octet(self_, peer, round, i);
@@ -268,6 +322,42 @@ class Worker {
     if (ibv_post_send(to.qp, &wr, &bad) != 0) return fail("cannot post a write");
     to.is_waiting = true;
     return send(peer, {.kind = Kind::kData, .octets = octets, .round = round}, 0);
+  }
+
+  bool read_from(std::uint32_t peer, std::uint64_t round) {
+    Way& to = way(peer);
+    to.read_from = static_cast<std::uint32_t>(round * 331 % (kAreaOctets - kReadOctets));
+    ibv_sge sge{
+        .addr = reinterpret_cast<std::uintptr_t>(read_.data()) + index_of(peer) * kReadOctets,
+        .length = kReadOctets,
+        .lkey = read_mr_->lkey};
+    ibv_send_wr wr{};
+    wr.wr_id = peer | kReadTag;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.wr.rdma.remote_addr = board_.entries[peer].constants + to.read_from;
+    wr.wr.rdma.rkey = board_.entries[peer].constants_rkey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(to.qp, &wr, &bad) != 0) return fail("cannot post a read");
+    return true;
+  }
+
+  bool count_at(std::uint32_t peer) {
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(&counted_[index_of(peer)]),
+                .length = 8,
+                .lkey = counted_mr_->lkey};
+    ibv_send_wr wr{};
+    wr.wr_id = peer | kAtomicTag;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    wr.wr.atomic.remote_addr = board_.entries[peer].counters + (self_ - first_) * 8;
+    wr.wr.atomic.rkey = board_.entries[peer].counters_rkey;
+    wr.wr.atomic.compare_add = 1;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(way(peer).qp, &wr, &bad) != 0) return fail("cannot post an atomic");
+    return true;
   }
 
   bool send(std::uint32_t peer, const Note& note, std::size_t place) {
@@ -302,7 +392,7 @@ class Worker {
     for (Way& to : ways_) {
       if (to.qp != nullptr && ibv_destroy_qp(to.qp) != 0) (void)fail("destroy_qp");
     }
-    for (ibv_mr* mr : {areas_mr_, outgoing_mr_, in_mr_, out_mr_}) {
+    for (ibv_mr* mr : regions()) {
       if (mr != nullptr && ibv_dereg_mr(mr) != 0) (void)fail("dereg_mr");
     }
     if (cq_ != nullptr && ibv_destroy_cq(cq_) != 0) (void)fail("destroy_cq");
@@ -339,11 +429,23 @@ class Worker {
     return missing;
   }
 
+  [[nodiscard]] std::array<ibv_mr*, 8> regions() const {
+    return {areas_mr_,     outgoing_mr_, in_mr_,   out_mr_,
+            constants_mr_, counters_mr_, read_mr_, counted_mr_};
+  }
   [[nodiscard]] std::size_t index_of(std::uint32_t peer) const { return peer - first_; }
   Way& way(std::uint32_t peer) { return ways_[index_of(peer)]; }
   [[nodiscard]] static std::uint8_t octet(std::uint32_t from, std::uint32_t to, std::uint64_t round,
                                           std::uint32_t at) {
     return static_cast<std::uint8_t>(from * 151 + to * 59 + round * 31 + at * 7 + (at >> 8));
+  }
+  [[nodiscard]] static std::size_t resident_octets() {
+    std::size_t total = 0;
+    std::size_t resident = 0;
+    std::FILE* file = std::fopen("/proc/self/statm", "re");
+    if (file == nullptr || std::fscanf(file, "%zu %zu", &total, &resident) != 2) resident = 0;
+    if (file != nullptr) std::fclose(file);
+    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   }
   [[nodiscard]] static std::size_t count_descriptors() {
     std::size_t count = 0;
@@ -370,7 +472,16 @@ class Worker {
   std::vector<std::uint8_t> outgoing_;  // what we write to each peer
   std::vector<Note> notes_in_;
   std::vector<Note> notes_out_;  // per peer: the data's, the confirmation's
+  ibv_mr* constants_mr_ = nullptr;
+  ibv_mr* counters_mr_ = nullptr;
+  ibv_mr* read_mr_ = nullptr;
+  ibv_mr* counted_mr_ = nullptr;
+  std::vector<std::uint8_t> constants_;
+  std::vector<std::uint64_t> counters_;
+  std::vector<std::uint8_t> read_;      // by peer
+  std::vector<std::uint64_t> counted_;  // by peer: what its counter said
   std::vector<Way> ways_;
+  std::size_t warm_octets_ = 0;
 };
 
 }  // namespace verbatim::testing
