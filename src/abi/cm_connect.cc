@@ -149,6 +149,7 @@ Status start_listening(IdHandle& id, const IdHandle::Claim& at, std::uint32_t ba
         {.service_id = id.service_at(id.source.port), .address = at.address, .backlog = backlog});
     if (!listener) return listener.error();
     at.device->listeners[static_cast<std::uint32_t>(*listener)] = &id;
+    at.device->gsi().attract(at.address, id.service_at(id.source.port));
     id.listening.push_back({.device = at.device, .id = *listener});
     return Ok{};
   });

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "abi/cm_id.h"
@@ -41,6 +42,15 @@ void install_fork_handlers() {
         opened().mutex.unlock();
       });
   (void)kInstalled;  // without memory for it, a child only has devices that do nothing
+}
+
+/// At the end of the process, however much it left open: peers are told, as a kernel would tell
+/// them. Other threads may still run and hold locks; then so be it.
+void take_leave() {
+  for (CmDevice* device : opened().list) {
+    std::unique_lock lock(device->adapter().mutex(), std::try_to_lock);
+    if (lock.owns_lock()) device->take_leave();
+  }
 }
 
 CmDevice* open(ibv_device* device) {
@@ -188,6 +198,16 @@ std::optional<wire::Gid> CmDevice::loopback_gid(bool is_ipv4) const noexcept {
   return found->gid;
 }
 
+void CmDevice::take_leave() noexcept {
+  gsi().set_observer(nullptr);
+  for (const auto& [communication, id] : communications) {
+    (void)gsi().agent().destroy(device::now(), wire::CommId{communication});
+  }
+  communications.clear();
+  gsi().serve();
+  gsi().leave();
+}
+
 void CmDevice::handle(const cm::Event& event) noexcept {
   if (event.kind == cm::EventKind::kConnectRequest ||
       event.kind == cm::EventKind::kServiceRequest) {
@@ -262,6 +282,8 @@ const std::vector<CmDevice*>& cm_devices() {
   }
   if (list != nullptr) ibv_free_device_list(list);
   devices.is_open = !devices.list.empty();
+  static const int kLeaving = std::atexit(take_leave);
+  (void)kLeaving;  // where there is no room for it, peers find out by themselves
   return devices.list;
 }
 

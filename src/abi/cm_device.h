@@ -45,6 +45,8 @@ class CmDevice final : public device::CmObserver {
   }
 
   void handle(const cm::Event& event) noexcept override;
+  /// Ends all communications, with the adapter's lock held.
+  void take_leave() noexcept;
 
   std::unordered_map<std::uint32_t, IdHandle*> communications;  // by communication ID
   std::unordered_map<std::uint32_t, IdHandle*> listeners;       // by listener

@@ -95,6 +95,7 @@ Adapter::Adapter(const PortInfo& port)
 Adapter::~Adapter() {
   if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
+  if (gsi_ != nullptr && !abandoned_) gsi_->leave();
   link_.close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
 }

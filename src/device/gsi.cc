@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "cm/addressee.h"
 #include "device/adapter.h"
 #include "device/clock.h"
 #include "device/forwarded_packet.h"
+#include "host/service_directory.h"
 #include "wire/flow_entropy.h"
 #include "wire/packet_builder.h"
 
@@ -23,6 +25,7 @@ constexpr int kRequestsPerTurn = 32;
 // after 1 ms, 2 ms, and so on to the last, 127 ms in all.
 constexpr Duration kFirstLook = std::chrono::milliseconds(1);
 constexpr Duration kLastLook = std::chrono::milliseconds(64);
+constexpr int kSteeringTries = 8;       // while others come and go
 constexpr std::size_t kEarlyMax = 256;  // requests that wait at a time
 
 host::Service service_at(const wire::Gid& address, wire::ServiceId id) noexcept {
@@ -80,6 +83,7 @@ Status Gsi::open() noexcept {
                         .ca_guid = guid_of(adapter_.port().guid),
                         .seed = seed,
                         .communications_max = cm::Agent::kCommunicationsMax});
+  for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
   return Ok{};
 }
 
@@ -102,7 +106,46 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
 
 void Gsi::release(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service gone = service_at(address, service);
-  std::erase_if(claims_, [&](const Claim& claim) { return claim.service == gone; });
+  bool was_attracted = false;
+  std::erase_if(claims_, [&](const Claim& claim) {
+    was_attracted |= claim.service == gone && claim.advertisement.descriptor() >= 0;
+    return claim.service == gone;
+  });
+  if (was_attracted) steer(address);
+}
+
+void Gsi::attract(const wire::Gid& address, wire::ServiceId service) noexcept {
+  const host::Service wanted = service_at(address, service);
+  for (Claim& claim : claims_) {
+    if (claim.service != wanted) continue;
+    auto name = host::ServiceName::advertise(wanted, adapter_.slot());
+    if (name) claim.advertisement = std::move(*name);  // else requests are forwarded
+    steer(address);
+  }
+}
+
+void Gsi::leave() noexcept {
+  has_left_ = true;
+  claims_.clear();
+  for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+}
+
+/// Writes the program of an address anew, from what all processes say. Whoever does it last looks
+/// once more whether that has changed: so nobody's word is lost.
+void Gsi::steer(const wire::Gid& address) noexcept {
+  for (int tries = 0; tries < kSteeringTries; ++tries) {
+    const auto directory = host::ServiceDirectory::read(address.octets);
+    std::vector<link::ServiceRoute> routes;
+    for (const host::ServicePlace& place : directory.services) {
+      routes.push_back({.service = static_cast<std::uint32_t>(place.service), .slot = place.slot});
+    }
+    std::uint32_t fallback = adapter_.slot();
+    for (const std::uint32_t slot : directory.slots) {
+      if (has_left_ && slot != adapter_.slot()) fallback = slot;
+    }
+    adapter_.link_.steer(address, routes, fallback);
+    if (host::ServiceDirectory::read(address.octets) == directory) return;
+  }
 }
 
 // ---- In ----
@@ -254,8 +297,8 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
       framed.finish());
 }
 
-/// To a process of the same address, without the network. False when it is not there, or has no
-/// room: then the network may try.
+/// To a process of the same address, without the network. Where there is none, it is as if the
+/// datagram had come to us. False when the network may try: the other end cannot take more now.
 bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_received) noexcept {
   const auto& gids = adapter_.port().gids;
   const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const GidEntry& entry) {
@@ -265,14 +308,18 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
   const auto octets = pack_forwarded(as_received, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
   const cm::Addressee to = cm::addressee_of(datagram.octets);
+  bool has_gone = false;
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    return adapter_.slot_.forward(cm::slot_of(*id), message);
+    has_gone = adapter_.slot_.forward(cm::slot_of(*id), message);
+  } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    has_gone = host::ServiceName::forward(adapter_.slot_.descriptor(),
+                                          service_at(datagram.address.remote, *service), message);
+  } else {
+    return false;
   }
-  if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
-    return host::ServiceName::forward(adapter_.slot_.descriptor(),
-                                      service_at(datagram.address.remote, *service), message);
-  }
-  return false;
+  if (has_gone || errno != ECONNREFUSED) return has_gone;
+  adapter_.handle(as_received, Adapter::Came::kByWire);
+  return true;
 }
 
 }  // namespace verbatim::device

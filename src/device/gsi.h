@@ -64,6 +64,12 @@ class Gsi {
   /// kAddressInUse when one of them, or this process, has it.
   [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept;
   void release(const wire::Gid& address, wire::ServiceId service) noexcept;
+  /// Requests for a service that this process holds are to come here, whoever else shares the
+  /// address; until it is released.
+  void attract(const wire::Gid& address, wire::ServiceId service) noexcept;
+
+  /// The process leaves: nothing is to come here any more.
+  void leave() noexcept;
 
   /// What has arrived for queue pair 1.
   struct Arrival {
@@ -88,7 +94,9 @@ class Gsi {
   struct Claim {
     host::Service service{};
     host::ServiceName name;
+    host::ServiceName advertisement{};  // where it is attracted
   };
+  void steer(const wire::Gid& address) noexcept;
   void transmit(const cm::Datagram& datagram) noexcept;
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept;
@@ -110,6 +118,7 @@ class Gsi {
   CmObserver* observer_ = nullptr;
   std::vector<Claim> claims_;
   std::vector<Early> early_;
+  bool has_left_ = false;
   int epoll_ = -1;  // over the sockets of all claims
   wire::Psn next_psn_{};
   std::vector<std::byte> message_;  // a forwarded request, or one to forward

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,21 +28,23 @@ struct Name {
   socklen_t octets = 0;
 };
 
-/// The abstract name (a zero in front, none behind) of a service of this user.
-Name name_of(const Service& service) noexcept {
-  char digits[33];
-  for (std::size_t i = 0; i < service.address.size(); ++i) {
-    std::snprintf(digits + 2 * i, 3, "%02x", static_cast<unsigned>(service.address[i]));
-  }
+/// The abstract name: a zero in front, none behind.
+Name abstract(const std::string& text) noexcept {
   Name name;
   name.address.un = {};
   name.address.un.sun_family = AF_UNIX;
-  const int length = std::snprintf(
-      name.address.un.sun_path + 1, sizeof name.address.un.sun_path - 1, "verbatim/%u/cm/%s/%llx",
-      static_cast<unsigned>(::geteuid()), digits, static_cast<unsigned long long>(service.id));
-  name.octets =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1) + static_cast<socklen_t>(length);
+  const std::size_t length = std::min(text.size(), sizeof name.address.un.sun_path - 1);
+  std::memcpy(name.address.un.sun_path + 1, text.data(), length);
+  name.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   return name;
+}
+
+/// What the names of a service of this user have in common behind `kind`.
+std::string text_of(const char* kind, const Service& service) {
+  char id[17];
+  std::snprintf(id, sizeof id, "%llx", static_cast<unsigned long long>(service.id));
+  return "verbatim/" + std::to_string(::geteuid()) + "/" + kind + "/" + digits_of(service.address) +
+         "/" + id;
 }
 
 /// The kernel vouches for the sender's user; a message without that is a stranger's.
@@ -58,6 +61,16 @@ bool came_from_our_user(msghdr& message) noexcept {
 
 }  // namespace
 
+std::string digits_of(const std::array<std::uint8_t, 16>& address) {
+  std::string digits;
+  for (const std::uint8_t octet : address) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    digits += kDigits[octet >> 4];
+    digits += kDigits[octet & 0xf];
+  }
+  return digits;
+}
+
 ServiceName::ServiceName(ServiceName&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
@@ -71,6 +84,14 @@ ServiceName::~ServiceName() {
 }
 
 Expected<ServiceName> ServiceName::claim(const Service& service) noexcept {
+  return take(text_of("cm", service));
+}
+
+Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32_t slot) noexcept {
+  return take(text_of("at", service) + "/" + std::to_string(slot));
+}
+
+Expected<ServiceName> ServiceName::take(const std::string& text) noexcept {
   ServiceName held;
   held.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (held.descriptor_ < 0) return Errc::kNoMemory;
@@ -78,7 +99,7 @@ Expected<ServiceName> ServiceName::claim(const Service& service) noexcept {
   if (::setsockopt(held.descriptor_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return Errc::kNoMemory;
   }
-  const Name name = name_of(service);
+  const Name name = abstract(text);
   if (::bind(held.descriptor_, &name.address.base, name.octets) != 0) {
     return errno == EADDRINUSE ? Errc::kAddressInUse : Errc::kNoMemory;
   }
@@ -88,7 +109,7 @@ Expected<ServiceName> ServiceName::claim(const Service& service) noexcept {
 bool ServiceName::forward(int through, const Service& to,
                           std::span<const std::byte> octets) noexcept {
   if (octets.empty()) return false;
-  const Name name = name_of(to);
+  const Name name = abstract(text_of("cm", to));
   ssize_t sent = -1;
   do {
     sent = ::sendto(through, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/expected.h"
 
@@ -16,6 +17,9 @@ struct Service {
   std::uint64_t id = 0;
   friend bool operator==(const Service&, const Service&) noexcept = default;
 };
+
+/// An address as 32 hexadecimal digits.
+[[nodiscard]] std::string digits_of(const std::array<std::uint8_t, 16>& address);
 
 /// A service that this process holds against all others of its user on this host, as sockets hold
 /// ports: by the abstract UNIX name `@verbatim/<uid>/cm/<address>/<service>`, which the kernel
@@ -34,6 +38,11 @@ class ServiceName {
   /// kAddressInUse when a process, this one included, holds it.
   [[nodiscard]] static Expected<ServiceName> claim(const Service& service) noexcept;
 
+  /// Says in `@verbatim/<uid>/at/<address>/<service>/<slot>` where requests for a service are
+  /// taken, for all to read.
+  [[nodiscard]] static Expected<ServiceName> advertise(const Service& service,
+                                                       std::uint32_t slot) noexcept;
+
   /// Readable when something was forwarded to us.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// Takes one forwarded message; 0 when there is none.
@@ -45,6 +54,8 @@ class ServiceName {
                                     std::span<const std::byte> octets) noexcept;
 
  private:
+  [[nodiscard]] static Expected<ServiceName> take(const std::string& name) noexcept;
+
   int descriptor_ = -1;
 };
 

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "host/port_blocks.h"
+#include "host/service_directory.h"
+#include "host/slot.h"
 #include "host/test_process.h"
 
 namespace verbatim::host {
@@ -71,6 +73,41 @@ TEST(ServiceName, GetsWhatIsForwardedToIt) {
     EXPECT_EQ(held->take_forwarded(received), 0U);
     ::close(sender);
   });
+}
+
+TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
+  test::in_a_private_network([] {
+    EXPECT_EQ(ServiceDirectory::read(kService.address), ServiceDirectory{});
+    auto slot = Slot::claim();
+    ASSERT_TRUE(slot.ok());
+    auto here = ServiceName::advertise(kService, 7);
+    Service elsewhere = kService;
+    elsewhere.address[3] = 9;
+    auto there = ServiceName::advertise(elsewhere, 8);
+    ASSERT_TRUE(here.ok() && there.ok());
+    auto held = ServiceName::claim(kService);  // held, and yet nobody listens by that
+    ASSERT_TRUE(held.ok());
+    const auto directory = ServiceDirectory::read(kService.address);
+    EXPECT_EQ(directory.slots, std::vector<std::uint32_t>{0});
+    const std::vector<ServicePlace> expected{{.service = kService.id, .slot = 7}};
+    EXPECT_EQ(directory.services, expected);
+  });
+}
+
+TEST(ServiceDirectory, IgnoresNamesOfOthersAndNonsense) {
+  const std::string ours = "@verbatim/" + std::to_string(::geteuid()) + "/";
+  const std::string place = ours + "at/" + digits_of(kService.address) + "/";
+  for (const std::string& name :
+       {std::string("@"), std::string("@verbatim/99999/at/0/1"), ours, ours + "256", ours + "12x",
+        ours + "-1", place, place + "1061c06", place + "1061c06/", place + "1061c06/256",
+        place + "xyz/1", place + "/1", place + "1061c06/1/2", ours + "at/" + "/1061c06/1"}) {
+    ServiceDirectory directory;
+    directory.add(name, kService.address);
+    EXPECT_EQ(directory, ServiceDirectory{}) << name;
+  }
+  ServiceDirectory directory;
+  directory.add(place + "1061c06/255", kService.address);
+  EXPECT_EQ(directory.services.size(), 1U);
 }
 
 TEST(PortBlocks, GiveEveryPortOnce) {

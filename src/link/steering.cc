@@ -36,7 +36,8 @@ sock_filter answer_what_was_loaded() noexcept {
 
 }  // namespace
 
-std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes) {
+std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
+                                          std::uint32_t fallback) {
   std::vector<sock_filter> program = {
       load(BPF_W, kDestinationAt),
       {.code = BPF_ALU | BPF_AND | BPF_K, .jt = 0, .jf = 0, .k = 0x00ff'ffff},
@@ -45,7 +46,7 @@ std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes) 
       answer_what_was_loaded(),
       load(BPF_B, kClassAt),
       if_equal(kCommunication, 1, 0),
-      answer(0),
+      answer(fallback),
       load(BPF_H, kAttributeAt),
       if_equal(kReq, 6, 0),
       if_equal(kSidrReq, 5, 0),
@@ -60,7 +61,7 @@ std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes) 
     program.push_back(if_equal(route.service, 0, 1));
     program.push_back(answer(route.slot));
   }
-  program.push_back(answer(0));
+  program.push_back(answer(fallback));
   return program;
 }
 

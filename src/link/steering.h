@@ -23,9 +23,10 @@ inline constexpr std::size_t kServiceRoutesMax = 1024;
 ///
 /// - To queue pair 1 come management datagrams, whoever they are for. An answer of the connection
 ///   manager carries the ID that the one who asked has given itself, and the first octet of that is
-///   its slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to slot 0 when
-///   there is none for it; so does everything that is not of the connection manager.
+///   its slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to slot
+///   `fallback` when there is none for it; so does what is not of the connection manager.
 /// - Every other queue pair has the slot as the upper octet of its number.
-[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes);
+[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
+                                                        std::uint32_t fallback = 0);
 
 }  // namespace verbatim::link

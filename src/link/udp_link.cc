@@ -169,6 +169,15 @@ std::uint16_t UdpLink::source_port(const wire::Gid& source, std::uint16_t entrop
   return local != nullptr ? local->source_ports[entropy % kSourcePorts] : std::uint16_t{0};
 }
 
+void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes,
+                    std::uint32_t fallback) noexcept {
+  if (state_ == nullptr) return;
+  for (LocalPort& port : state_->locals) {
+    // Where the system takes no program, packets are forwarded.
+    if (port.address.gid == local) (void)port.receiver.steer(routes, fallback);
+  }
+}
+
 Frame UdpLink::next_frame() noexcept {
   if (state_ == nullptr) return {};
   return state_->sender.next_frame();

@@ -72,6 +72,11 @@ class UdpLink {
   [[nodiscard]] std::uint16_t source_port(const wire::Gid& source,
                                           std::uint16_t entropy) const noexcept;
 
+  /// Steers requests for connections that arrive at `local`, for all processes of that address:
+  /// see steering_program().
+  void steer(const wire::Gid& local, std::span<const ServiceRoute> routes,
+             std::uint32_t fallback) noexcept;
+
   /// Room for the next packet to send, kFrameOctets long, empty unless open. Write it, with the
   /// identification that the frame names, then commit(). The burst is sent by flush(), or when it
   /// is full.

@@ -161,8 +161,8 @@ void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
   (void)steer({});
 }
 
-bool UdpSocket::steer(std::span<const ServiceRoute> routes) {
-  auto program = steering_program(routes);
+bool UdpSocket::steer(std::span<const ServiceRoute> routes, std::uint32_t fallback) {
+  auto program = steering_program(routes, fallback);
   const sock_fprog steering{.len = static_cast<unsigned short>(program.size()),
                             .filter = program.data()};
   return ::setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &steering,

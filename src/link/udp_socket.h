@@ -63,7 +63,7 @@ class UdpSocket {
   void reset_receiver(const LocalAddress& address) noexcept;
   /// Replaces the program that steers packets to this socket and all that share its port. Where the
   /// system takes none, packets go anywhere, and must be forwarded.
-  bool steer(std::span<const ServiceRoute> routes);
+  bool steer(std::span<const ServiceRoute> routes, std::uint32_t fallback = 0);
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
