@@ -195,7 +195,10 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
                         const Options& options) {
   std::vector<UdpSocket> made;
   while (group.size + made.size() <= slot) {
-    auto socket = UdpSocket::open_receiver(group.address, kRocePort);
+    const bool is_first = group.size + made.size() == 0;
+    auto socket =
+        UdpSocket::open_receiver(group.address, kRocePort,
+                                 is_first ? UdpSocket::Program::kBring : UdpSocket::Program::kFind);
     if (!socket) {
       const Errc error = socket.error();
       message = port_text() + " on " + text_of(group.address);

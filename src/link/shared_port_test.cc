@@ -259,6 +259,31 @@ TEST(SharedPort, AProcessMayJoinSeveralTimes) {
   });
 }
 
+TEST(SharedPort, ANewcomerLeavesTheRoutesOfOthersAlone) {
+  in_a_private_network([] {
+    Member zero;
+    Member one;
+    ASSERT_TRUE(zero.join().ok() && one.join().ok());
+    const std::array<ServiceRoute, 1> routes = {{{.service = 0x0106'1234, .slot = 1}}};
+    ASSERT_TRUE(one.place.receivers[0].socket.steer(routes));
+    Octets request(280, std::byte{0});
+    request[7] = std::byte{1};      // to the management queue pair
+    request[21] = std::byte{7};     // the connection manager's
+    request[37] = std::byte{0x10};  // REQ
+    request[56] = std::byte{0x01};
+    request[57] = std::byte{0x06};
+    request[58] = std::byte{0x12};
+    request[59] = std::byte{0x34};
+    MemberProcess two;
+    ASSERT_EQ(two.slot(), 2U);
+    two.finish();
+    MemberProcess again;  // takes over
+    ASSERT_EQ(again.slot(), 2U);
+    send_to(kHome, request);
+    EXPECT_TRUE(has_packet(one.place.receivers[0].socket));
+  });
+}
+
 TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
   in_a_private_network([] {
     MemberProcess zero;

@@ -43,8 +43,8 @@ UdpSocket::~UdpSocket() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address,
-                                             std::uint16_t port) noexcept {
+Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address, std::uint16_t port,
+                                             Program program) noexcept {
   UdpSocket socket;
   if (auto created = socket.create(address); !created) return created.error();
   if (!socket.set(SOL_SOCKET, SO_REUSEPORT, 1) || !socket.prepare_receiver(address)) {
@@ -54,7 +54,7 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address,
   // Afterwards: a socket that has a program already is not let in. While it is the only one it
   // needs none, and the others share the program of the first; the same again changes nothing.
   // Where the system takes no program, packets go anywhere and are forwarded.
-  (void)socket.steer({});
+  if (program == Program::kBring) (void)socket.steer({});
   return socket;
 }
 
@@ -158,7 +158,6 @@ bool UdpSocket::prepare_receiver(const LocalAddress& address) noexcept {
 void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
   (void)prepare_receiver(address);     // what it had is what we would set
   (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains only for those who ask for them
-  (void)steer({});
 }
 
 bool UdpSocket::steer(std::span<const ServiceRoute> routes, std::uint32_t fallback) {

@@ -38,8 +38,10 @@ class UdpSocket {
   /// Receives on `port`, shared with the other processes of this user: the kernel gives a packet to
   /// the n-th socket that was bound, n being what the steering program makes of it, and to any of
   /// them when there are not so many.
-  [[nodiscard]] static Expected<UdpSocket> open_receiver(const LocalAddress& address,
-                                                         std::uint16_t port) noexcept;
+  /// Only the first one brings the program: later ones find it there, with all routes in it.
+  enum class Program : std::uint8_t { kBring, kFind };
+  [[nodiscard]] static Expected<UdpSocket> open_receiver(
+      const LocalAddress& address, std::uint16_t port, Program program = Program::kBring) noexcept;
   /// Sends from `port`, and takes nothing in. Over IPv4 "don't fragment" is set and the
   /// identification is 0; that holds for a socket that is not connected, and ours never is.
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,
@@ -59,7 +61,8 @@ class UdpSocket {
   /// Gives the descriptor away.
   [[nodiscard]] int release() noexcept { return std::exchange(descriptor_, -1); }
 
-  /// Whatever the process that had it before has made of it: it is as open_receiver() leaves it.
+  /// Whatever the process that had it before has made of it: its options are as open_receiver()
+  /// leaves them.
   void reset_receiver(const LocalAddress& address) noexcept;
   /// Replaces the program that steers packets to this socket and all that share its port. Where the
   /// system takes none, packets go anywhere, and must be forwarded.
