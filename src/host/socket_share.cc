@@ -24,6 +24,7 @@ namespace {
 constexpr int kQueueMax = 4096;        // of those who connect while we are stopped
 constexpr int kMessagesInARow = 64;    // of one connection
 constexpr int kRetryMs = 5;            // when too many descriptors are on their way (ETOOMANYREFS)
+constexpr int kShortageMs = 100;       // until descriptors are looked for again
 constexpr int kAnnounceTries = 20;     // of kRetryMs each, then that peer must ask
 constexpr rlim_t kSelectLimit = 1024;  // FD_SETSIZE: numbers that programs with select() need
 
@@ -265,7 +266,10 @@ void SocketShare::run() noexcept {
         has_questions = has_questions || connection.has_question;
       }
     }
-    (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : -1);
+    // Who cannot accept would find the listener readable for ever.
+    if (is_short_of_descriptors_) polled[1].fd = -1;
+    const int otherwise = is_short_of_descriptors_ ? kShortageMs : -1;
+    (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : otherwise);
     if (polled[0].revents != 0) return;
     const std::lock_guard lock(mutex_);
     serve_all();
@@ -289,7 +293,10 @@ void SocketShare::accept_all() noexcept {
   for (;;) {
     const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
-    if (accepted < 0) return;
+    if (accepted < 0) {
+      is_short_of_descriptors_ = errno != EAGAIN;
+      return;
+    }
     if (peer_of(accepted).uid == ::geteuid()) {
       connections_.push_back({.descriptor = accepted});
     } else {

@@ -100,7 +100,8 @@ class SocketShare {
   std::vector<Held> held_;
   std::vector<Connection> connections_;  // oldest first
   int listener_ = -1;
-  int bell_ = -1;  // an eventfd that ends the thread
+  int bell_ = -1;                         // an eventfd that ends the thread
+  bool is_short_of_descriptors_ = false;  // the thread's own: it could not accept
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -152,6 +153,33 @@ TEST(SocketShare, SurvivesNonsense) {
     newcomer.want(label(1, 0));
     gather(newcomer);
     EXPECT_EQ(newcomer.count_beside(label(1, 0)), 1U);
+  });
+}
+
+TEST(SocketShare, AnswersAgainWhenThereAreDescriptorsAgain) {
+  test::in_a_private_network([] {
+    SocketShare holder;
+    holder.want(label(1, 0));
+    holder.add(label(1, 0), datagram_socket());
+    ASSERT_TRUE(holder.serve(0).ok());
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    SocketShare newcomer;
+    newcomer.want(label(1, 0));
+    ASSERT_EQ(newcomer.find_peers(), 1U);
+    // The lowest number that is free is one too many: nothing can be accepted any more.
+    const int free = ::dup(0);
+    ::close(free);
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(free), .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    SocketShare late;
+    late.want(label(1, 0));
+    EXPECT_EQ(late.find_peers(), 0U) << "has no descriptors either";
+    (void)newcomer.ask_next_peer();
+    (void)newcomer.take_answers(std::chrono::milliseconds(20));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    gather(late);
+    EXPECT_EQ(late.count_beside(label(1, 0)), 1U);
   });
 }
 
