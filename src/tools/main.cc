@@ -1,43 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `verbatim` command: one subcommand per file beside this one.
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <string>
 
 #include "tools/commands.h"
+
+namespace {
+
+/// The option parser itself would take -1 for a large number, and too many digits for fewer.
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  const auto check = [=](const std::string& text) -> std::string {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    const bool is_number = parsed.ec == std::errc{} && parsed.ptr == end;
+    if (is_number && value >= least && value <= most) return {};
+    return "'" + text + "' is not a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  };
+  return {check, ""};
+}
+constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::uint64_t>::max();
+
+std::string check_not_empty(const std::string& text) {
+  return text.empty() ? "a value is missing" : "";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace verbatim::tools;
   CLI::App app{"Verbatim: an RDMA adapter made of software."};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // so that a word which is none is named
   app.failure_message(CLI::FailureMessage::help);
 
   DemoOptions demo;
   auto* demo_command = app.add_subcommand(
       "demo", "One WRITE, one READ and one SEND over a lossy network, printed packet by packet");
   demo_command->add_option("--seed", demo.seed, "Which packets are lost follows from this number")
+      ->check(whole_number(0, kMaxSeed))
       ->capture_default_str();
   demo_command->add_option("--loss", demo.loss_percent, "Packets lost, in per cent")
-      ->check(CLI::Range(0, 60))
+      ->check(whole_number(0, 60))
       ->capture_default_str();
 
   SimOptions sim;
   std::uint64_t seed = 0;
   auto* sim_command = app.add_subcommand(
       "sim", "Random histories of whole connections over bad networks, every check on");
-  auto* seed_option =
-      sim_command->add_option("--seed", seed, "Replay this one history as a ladder");
+  auto* seed_option = sim_command->add_option("--seed", seed, "Replay this one history as a ladder")
+                          ->check(whole_number(0, kMaxSeed));
   sim_command->add_option("--histories", sim.histories, "How many to run, seeds 1 to this")
+      ->check(whole_number(1, 1'000'000'000))
       ->capture_default_str();
 
   RunOptions run;
   auto* run_subcommand = app.add_subcommand(
       "run", "Start a program with this adapter: it finds our libibverbs before the system's");
-  run_subcommand->add_option("--devices", run.devices,
-                             "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)");
-  run_subcommand->add_option("--faults", run.faults,
-                             "Faults on purpose: 'seed=7; out drop 1%' (as VERBATIM_FAULTS)");
-  run_subcommand->add_option("--capture", run.capture,
-                             "Write all packets to this pcapng file; %p is the process's number");
+  run_subcommand
+      ->add_option("--devices", run.devices,
+                   "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)")
+      ->check(check_not_empty);
+  run_subcommand
+      ->add_option("--faults", run.faults,
+                   "Faults on purpose: 'seed=7; out drop 1%' (as VERBATIM_FAULTS)")
+      ->check(check_not_empty);
+  run_subcommand
+      ->add_option("--capture", run.capture,
+                   "Write all packets to this pcapng file; %p is the process's number")
+      ->check(check_not_empty);
   run_subcommand->prefix_command();
   run_subcommand->footer(
       "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] PROGRAM [ARGUMENT...]\n"
@@ -62,13 +97,18 @@ int main(int argc, char** argv) {
   auto* doctor_command = app.add_subcommand(
       "doctor", "Check what could keep programs from working here, and say what to do");
   doctor_command->add_flag("--json", doctor.json, "For machines: an array of findings");
-  doctor_command->add_option("--program", doctor.program, "Look at this program's libraries, too");
-  auto* doctor_peer = doctor_command->add_option(
-      "--peer", doctor.peer, "Check the path to this host instead, which runs `doctor --serve`");
+  doctor_command->add_option("--program", doctor.program, "Look at this program's libraries, too")
+      ->check(check_not_empty);
+  auto* doctor_peer =
+      doctor_command
+          ->add_option("--peer", doctor.peer,
+                       "Check the path to this host instead, which runs `doctor --serve`")
+          ->check(check_not_empty);
   doctor_command->add_flag("--serve", doctor.serve, "Be the host that others check the path to")
       ->excludes(doctor_peer);
   doctor_command
       ->add_option("--port", doctor.control_port, "TCP port that --serve and --peer talk over")
+      ->check(whole_number(1, 65535))
       ->capture_default_str();
   doctor_command->footer(
       "Two hosts, to see what happens to packets between them:\n"
@@ -77,11 +117,21 @@ int main(int argc, char** argv) {
       "Exit status: 1 when something is a problem, 0 otherwise.");
 
   CLI11_PARSE(app, argc, argv);
+  if (app.get_subcommands().empty()) {
+    std::fprintf(stderr, "verbatim: which command?\n%s", app.help().c_str());
+    return 1;
+  }
   if (*doctor_command) return run_doctor(doctor);
   if (*devices_command) return list_devices(devices);
   if (*run_subcommand) {
     run.command = run_subcommand->remaining();
-    if (run.command.empty() || run.command.front().starts_with('-')) {
+    const bool has_word = !run.command.empty() && run.command.front() != "--";
+    if (has_word && run.command.front().starts_with('-')) {
+      std::fprintf(stderr, "verbatim run: there is no option '%s'. Try `verbatim run --help`.\n",
+                   run.command.front().c_str());
+      return 125;
+    }
+    if (!has_word) {
       std::fputs("verbatim run: which program? Try `verbatim run --help`.\n", stderr);
       return 125;
     }

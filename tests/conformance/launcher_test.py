@@ -72,6 +72,47 @@ class Run(unittest.TestCase):
         self.assertIn("lib/libibverbs.so.1", done.stderr)
 
 
+class Nonsense(unittest.TestCase):
+    def expect_refusal(self, words, name, **environment):
+        done = verbatim(*words, **environment)
+        self.assertNotEqual(done.returncode, 0, words)
+        self.assertIn(name, done.stderr, words)
+        self.assertEqual(done.stdout, "", words)
+
+    def test_commands_and_options_that_do_not_exist_are_named(self):
+        self.expect_refusal([], "which command")
+        self.expect_refusal(["frob"], "frob")
+        self.expect_refusal(["--frob"], "--frob")
+        self.expect_refusal(["run", "--frob", "true"], "'--frob'")
+        self.expect_refusal(["run", "-x", "true"], "'-x'")
+        self.expect_refusal(["run", "--"], "which program")
+        for command in ("devices", "demo", "sim", "doctor"):
+            self.expect_refusal([command, "--frob"], "--frob")
+            self.expect_refusal([command, "frob"], "frob")
+
+    def test_values_that_make_no_sense_are_named_with_their_option(self):
+        huge = "99999999999999999999"
+        for command, option, values in (("demo", "--seed", ("x", "-1", "1.5", "", huge)),
+                                        ("demo", "--loss", ("x", "-1", "61", "", huge)),
+                                        ("sim", "--seed", ("x", "-1", "1e3", "", huge)),
+                                        ("sim", "--histories", ("x", "-5", "0", "", huge)),
+                                        ("doctor", "--port", ("x", "-1", "0", "65536", "")),
+                                        ("doctor", "--peer", ("",)),
+                                        ("doctor", "--program", ("",)),
+                                        ("run", "--faults", ("",)),
+                                        ("run", "--capture", ("",))):
+            for value in values:
+                self.expect_refusal([command, option, value], option)
+            self.expect_refusal([command, option], option)
+        for value in ("", ",", "lo,lo", "lo=", "lo=-x", "nosuch0", "lo=vb9=vb8", "lo,,lo"):
+            self.expect_refusal(["run", "--devices", value, "true"], "DEVICES" if value else "--devices")
+
+    def test_the_environment_is_refused_by_name(self):
+        for value in (",", "lo,lo", "lo=", "lo=a/b", "lo=" + "x" * 64, "nosuch0", " ", "lo;", "LO"):
+            self.expect_refusal(["devices"], "VERBATIM_DEVICES", VERBATIM_DEVICES=value)
+            self.expect_refusal(["devices", "--json"], "VERBATIM_DEVICES", VERBATIM_DEVICES=value)
+
+
 class Faults(unittest.TestCase):
     def test_the_program_is_told_of_the_rules(self):
         done = verbatim("run", "--faults", "out drop 1%", "sh", "-c", "echo $VERBATIM_FAULTS")
