@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "base/expected.h"
@@ -41,6 +43,16 @@ namespace verbatim::abi {
       return ENODATA;
   }
   return EINVAL;
+}
+
+/// What a program has put into an enum of the verbs, which need not be one of its values. What is
+/// too large for any is 255.
+template <typename Enum>
+[[nodiscard]] std::uint8_t octet_of(const Enum& given) noexcept {
+  std::uint32_t raw;
+  static_assert(sizeof given == sizeof raw);
+  std::memcpy(&raw, &given, sizeof raw);
+  return raw > 0xff ? std::uint8_t{0xff} : static_cast<std::uint8_t>(raw);
 }
 
 /// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the errno value itself.

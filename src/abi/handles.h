@@ -38,7 +38,7 @@ struct ContextHandle {
   std::shared_ptr<verbatim::device::Adapter> adapter;
   verbatim::device::EventPipe async;
   DeviceHandle* device = nullptr;
-  std::atomic<std::uint32_t> objects{0};
+  std::atomic<std::uint32_t> objects{1};  // that need it; its being open is one of them
 
   [[nodiscard]] ibv_context* context() noexcept { return &verbs.context; }
 };
@@ -154,11 +154,22 @@ class LiveHandles {
   std::unordered_set<const void*> handles_;
 };
 
+/// One object less, or the context itself is closed: the last one frees it.
+inline void drop(ContextHandle& context) {
+  if (context.objects.fetch_sub(1) == 1) delete &context;
+}
+
 /// Takes a handle out of the world and frees it.
 template <typename Handle>
 void discard(Handle* handle) {
   (void)LiveHandles::instance().remove(handle);
   delete handle;
+}
+/// The same for an object of a context.
+template <typename Handle>
+void discard(Handle* handle, ContextHandle& context) {
+  discard(handle);
+  drop(context);
 }
 
 /// Waits until the program has acknowledged every event it was given about an object, as the man

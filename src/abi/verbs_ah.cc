@@ -72,8 +72,7 @@ VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
     const std::lock_guard lock(handle.owner->owner->adapter->mutex());
     handle.owner->owner->adapter->domains().drop_user(handle.owner->domain);
   }
-  --handle.owner->owner->objects;
-  discard(&handle);
+  discard(&handle, *handle.owner->owner);
   return 0;
 }
 

@@ -186,8 +186,7 @@ VB_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const bool in_use = channel->refcnt > 0;
   pthread_mutex_unlock(&context->mutex);
   if (in_use) return EBUSY;
-  --handle_of(context).objects;
-  discard(&handle_of<ChannelHandle>(channel));
+  discard(&handle_of<ChannelHandle>(channel), handle_of(context));
   return 0;
 }
 
@@ -223,8 +222,7 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
     --handle.channel->channel.refcnt;
     pthread_mutex_unlock(&cq->context->mutex);
   }
-  --handle.owner->objects;
-  discard(&handle);
+  discard(&handle, *handle.owner);
   return 0;
 }
 

@@ -268,9 +268,7 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return EINVAL;
   ::close(context->cmd_fd);
-  // What the program left behind in this context goes on using it; then only the process's end
-  // frees it.
-  if (handle.objects.load() == 0) delete &handle;
+  drop(handle);  // what the program left behind in this context goes on using it
   return 0;
 }
 

@@ -108,8 +108,7 @@ int dealloc_mw(ibv_mw* mw) {
     if (!freed) return to_errno(freed.error());
     adapter.domains().drop_user(handle.owner->domain);
   }
-  --handle.owner->owner->objects;
-  discard(&handle);
+  discard(&handle, *handle.owner->owner);
   return 0;
 }
 
@@ -166,8 +165,7 @@ VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
     auto closed = handle.owner->adapter->domains().close(handle.domain);
     if (!closed) return to_errno(closed.error());
   }
-  --handle.owner->objects;
-  discard(&handle);
+  discard(&handle, *handle.owner);
   return 0;
 }
 
@@ -245,8 +243,7 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
     if (!gone) return to_errno(gone.error());
     adapter.domains().drop_user(handle.owner->domain);
   }
-  --handle.owner->owner->objects;
-  discard(&handle);
+  discard(&handle, *handle.owner->owner);
   return 0;
 }
 

@@ -21,10 +21,10 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
   if (auto possible = check_list(wr.num_sge); !possible) return possible.error();
   transport::SendRequest request;
   request.wr_id = wr.wr_id;
-  request.opcode = transport::SendOpcode(static_cast<std::uint8_t>(wr.opcode));
+  request.opcode = transport::SendOpcode(octet_of(wr.opcode));
   request.flags = transport::SendFlags(static_cast<std::uint8_t>(wr.send_flags & 0xf));
   request.list = to_list(wr.sg_list, wr.num_sge);
-  switch (static_cast<int>(wr.opcode)) {
+  switch (octet_of(wr.opcode)) {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_READ:
@@ -180,11 +180,11 @@ Expected<device::Adapter::Destination> destination_of(const ibv_ah_attr& attr) n
 
 transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
   transport::QpAttributes wanted;
-  wanted.state = transport::QpState(static_cast<std::uint8_t>(attr.qp_state));
-  wanted.current_state = transport::QpState(static_cast<std::uint8_t>(attr.cur_qp_state));
+  wanted.state = transport::QpState(octet_of(attr.qp_state));
+  wanted.current_state = transport::QpState(octet_of(attr.cur_qp_state));
   wanted.access = memory::Access(attr.qp_access_flags);
   wanted.qkey = wire::QKey{attr.qkey};
-  wanted.path_mtu = wire::PathMtu(static_cast<std::uint8_t>(attr.path_mtu));
+  wanted.path_mtu = wire::PathMtu(octet_of(attr.path_mtu));
   wanted.timeout = attr.timeout;
   wanted.retry_count = attr.retry_cnt;
   wanted.rnr_retry = attr.rnr_retry;
@@ -322,8 +322,7 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   handle.object.reset();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
-  --context.objects;
-  discard(&handle);
+  discard(&handle, context);
   return 0;
 }
 

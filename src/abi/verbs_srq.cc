@@ -94,8 +94,7 @@ VB_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   }
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, handle.async_events);
-  --context.objects;
-  discard(&handle);
+  discard(&handle, context);
   return 0;
 }
 

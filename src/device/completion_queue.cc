@@ -70,6 +70,7 @@ void CompletionQueue::arm(transport::Arming what) noexcept {
 Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
   const std::lock_guard lock(adapter_->mutex());
   if (capacity > kMaxCompletions) return Errc::kInvalidArgument;
+  if (capacity > queue_.capacity() && pinned_ > 0) return Errc::kNotSupported;
   return queue_.resize(capacity);
 }
 

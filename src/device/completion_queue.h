@@ -38,6 +38,7 @@ class CompletionQueue {
   /// Collects completions, making progress when there are none.
   [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept;
   void arm(transport::Arming what) noexcept;
+  /// kNotSupported when it is to grow and a lane cannot grow with it.
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
   /// From now on completions carry the time at which they were there to be collected.
   void keep_timestamps() noexcept { keeps_timestamps_ = true; }
@@ -47,6 +48,10 @@ class CompletionQueue {
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
   void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
   void discard(const transport::CompletionPort& port) noexcept { queue_.discard(port); }
+  /// A lane of a queue pair on a shared receive queue is only as deep as this queue is now: while
+  /// there is one, the queue cannot grow.
+  void pin_capacity() noexcept { ++pinned_; }
+  void unpin_capacity() noexcept { --pinned_; }
   /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
   bool announce() noexcept;
   [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
@@ -62,6 +67,7 @@ class CompletionQueue {
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   std::uint32_t users_ = 0;        // lanes attached
+  std::uint32_t pinned_ = 0;       // of these, those that keep it from growing
   std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
   std::uint32_t unchecked_ = 0;    // announcements since it was last looked at for an overrun
   bool overrun_ = false;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <span>
 
 #include "device/adapter.h"
 #include "device/clock.h"
@@ -22,6 +24,24 @@ constexpr Duration kCallerPresence = std::chrono::microseconds(3);
 // While a caller is there, the engine naps, ever longer, and looks whether it has gone.
 constexpr Duration kShortNap = std::chrono::microseconds(20);
 constexpr Duration kLongNap = std::chrono::microseconds(160);
+
+/// Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it: then it is in
+/// milliseconds, the next longer one.
+int wait_for_events(int epoll, std::span<epoll_event> events, const timespec* limit) noexcept {
+  static std::atomic<bool> is_fine{true};
+  const auto room = static_cast<int>(events.size());
+  if (is_fine.load(std::memory_order_relaxed)) {
+    const int count = ::epoll_pwait2(epoll, events.data(), room, limit, nullptr);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    is_fine.store(false, std::memory_order_relaxed);
+  }
+  constexpr std::int64_t kLongest = 1 << 30;
+  const std::int64_t milliseconds =
+      limit == nullptr ? -1
+                       : std::min(kLongest, limit->tv_sec * std::int64_t{1000} +
+                                                (limit->tv_nsec + 999'999) / 1'000'000);
+  return ::epoll_wait(epoll, events.data(), room, static_cast<int>(milliseconds));
+}
 
 }  // namespace
 
@@ -145,7 +165,7 @@ void Engine::sleep_until(Instant deadline) noexcept {
     limit = &left;
   }
   epoll_event events[8];
-  const int count = ::epoll_pwait2(epoll_, events, 8, limit, nullptr);
+  const int count = wait_for_events(epoll_, events, limit);
   has_requests_ = false;
   for (int i = 0; i < count; ++i) {
     std::uint64_t rung;

@@ -71,6 +71,7 @@ Status QueuePair::build() {
     // completions that wait; the completion queue does, and a full one has overrun.
     receive_lane_places_ = std::min(setup_.receive_cq->capacity(),
                                     std::max(setup_.shared->depth(), kSharedLanePlaces));
+    setup_.receive_cq->pin_capacity();
     setup_.shared->add_user();
     in_shared_ = true;
   } else {
@@ -129,6 +130,7 @@ QueuePair::~QueuePair() {
     setup_.shared->view().reclaim(static_cast<std::uint32_t>(number_) |
                                   transport::Landing::kQpClaimBit);
     setup_.shared->drop_user();
+    setup_.receive_cq->unpin_capacity();
   }
   if (in_domain_) adapter_->domains().drop_user(setup_.domain);
   for (const auto& block : blocks_) adapter_->segment().give_back(block);

@@ -141,30 +141,6 @@ TEST_F(VerbsLifecycle, DevicesKeepTheirPointers) {
   ibv_free_device_list(list);
 }
 
-TEST_F(VerbsLifecycle, AProgramMayExitWithEverythingOpen) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ibv_context* own = ibv_open_device(device);
-    ibv_pd* domain = own == nullptr ? nullptr : ibv_alloc_pd(own);
-    ibv_cq* cq = own == nullptr ? nullptr : ibv_create_cq(own, 16, nullptr, nullptr, 0);
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 4,
-                .max_recv_wr = 4,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
-    std::exit(domain != nullptr && cq != nullptr && ibv_create_qp(domain, &init) != nullptr ? 0
-                                                                                            : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
 // ---- Fork ----
 
 class VerbsFork : public Pair {

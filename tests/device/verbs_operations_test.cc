@@ -316,6 +316,20 @@ TEST_F(VerbsOperations, ASharedQueueServesAllAndTellsWhenItRunsLow) {
   EXPECT_TRUE(is_empty(far_receives));  // the others' receives are not flushed
 }
 
+TEST_F(VerbsOperations, ACompletionQueueOfASharedReceiverDoesNotGrow) {
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = keep(srqs, ibv_create_srq(pd, &init));
+  ibv_cq* arrivals = make_cq(32);
+  far = make_qp({.send_cq = make_cq(), .receive_cq = arrivals, .srq = srq});
+  EXPECT_EQ(ibv_resize_cq(arrivals, 64), EOPNOTSUPP);
+  EXPECT_EQ(arrivals->cqe, 32);
+  EXPECT_EQ(ibv_resize_cq(arrivals, 16), 0);
+  forget(qps, far);
+  ASSERT_EQ(ibv_destroy_qp(far), 0);
+  EXPECT_EQ(ibv_resize_cq(arrivals, 64), 0);
+}
+
 // ---- Events ----
 
 TEST_F(VerbsEvents, DescriptorsThatMustNotBlockDoNot) {
