@@ -24,8 +24,8 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs
 	@scripts/demo.sh build/release
 
-test: setup ## the whole suite, about ten minutes on two cores
-	@scripts/test.sh format layers release dev fuzz
+test: setup ## the whole suite, about a quarter of an hour on two cores
+	@scripts/test.sh format layers release dev tsan fuzz
 
 bench: build ## how fast, beside what
 	@scripts/bench.sh build/release/bench

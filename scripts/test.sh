@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the named steps one after the other, all of them even when one fails, and ends with a summary.
-# Usage: test.sh format layers release dev clang fuzz x86
+# Usage: test.sh format layers release dev tsan clang fuzz x86
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -29,8 +29,13 @@ step_format() { scripts/check_format.sh; }
 step_layers() { python3 cmake/check_layers.py src; }
 step_release() { build release && run release; }
 # Format, layers and their like do not change with the compiler: release has run them.
-step_dev() { build dev && run_short dev -L 'unit|sim|fuzz'; }
-step_clang() { build clang && run_short clang -L 'unit|sim|fuzz'; }
+step_dev() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
+step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
+# What starts threads, or shares memory between them, and no more: the rest would only be slower.
+step_tsan() {
+  build tsan verbs_threads_test memory_test host_test transport_test &&
+    run tsan -R '^(verbs_threads|memory|host|transport)_test$'
+}
 step_fuzz() { build fuzz fuzzers && run fuzz; }
 step_x86() {
   if [[ $(uname -m) == x86_64 ]]; then
@@ -46,6 +51,7 @@ describe() {
     layers) echo "every #include against src/LAYERS" ;;
     release) echo "g++ -O2, all tests" ;;
     dev) echo "g++ with address and undefined-behaviour sanitizers" ;;
+    tsan) echo "g++ with thread sanitizer, on what threads share" ;;
     clang) echo "clang++ with address and undefined-behaviour sanitizers" ;;
     fuzz) echo "clang++ with libFuzzer, a few seconds per target" ;;
     x86) echo "g++ for x86-64 under qemu" ;;
