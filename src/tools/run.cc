@@ -9,9 +9,11 @@
 #include <system_error>
 
 #include "device/config.h"
+#include "device/port_info.h"
 #include "link/capture_file.h"
 #include "link/fault_rules.h"
 #include "tools/commands.h"
+#include "tools/sysfs_tree.h"
 
 namespace verbatim::tools {
 namespace {
@@ -22,6 +24,7 @@ constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
 constexpr const char* kVerbsLibrary = "libibverbs.so.1";
+constexpr const char* kRedirectLibrary = "libverbatim-preload.so";
 
 /// The folder with our libraries: ../lib as seen from this executable.
 std::filesystem::path library_folder() {
@@ -42,6 +45,19 @@ void prepend(const char* variable, const std::string& first) {
 void export_library(const std::filesystem::path& folder) {
   prepend("LD_LIBRARY_PATH", folder.string());
   prepend("LD_PRELOAD", (folder / kVerbsLibrary).string());
+}
+
+/// Programs that look under /sys/class/infiniband find the adapters there. Where that cannot be had
+/// they find none, as before; the library has them all the same.
+void export_sysfs(const std::filesystem::path& folder) {
+  const auto library = folder / kRedirectLibrary;
+  std::string message;
+  const auto config = device::read_config(message);
+  if (!config || ::access(library.c_str(), R_OK) != 0) return;
+  const auto tree = write_sysfs_tree(device::find_ports(*config));
+  if (!tree) return;
+  ::setenv("VERBATIM_SYSFS", tree->c_str(), 1);
+  prepend("LD_PRELOAD", library.string());
 }
 
 /// Open MPI takes UCX over devices it does not know only when told that any will do.
@@ -115,6 +131,7 @@ int run_command(const RunOptions& options) {
     if (!accepts_faults("VERBATIM_FAULTS", rules)) return kLauncherFailed;
   }
   if (!options.capture.empty() && !export_capture(options.capture)) return kLauncherFailed;
+  export_sysfs(folder);
   export_library(folder);
   export_hints();
 

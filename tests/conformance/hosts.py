@@ -12,6 +12,7 @@ import time
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
           "--inh-caps=-all", "--bounding-set=-all"]
 CM_LIBRARY = "lib/librdmacm.so.1"
+REDIRECT_LIBRARY = "lib/libverbatim-preload.so"
 PORT_SPACES = ("2", "106", "111", "13f")  # of rdma_cm, as hexadecimal digits
 PATIENCE = 60.0  # seconds any one program gets; nothing here is about speed
 
@@ -32,9 +33,7 @@ class Installation:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.folder = tempfile.mkdtemp(prefix="verbatim-conformance-")
         os.chmod(self.folder, 0o755)
-        for part in ("bin/verbatim", "lib/libibverbs.so.1", CM_LIBRARY):
-            if part == CM_LIBRARY and not os.path.exists(os.path.join(build, part)):
-                continue
+        for part in ("bin/verbatim", "lib/libibverbs.so.1", CM_LIBRARY, REDIRECT_LIBRARY):
             target = os.path.join(self.folder, part)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.realpath(os.path.join(build, part)), target)

@@ -52,7 +52,7 @@ class Run(unittest.TestCase):
         path, preload = done.stdout.splitlines()
         folder = os.path.realpath(os.path.join(BUILD, "lib"))
         self.assertEqual(path, f"{folder}:/there/before")
-        self.assertEqual(preload, f"{folder}/libibverbs.so.1:libm.so.6")
+        self.assertEqual(preload, f"{folder}/libibverbs.so.1:{folder}/libverbatim-preload.so:libm.so.6")
 
     def test_the_program_is_told_of_the_devices(self):
         done = verbatim("run", "--devices", "lo=vb9", "sh", "-c", "echo $VERBATIM_DEVICES")

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "device/port_info.h"
+
+namespace verbatim::tools {
+
+/// Writes down the adapters as the kernel would under /sys/class, for programs that look there
+/// instead of asking the library: one folder per user and network namespace, which is written anew
+/// each time. Nothing when there is no place for it.
+[[nodiscard]] std::optional<std::filesystem::path> write_sysfs_tree(
+    const std::vector<device::PortInfo>& ports);
+
+}  // namespace verbatim::tools
