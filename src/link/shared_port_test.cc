@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -392,7 +393,8 @@ TEST(SharedPort, DeathAtAnyMomentLeavesTheSlotToTheNext) {
     MemberProcess zero;
     MemberProcess one;
     ASSERT_LT(zero.slot() + one.slot(), 2U);
-    for (int i = 0; i < 300; ++i) {
+    const int deaths = std::getenv("VERBATIM_STRESS") != nullptr ? 5000 : 100;
+    for (int i = 0; i < deaths; ++i) {
       MemberProcess victim;
       timespec moment{.tv_sec = 0, .tv_nsec = static_cast<long>(prng.below(4'000'000))};
       ::nanosleep(&moment, nullptr);
