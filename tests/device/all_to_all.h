@@ -116,16 +116,15 @@ class Worker {
     counters_.resize(peers);
     read_.resize(peers * kReadOctets);
     counted_.resize(peers);
-    const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    constants_mr_ = ibv_reg_mr(pd_, constants_.data(), constants_.size(), IBV_ACCESS_REMOTE_READ);
-    counters_mr_ = ibv_reg_mr(pd_, counters_.data(), counters_.size() * 8,
-                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-    read_mr_ = ibv_reg_mr(pd_, read_.data(), read_.size(), IBV_ACCESS_LOCAL_WRITE);
-    counted_mr_ = ibv_reg_mr(pd_, counted_.data(), counted_.size() * 8, IBV_ACCESS_LOCAL_WRITE);
-    areas_mr_ = ibv_reg_mr(pd_, areas_.data(), areas_.size(), access);
-    outgoing_mr_ = ibv_reg_mr(pd_, outgoing_.data(), outgoing_.size(), access);
-    in_mr_ = ibv_reg_mr(pd_, notes_in_.data(), notes_in_.size() * sizeof(Note), access);
-    out_mr_ = ibv_reg_mr(pd_, notes_out_.data(), notes_out_.size() * sizeof(Note), access);
+    constexpr unsigned kLocal = IBV_ACCESS_LOCAL_WRITE;
+    areas_mr_ = registered(areas_, kLocal | IBV_ACCESS_REMOTE_WRITE);
+    outgoing_mr_ = registered(outgoing_, 0);
+    in_mr_ = registered(notes_in_, kLocal);
+    out_mr_ = registered(notes_out_, 0);
+    constants_mr_ = registered(constants_, IBV_ACCESS_REMOTE_READ);
+    counters_mr_ = registered(counters_, kLocal | IBV_ACCESS_REMOTE_ATOMIC);
+    read_mr_ = registered(read_, kLocal);
+    counted_mr_ = registered(counted_, kLocal);
     for (const ibv_mr* mr : regions()) {
       if (mr == nullptr) return fail("cannot register");
     }
@@ -145,6 +144,11 @@ class Worker {
     mine.counters_rkey = counters_mr_->rkey;
     mine.is_ready.store(true);
     return true;
+  }
+
+  template <typename T>
+  ibv_mr* registered(std::vector<T>& memory, unsigned access) {
+    return ibv_reg_mr(pd_, memory.data(), memory.size() * sizeof(T), access);
   }
 
   bool make_queue_pair(std::uint32_t peer) {
