@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many connections, one after the other and at once, leave nothing behind.
+#include <cstdio>
+
+#include "rdmacm_world.h"
+
+namespace verbatim::testing {
+namespace {
+
+constexpr std::uint16_t kPort = 7471;
+
+/// Pages that the process has in memory.
+std::size_t resident_pages() {
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr || std::fscanf(file, "%zu %zu", &all, &resident) != 2) resident = 0;
+  if (file != nullptr) std::fclose(file);
+  return resident;
+}
+
+void make_and_close_one(const Channel& channel) {
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, kPort);
+  create_qp(active);
+  ASSERT_EQ(rdma_connect(active, nullptr), 0);
+  rdma_cm_id* passive = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+  create_qp(passive);
+  ASSERT_EQ(rdma_accept(passive, nullptr), 0);
+  for (int i = 0; i < 2; ++i) (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  ASSERT_EQ(rdma_disconnect(active), 0);
+  for (int i = 0; i < 2; ++i) (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  destroy(active);
+  destroy(passive);
+}
+
+TEST(RdmacmScale, ConnectionsOneAfterTheOtherLeaveNothingBehind) {
+  constexpr int kCount = 10'000;
+  Channel channel;
+  rdma_cm_id* listener = channel.listen(kPort);
+  // Whatever is made once is made now; what rests for a while after its end is at its most.
+  for (int i = 0; i < kCount / 2; ++i) make_and_close_one(channel);
+  const std::size_t descriptors = descriptor_count();
+  const std::size_t threads = thread_count();
+  const std::size_t pages = resident_pages();
+  for (int i = 0; i < kCount / 2 && !::testing::Test::HasFailure(); ++i) {
+    make_and_close_one(channel);
+  }
+  EXPECT_EQ(descriptor_count(), descriptors);
+  EXPECT_EQ(thread_count(), threads);
+  // Five thousand connections that each lose a kilobyte would lose 1250 pages.
+  EXPECT_LE(resident_pages(), pages + 64 + pages / 10);
+  destroy(listener);
+}
+
+TEST(RdmacmScale, ManyConnectionsAtOnceLeaveNothingBehind) {
+  constexpr std::size_t kCount = 1000;
+  Channel channel;
+  rdma_cm_id* listener = channel.listen(kPort);
+  make_and_close_one(channel);
+  const std::size_t descriptors = descriptor_count();
+  const std::size_t threads = thread_count();
+  std::vector<rdma_cm_id*> ids;
+  // One completion queue for all: each of its own would be a pair of descriptors.
+  ibv_cq* cq = nullptr;
+  const auto add_qp = [&](rdma_cm_id* id) {
+    if (cq == nullptr) cq = ibv_create_cq(id->verbs, 16, nullptr, nullptr, 0);
+    ibv_qp_init_attr init{};
+    init.qp_type = IBV_QPT_RC;
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    ASSERT_EQ(rdma_create_qp(id, nullptr, &init), 0) << std::strerror(errno);
+    ids.push_back(id);
+  };
+  for (std::size_t i = 0; i < kCount; ++i) {
+    rdma_cm_id* active = channel.create_id();
+    sockaddr_in address = ipv4("127.0.0.1", kPort);
+    ASSERT_EQ(rdma_resolve_addr(active, nullptr, as_sockaddr(address), 2000), 0);
+  }
+  std::size_t established = 0;
+  while (established < 2 * kCount && !::testing::Test::HasFailure()) {
+    const SeenEvent event = channel.next();
+    switch (event.kind) {
+      case RDMA_CM_EVENT_ADDR_RESOLVED:
+        EXPECT_EQ(rdma_resolve_route(event.id, 2000), 0);
+        break;
+      case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        add_qp(event.id);
+        EXPECT_EQ(rdma_connect(event.id, nullptr), 0);
+        break;
+      case RDMA_CM_EVENT_CONNECT_REQUEST:
+        add_qp(event.id);
+        EXPECT_EQ(rdma_accept(event.id, nullptr), 0);
+        break;
+      case RDMA_CM_EVENT_ESTABLISHED:
+        ++established;
+        break;
+      default:
+        ADD_FAILURE() << rdma_event_str(event.kind) << ", status " << event.status;
+    }
+  }
+  EXPECT_EQ(established, 2 * kCount);
+  EXPECT_EQ(ids.size(), 2 * kCount);
+  EXPECT_LE(descriptor_count(), descriptors + 40) << "a connection takes no descriptor of its own";
+  for (rdma_cm_id* id : ids) destroy(id);
+  if (cq != nullptr) ibv_destroy_cq(cq);
+  EXPECT_EQ(thread_count(), threads);
+  destroy(listener);
+}
+
+}  // namespace
+}  // namespace verbatim::testing

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program sees of rdma_cm: events with what they carry, states of queue pairs, ports.
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "rdmacm_world.h"
+
+namespace verbatim::testing {
+namespace {
+
+constexpr std::uint16_t kPort = 7471;
+
+/// Both ends of a connection in one process.
+struct Connection {
+  Channel channel;
+  rdma_cm_id* listener = channel.listen(kPort);
+  rdma_cm_id* active = channel.create_id();
+  rdma_cm_id* passive = nullptr;
+  SeenEvent request;
+
+  /// Up to the request, which the passive side has not answered.
+  void ask(rdma_conn_param param = {}) {
+    channel.resolve(active, kPort);
+    create_qp(active);
+    ASSERT_EQ(rdma_connect(active, &param), 0) << std::strerror(errno);
+    request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    passive = request.id;
+  }
+  void establish() {
+    ask();
+    create_qp(passive);
+    ASSERT_EQ(rdma_accept(passive, nullptr), 0) << std::strerror(errno);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  }
+  ~Connection() {
+    if (passive != nullptr) destroy(passive);
+    destroy(active);
+    destroy(listener);
+  }
+};
+
+/// How a child ended that runs `body`; its expectations count.
+template <typename Body>
+int in_a_child(Body&& body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Rdmacm, TheRequestCarriesWhatTheActiveSideAsksFor) {
+  Connection connection;
+  connection.ask({.private_data = "hello",
+                  .private_data_len = 5,
+                  .responder_resources = 3,
+                  .initiator_depth = 2,
+                  .flow_control = 1,
+                  .retry_count = 5,
+                  .rnr_retry_count = 6,
+                  .srq = 0,
+                  .qp_num = 0});
+  const SeenEvent& request = connection.request;
+  EXPECT_EQ(request.listener, connection.listener);
+  EXPECT_EQ(request.private_data.substr(0, 6), std::string("hello\0", 6));
+  EXPECT_EQ(request.private_data.size(), 56U);
+  EXPECT_EQ(request.conn.responder_resources, 2) << "what the peer wants to begin";
+  EXPECT_EQ(request.conn.initiator_depth, 3) << "what the peer is ready to accept";
+  EXPECT_EQ(request.conn.flow_control, 1);
+  EXPECT_EQ(request.conn.retry_count, 5);
+  EXPECT_EQ(request.conn.rnr_retry_count, 6);
+  EXPECT_EQ(request.conn.qp_num, connection.active->qp->qp_num);
+  EXPECT_EQ(rdma_get_src_port(connection.passive), htons(kPort));
+  EXPECT_EQ(rdma_get_dst_port(connection.passive), rdma_get_src_port(connection.active));
+  EXPECT_NE(rdma_get_src_port(connection.active), 0);
+}
+
+TEST(Rdmacm, BothQueuePairsAreReadyWhenTheConnectionIs) {
+  Connection connection;
+  connection.establish();
+  EXPECT_EQ(state_of(connection.active->qp), IBV_QPS_RTS);
+  EXPECT_EQ(state_of(connection.passive->qp), IBV_QPS_RTS);
+}
+
+TEST(Rdmacm, BothSidesHearOfTheEnd) {
+  Connection connection;
+  connection.establish();
+  ASSERT_EQ(rdma_disconnect(connection.active), 0);
+  EXPECT_EQ(state_of(connection.active->qp), IBV_QPS_ERR);
+  const SeenEvent first = connection.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  const SeenEvent second = connection.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_NE(first.id, second.id);
+  EXPECT_EQ(rdma_disconnect(connection.passive), 0) << "the end of what has ended";
+  for (int i = 0; i < 2; ++i) (void)connection.channel.expect(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+TEST(Rdmacm, ARefusalCarriesItsReason) {
+  Connection connection;
+  connection.ask();
+  ASSERT_EQ(rdma_reject(connection.passive, "no", 2), 0);
+  const SeenEvent refused = connection.channel.next();
+  EXPECT_EQ(refused.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(refused.status, 28);
+  EXPECT_EQ(refused.private_data.substr(0, 2), "no");
+  EXPECT_EQ(refused.private_data.size(), 148U);
+  EXPECT_EQ(state_of(connection.active->qp), IBV_QPS_ERR);
+}
+
+TEST(Rdmacm, AListenerThatGoesRefusesWhatNobodyHasTaken) {
+  Channel server;
+  Channel client;
+  rdma_cm_id* listener = server.listen(kPort);
+  rdma_cm_id* active = client.create_id();
+  client.resolve(active, kPort);
+  create_qp(active);
+  ASSERT_EQ(rdma_connect(active, nullptr), 0);
+  ASSERT_TRUE(server.has_event(kCmPatienceMs));
+  destroy(listener);
+  EXPECT_EQ(client.next().kind, RDMA_CM_EVENT_REJECTED);
+  destroy(active);
+}
+
+TEST(Rdmacm, NobodyListens) {
+  Channel channel;
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, 9);
+  create_qp(active);
+  ASSERT_EQ(rdma_connect(active, nullptr), 0);
+  const SeenEvent refused = channel.next();
+  EXPECT_EQ(refused.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(refused.status, 8);
+  destroy(active);
+}
+
+TEST(Rdmacm, AnAddressWithoutARouteIsRefusedAtOnce) {
+  Channel channel;
+  rdma_cm_id* id = channel.create_id();
+  sockaddr_in nowhere = ipv4("192.0.2.1", kPort);
+  EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(nowhere), 2000), -1);
+  EXPECT_EQ(errno, ENETUNREACH);
+  destroy(id);
+}
+
+TEST(Rdmacm, AnAddressOfSomebodyElseCannotBeBound) {
+  Channel channel;
+  rdma_cm_id* id = channel.create_id();
+  sockaddr_in other = ipv4("192.0.2.1", kPort);
+  EXPECT_EQ(rdma_bind_addr(id, as_sockaddr(other)), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+  destroy(id);
+}
+
+TEST(Rdmacm, APortIsOnesOwnUntilItIsGivenBack) {
+  Channel channel;
+  rdma_cm_id* first = channel.listen(kPort);
+  rdma_cm_id* second = channel.create_id();
+  sockaddr_in address = ipv4("127.0.0.1", kPort);
+  EXPECT_EQ(rdma_bind_addr(second, as_sockaddr(address)), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+  const int ended = in_a_child([&] {
+    Channel other;
+    rdma_cm_id* id = other.create_id();
+    EXPECT_EQ(rdma_bind_addr(id, as_sockaddr(address)), -1);
+    EXPECT_EQ(errno, EADDRINUSE);
+    rdma_cm_id* in_another_space = other.create_id(RDMA_PS_UDP);
+    EXPECT_EQ(rdma_bind_addr(in_another_space, as_sockaddr(address)), 0);
+  });
+  EXPECT_EQ(ended, 0);
+  destroy(first);
+  EXPECT_EQ(rdma_bind_addr(second, as_sockaddr(address)), 0);
+  destroy(second);
+}
+
+TEST(Rdmacm, AProcessThatDiesFreesItsPorts) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Channel channel;
+    (void)channel.listen(kPort);
+    (void)!write(ready[1], "x", 1);
+    for (;;) pause();
+  }
+  char octet;
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  Channel channel;
+  destroy(channel.listen(kPort));
+  close(ready[0]);
+  close(ready[1]);
+}
+
+/// A request finds its listener while a process between them is stopped, whichever came first.
+TEST(Rdmacm, AStoppedProcessIsInNobodysWay) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t bystander = fork();
+  if (bystander == 0) {
+    Channel channel;
+    (void)channel.listen(static_cast<std::uint16_t>(kPort + 1));
+    (void)!write(ready[1], "x", 1);
+    for (;;) pause();
+  }
+  char octet;
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  kill(bystander, SIGSTOP);
+  const pid_t server = fork();
+  if (server == 0) {
+    Channel channel;
+    (void)channel.listen(kPort);
+    (void)!write(ready[1], "x", 1);
+    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    create_qp(request.id);
+    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+    exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  const int ended = in_a_child([&] {
+    Channel channel;
+    rdma_cm_id* active = channel.create_id();
+    channel.resolve(active, kPort);
+    create_qp(active);
+    ASSERT_EQ(rdma_connect(active, nullptr), 0);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(rdma_disconnect(active), 0);
+    (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  });
+  EXPECT_EQ(ended, 0);
+  int status = 0;
+  waitpid(server, &status, 0);
+  EXPECT_EQ(status, 0);
+  kill(bystander, SIGKILL);
+  waitpid(bystander, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+/// A program that ends without a word is missed all the same.
+TEST(Rdmacm, ThePeerOfAProgramThatEndsHearsOfIt) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t server = fork();
+  if (server == 0) {
+    Channel channel;
+    (void)channel.listen(kPort);
+    (void)!write(ready[1], "x", 1);
+    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    create_qp(request.id);
+    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    exit(0);
+  }
+  char octet;
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  Channel channel;
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, kPort);
+  create_qp(active);
+  ASSERT_EQ(rdma_connect(active, nullptr), 0);
+  (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  destroy(active);
+  waitpid(server, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST(Rdmacm, AChannelThatMustNotBlockDoesNot) {
+  Channel channel;
+  ASSERT_EQ(fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(channel.get(), &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST(Rdmacm, EventsMoveWithTheirId) {
+  Channel first;
+  Channel second;
+  rdma_cm_id* id = first.create_id();
+  sockaddr_in address = ipv4("127.0.0.1", kPort);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(address), 2000), 0);
+  ASSERT_EQ(rdma_migrate_id(id, second.get()), 0);
+  EXPECT_FALSE(first.has_event(0));
+  EXPECT_EQ(second.expect(RDMA_CM_EVENT_ADDR_RESOLVED).id, id);
+  EXPECT_EQ(id->channel, second.get());
+  destroy(id);
+}
+
+TEST(Rdmacm, DatagramsLearnWhereToGo) {
+  Channel channel;
+  rdma_cm_id* listener = channel.listen(kPort, RDMA_PS_UDP);
+  rdma_cm_id* active = channel.create_id(RDMA_PS_UDP);
+  channel.resolve(active, kPort);
+  create_qp(active);
+  EXPECT_EQ(state_of(active->qp), IBV_QPS_RTS) << "it needs nobody for that";
+  rdma_conn_param param{};
+  param.private_data = "where?";
+  param.private_data_len = 6;
+  ASSERT_EQ(rdma_connect(active, &param), 0);
+  const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(request.private_data.substr(0, 6), "where?");
+  EXPECT_EQ(request.private_data.size(), 180U);
+  create_qp(request.id);
+  ASSERT_EQ(rdma_accept(request.id, nullptr), 0);
+  const SeenEvent reply = channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(reply.ud.qp_num, request.id->qp->qp_num);
+  EXPECT_EQ(reply.ud.qkey, static_cast<std::uint32_t>(RDMA_UDP_QKEY));
+  EXPECT_EQ(reply.ud.ah_attr.is_global, 1);
+  destroy(request.id);
+  destroy(active);
+  destroy(listener);
+}
+
+TEST(Rdmacm, PrivateDataThatDoesNotFitIsRefused) {
+  Channel channel;
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, kPort);
+  create_qp(active);
+  const std::string too_long(57, 'x');
+  rdma_conn_param param{};
+  param.private_data = too_long.data();
+  param.private_data_len = static_cast<std::uint8_t>(too_long.size());
+  EXPECT_EQ(rdma_connect(active, &param), -1);
+  EXPECT_EQ(errno, EINVAL);
+  destroy(active);
+}
+
+TEST(Rdmacm, WhatIsOutOfOrderIsRefused) {
+  Channel channel;
+  rdma_cm_id* id = channel.create_id();
+  EXPECT_EQ(rdma_connect(id, nullptr), -1);
+  EXPECT_EQ(rdma_accept(id, nullptr), -1);
+  EXPECT_EQ(rdma_reject(id, nullptr, 0), -1);
+  EXPECT_EQ(rdma_disconnect(id), -1);
+  EXPECT_EQ(rdma_establish(id), -1);
+  EXPECT_EQ(rdma_resolve_route(id, 1), -1);
+  destroy(id);
+}
+
+TEST(Rdmacm, AnIdWaitsUntilItsEventsAreAcknowledged) {
+  Channel channel;
+  rdma_cm_id* id = channel.create_id();
+  sockaddr_in address = ipv4("127.0.0.1", kPort);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(address), 2000), 0);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(channel.get(), &event), 0);
+  std::atomic<bool> is_acknowledged{false};
+  std::atomic<bool> was_acknowledged{false};
+  std::thread destroyer([&] {
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+    was_acknowledged = is_acknowledged.load();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_acknowledged = true;
+  ASSERT_EQ(rdma_ack_cm_event(event), 0);
+  destroyer.join();
+  EXPECT_TRUE(was_acknowledged);
+}
+
+TEST(Rdmacm, SynchronousIdsNeedNoChannel) {
+  rdma_addrinfo hints{};
+  hints.ai_port_space = RDMA_PS_TCP;
+  hints.ai_flags = RAI_PASSIVE;
+  rdma_addrinfo* info = nullptr;
+  ASSERT_EQ(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &info), 0);
+  ibv_qp_init_attr init{};
+  init.cap = {.max_send_wr = 1,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  rdma_cm_id* listener = nullptr;
+  ASSERT_EQ(rdma_create_ep(&listener, info, nullptr, &init), 0);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  rdma_freeaddrinfo(info);
+  std::thread server([&] {
+    rdma_cm_id* passive = nullptr;
+    ASSERT_EQ(rdma_get_request(listener, &passive), 0);
+    EXPECT_NE(passive->qp, nullptr);
+    ASSERT_EQ(rdma_accept(passive, nullptr), 0);
+    EXPECT_EQ(passive->event->event, RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(rdma_disconnect(passive), 0);
+    rdma_destroy_ep(passive);
+  });
+  hints.ai_flags = 0;
+  ASSERT_EQ(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &info), 0);
+  ibv_qp_init_attr again = init;
+  again.send_cq = again.recv_cq = nullptr;
+  rdma_cm_id* active = nullptr;
+  ASSERT_EQ(rdma_create_ep(&active, info, nullptr, &again), 0);
+  rdma_freeaddrinfo(info);
+  EXPECT_EQ(rdma_connect(active, nullptr), 0);
+  EXPECT_EQ(state_of(active->qp), IBV_QPS_RTS);
+  EXPECT_EQ(rdma_disconnect(active), 0);
+  server.join();
+  rdma_destroy_ep(active);
+  rdma_destroy_ep(listener);
+}
+
+TEST(Rdmacm, ReliableSocketsAreRefused) {
+  EXPECT_EQ(rsocket(AF_INET, SOCK_STREAM, 0), -1);
+  EXPECT_EQ(errno, ENOSYS);
+}
+
+}  // namespace
+}  // namespace verbatim::testing
