@@ -101,7 +101,8 @@ def _rdmacm():
         ("ucmatose -m", True), ("ucmatose -P ib", True), ("ucmatose -a 14 -t 32", True),
         ("ucmatose -S 5000 -C 100", False), ("udaddy", True), ("udaddy -c 10 -C 20", True),
         ("udaddy -p 0x2", True), ("udaddy -S 1000", False), ("rdma_client", True),
-        ("cmtime -c 100", True), ("cmtime -c 1000", False)]
+        ("cmtime -c 100", True), ("cmtime -c 1000", False), ("mckey -C 20", True),
+        ("mckey -c 4 -S 1000", False), ("mckey -o", True)]
     cases = [_case(line, kind=line.split()[0], small=small, needs_cm=True) for line, small in lines]
     for operation, transports in OPERATIONS:
         size = "" if operation == "atomic" else " -s 1000"

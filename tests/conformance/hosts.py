@@ -121,6 +121,17 @@ class Process:
             time.sleep(0.02)
         return False
 
+    def await_membership(self, group, deadline):
+        """Until an interface of its namespace has joined a multicast group."""
+        wanted = "".join(f"{int(part):02X}" for part in reversed(group.split(".")))
+        while time.monotonic() < deadline and self.child.poll() is None:
+            with open(f"/proc/{self.child.pid}/net/igmp") as table:
+                if wanted in table.read():
+                    time.sleep(0.2)  # joined; the queue pair has its receives a moment later
+                    return True
+            time.sleep(0.02)
+        return False
+
     def wait(self, deadline):
         """The exit status; None when time ran out."""
         try:

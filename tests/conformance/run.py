@@ -27,6 +27,7 @@ COMPLAINT = re.compile(r"invalid data|Failed status|Completion with error|mismat
 
 SERVES_FOR_EVER = ("qperf", "cmtime")
 UDADDY_PORT = 7174  # it knows no other
+MCKEY_GROUP = "239.77.0.1"
 
 
 def programs_of(case, network, gid, port, address):
@@ -45,6 +46,10 @@ def programs_of(case, network, gid, port, address):
     if case.kind == "rdma_client":
         return (["rdma_server", "-s", address, "-p", str(port)],
                 ["rdma_client", "-s", address, "-p", str(port), *options])
+    if case.kind == "mckey":  # IPv4 groups only, as in Linux
+        joins = [word for word in options if word != "-o"]
+        return (["mckey", "-m", MCKEY_GROUP, "-b", server.ipv4, *joins],
+                ["mckey", "-m", MCKEY_GROUP, "-b", network.client.ipv4, "-s", *options])
     if case.kind == "perftest-cm":
         words = [case.program, "-d", "vb0", "-p", str(port), *options]
         return words, words + [server.ipv4]  # it takes no other through rdma_cm
@@ -96,7 +101,9 @@ def run_pair(network, programs, port, waits_for_server=True):
     server = network.server.start(programs[0])
     client = None
     try:
-        if not server.await_listening(port, deadline):
+        is_ready = (server.await_membership(MCKEY_GROUP, deadline) if programs[0][0] == "mckey"
+                    else server.await_listening(port, deadline))
+        if not is_ready:
             status = server.wait(time.monotonic() + 0.1)
             return f"server never listened (status {status})", server.output()
         client = network.client.start(programs[1])
