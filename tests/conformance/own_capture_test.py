@@ -49,6 +49,11 @@ def direction(value):
     return f"frame.packet_flags_direction == {value}"
 
 
+def size_of(path):
+    """0 while it is not there yet."""
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
 class OwnCapture(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -175,7 +180,7 @@ class OwnCapture(unittest.TestCase):
         path = os.path.join(self.folder, "run.pcapng")
         client = self.start_long_transfer(22400, "--capture", path)
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and os.path.getsize(path) < 1 << 20:
+        while time.monotonic() < deadline and size_of(path) < 1 << 20:
             time.sleep(0.05)
         client.child.kill()
         client.child.wait()
@@ -191,7 +196,7 @@ class OwnCapture(unittest.TestCase):
                                     *self.pingpong(22500, self.network.server.ipv4).split())
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and client.child.poll() is None:
-            if len(rows_of(path, "frame.number")) >= 3:
+            if size_of(path) > 0 and len(rows_of(path, "frame.number")) >= 3:
                 return
             time.sleep(0.2)
         self.fail("nothing in the file before the program ended")
