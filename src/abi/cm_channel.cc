@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 namespace verbatim::abi {
 
@@ -17,6 +18,11 @@ std::mutex& events_mutex() noexcept {
 std::condition_variable& events_acknowledged() noexcept {
   static auto* const condition = new std::condition_variable;
   return *condition;
+}
+
+void renew_events_lock() noexcept {
+  new (&events_mutex()) std::mutex;
+  new (&events_acknowledged()) std::condition_variable;
 }
 
 Status CmChannel::open() noexcept {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "abi/cm_id.h"
 #include "wire/ip_cm_header.h"
@@ -24,23 +25,16 @@ CmDevices& opened() {
   return *instance;
 }
 
-/// A forked child finds the locks free and no device: those it inherited are its parent's.
+/// A forked child has no device: those it inherited are its parent's. Whoever held a lock has
+/// stayed there; to wait for him before the fork could wait for ever, as locks of adapters are
+/// taken for it in an order that is not ours.
 void install_fork_handlers() {
-  static const int kInstalled = ::pthread_atfork(
-      [] {
-        opened().mutex.lock();
-        events_mutex().lock();
-      },
-      [] {
-        events_mutex().unlock();
-        opened().mutex.unlock();
-      },
-      [] {
-        opened().list = {};
-        opened().is_open = false;
-        events_mutex().unlock();
-        opened().mutex.unlock();
-      });
+  static const int kInstalled = ::pthread_atfork(nullptr, nullptr, [] {
+    new (&opened().mutex) std::mutex;
+    renew_events_lock();
+    new (&opened().list) std::vector<CmDevice*>;
+    opened().is_open = false;
+  });
   (void)kInstalled;  // without memory for it, a child only has devices that do nothing
 }
 

@@ -11,6 +11,9 @@
 namespace verbatim::abi {
 namespace {
 
+// The system gives up on a neighbour after three seconds.
+constexpr int kPatienceMsMax = 3000;
+
 /// Gives the id an address of this host. An address of all means no device yet.
 int bind_to(IdHandle& id, const IpEndpoint& source) {
   id.source = source;
@@ -114,7 +117,7 @@ int bind_addr(rdma_cm_id* id, sockaddr* address) {
   return bind_to(handle, *source);
 }
 
-int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int) {
+int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int timeout_ms) {
   IdHandle& handle = handle_of(id);
   const auto named = endpoint_of(destination);
   if (!named) return fail(EAFNOSUPPORT);
@@ -129,6 +132,11 @@ int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int) {
   if (!route) {
     if (route.error() != ENODEV) return fail(route.error());
     notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV));
+    return complete(handle);
+  }
+  const bool is_here = cm_device_of(to) != nullptr;
+  if (!is_here && !is_answered(to, route->source, std::clamp(timeout_ms, 0, kPatienceMsMax))) {
+    notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT));
     return complete(handle);
   }
   handle.source = route->source;
