@@ -28,14 +28,14 @@ void renew_events_lock() noexcept {
 Status CmChannel::open() noexcept {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Errc::kNoMemory;
-  channel_.fd = ends[0];
+  public_.channel.fd = ends[0];
   bell_ = ends[1];
   return Ok{};
 }
 
 CmChannel::~CmChannel() {
   for (EventHandle* event : waiting_) delete event;
-  if (channel_.fd >= 0) ::close(channel_.fd);
+  if (public_.channel.fd >= 0) ::close(public_.channel.fd);
   if (bell_ >= 0) ::close(bell_);
 }
 
@@ -58,7 +58,7 @@ void CmChannel::settle() noexcept {
   std::array<std::byte, 64> octets;
   while (rung_ > waiting_.size()) {
     const std::size_t excess = std::min(rung_ - waiting_.size(), octets.size());
-    const ssize_t taken = ::recv(channel_.fd, octets.data(), excess, MSG_DONTWAIT);
+    const ssize_t taken = ::recv(public_.channel.fd, octets.data(), excess, MSG_DONTWAIT);
     if (taken <= 0) return;
     rung_ -= static_cast<std::size_t>(taken);
   }
@@ -67,7 +67,7 @@ void CmChannel::settle() noexcept {
 bool CmChannel::wait() noexcept {
   char octet;
   ++waiters_;
-  const bool has_event = ::recv(channel_.fd, &octet, 1, MSG_PEEK) == 1;
+  const bool has_event = ::recv(public_.channel.fd, &octet, 1, MSG_PEEK) == 1;
   --waiters_;
   return has_event;
 }
@@ -76,7 +76,7 @@ void CmChannel::discard(CmChannel* channel) noexcept {
   if (channel->waiters_ == 0) {
     delete channel;
   } else {
-    ::close(channel->channel_.fd);
+    ::close(channel->public_.channel.fd);
   }
 }
 

@@ -43,7 +43,7 @@ class CmChannel {
   ~CmChannel();
 
   [[nodiscard]] Status open() noexcept;
-  [[nodiscard]] rdma_event_channel* public_part() noexcept { return &channel_; }
+  [[nodiscard]] rdma_event_channel* public_part() noexcept { return &public_.channel; }
 
   // With events_mutex() held.
   void push(EventHandle* event);
@@ -73,8 +73,11 @@ class CmChannel {
  private:
   void settle() noexcept;
 
-  rdma_event_channel channel_{.fd = -1};  // the first member: programs hold a pointer to it
-  std::array<std::byte, kSpareOctets> spare_{};
+  struct Public {
+    rdma_event_channel channel{.fd = -1};
+    std::array<std::byte, kSpareOctets> spare{};
+  };
+  Public public_{};       // the first member: programs hold a pointer to it
   int bell_ = -1;         // the other end of the socket pair
   std::size_t rung_ = 0;  // octets in the socket: at most as many as events, and one if any
   std::atomic<std::uint32_t> waiters_{0};  // threads in wait()

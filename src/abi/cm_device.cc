@@ -18,6 +18,7 @@ namespace {
 struct CmDevices {
   std::mutex mutex;
   std::vector<CmDevice*> list;
+  std::vector<CmDevice*> inherited;  // a child's, of no use to it
   bool is_open = false;
 };
 CmDevices& opened() {
@@ -32,7 +33,9 @@ void install_fork_handlers() {
   static const int kInstalled = ::pthread_atfork(nullptr, nullptr, [] {
     new (&opened().mutex) std::mutex;
     renew_events_lock();
-    new (&opened().list) std::vector<CmDevice*>;
+    auto& list = opened().list;
+    opened().inherited.insert(opened().inherited.end(), list.begin(), list.end());
+    list.clear();
     opened().is_open = false;
   });
   (void)kInstalled;  // without memory for it, a child only has devices that do nothing

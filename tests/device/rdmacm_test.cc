@@ -225,7 +225,7 @@ TEST(Rdmacm, AStoppedProcessIsInNobodysWay) {
     EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
     (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
     (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
-    exit(::testing::Test::HasFailure() ? 1 : 0);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
   }
   ASSERT_EQ(read(ready[0], &octet, 1), 1);
   const int ended = in_a_child([&] {
