@@ -32,6 +32,11 @@ constexpr std::uint32_t kFirstNumber = 16;
 constexpr std::uint32_t kLastNumber = host::kNumbersPerSlot - 2;
 // Packets that one queue pair may send before the next has its turn.
 constexpr int kTurnPackets = 64;
+// A caller that polls looks where packets came from last; every so many calls everywhere.
+constexpr std::uint32_t kCallsPerRound = 32;
+// How long answers may wait for company when the caller does not come back: longer than the
+// engine's naps while callers are there, so that it need not be woken up for them.
+constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
 
 /// The adapters of this process, by device name. Never destroyed: programs exit with threads
 /// running.
@@ -333,9 +338,7 @@ void Adapter::arm_timer(QueuePair& qp) noexcept {
   engine_->note_deadline(wanted);
 }
 
-void Adapter::run_timers() noexcept {
-  if (timers_.empty()) return;
-  const Instant at = now();
+void Adapter::run_timers(Instant at) noexcept {
   while (!timers_.empty() && timers_.begin()->first <= at) {
     QueuePair& qp = *timers_.begin()->second;
     timers_.erase(timers_.begin());
@@ -346,7 +349,6 @@ void Adapter::run_timers() noexcept {
 }
 
 Instant Adapter::next_deadline() const noexcept {
-  if (!ready_.empty()) return now();
   return std::min(timers_.empty() ? Instant::never() : timers_.begin()->first,
                   std::min(gsi_->next_deadline(), link_.next_due()));
 }
@@ -358,27 +360,49 @@ void Adapter::flush_link() noexcept {
 }
 
 bool Adapter::progress() noexcept {
-  if (abandoned_) return false;
-  const auto burst = link_.receive();
-  for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire);
-  take_forwarded();
-  run_timers();
+  const bool arrived = advance(Look::kEverywhere, now());
   serve_ready();
   flush_link();
+  return arrived;
+}
+
+/// Progress without sending. Whoever has got packets is listed to be served.
+bool Adapter::advance(Look look, Instant at) noexcept {
+  if (abandoned_) return false;
+  const bool everywhere = look == Look::kEverywhere;
+  const auto burst = link_.receive(everywhere ? link::UdpLink::Look::kAtAllAddresses
+                                              : link::UdpLink::Look::kAtTheLastAddress);
+  for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire, at);
+  if (everywhere) take_forwarded(at);
+  run_timers(at);
   return !burst.empty();
 }
 
 void Adapter::progress_for_caller() noexcept {
-  engine_->note_caller(now());
-  (void)progress();
+  const Instant at = now();
+  engine_->note_caller(at);
+  (void)advance(calls_++ % kCallsPerRound == 0 ? Look::kEverywhere : Look::kWhereItCameFromLast,
+                at);
+}
+
+void Adapter::finish_call(Got got) noexcept {
+  if (!owes_answers()) return;
+  if (got == Got::kNothing) {
+    serve_ready();
+    return flush_link();
+  }
+  for (QueuePair* qp : ready_) {
+    qp->announce();
+    arm_timer(*qp);
+  }
+  engine_->note_deadline(now() + kAnswerPatience);
 }
 
 /// Everything in front of the BTH is the same for all packets of a train, and the kernel has
 /// numbered them.
-void Adapter::handle(const link::Incoming& incoming, Came came) noexcept {
+void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noexcept {
   const auto seed =
       wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
-  const Instant at = now();
   std::uint16_t identification = 0;
   incoming.for_each_packet([&](std::span<const std::byte> octets) {
     link::Incoming packet = incoming;
@@ -464,13 +488,13 @@ void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexce
   (void)slot_.forward(slot, std::span(forwarded_).first(octets));
 }
 
-void Adapter::take_forwarded() noexcept {
+void Adapter::take_forwarded(Instant at) noexcept {
   for (int count = 0; count < 32; ++count) {
     const std::size_t octets = slot_.take_forwarded(forwarded_);
     const auto incoming = unpack_forwarded(std::span(forwarded_).first(octets));
     if (!incoming) return;
     link_.record_forwarded(*incoming);
-    handle(*incoming, Came::kForwarded);
+    handle(*incoming, Came::kForwarded, at);
   }
 }
 

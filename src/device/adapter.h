@@ -94,8 +94,17 @@ class Adapter {
   void serve(QueuePair& qp) noexcept;
   /// Takes what has arrived, runs timers that are due, sends. Returns whether anything arrived.
   bool progress() noexcept;
-  /// A caller's progress: as above, and the engine learns that somebody is there.
+  /// A caller's progress: as above, and the engine learns that somebody is there. What is to be
+  /// sent waits for finish_call().
   void progress_for_caller() noexcept;
+  /// Whoever got something from a call acts on it first; answers, acknowledgements above all, leave
+  /// with the next request, in company, with the next call that finds nothing, or by the engine.
+  enum class Got : std::uint8_t { kNothing, kSomething };
+  void finish_call(Got got) noexcept;
+  /// Whether a call has left something to be sent.
+  [[nodiscard]] bool owes_answers() const noexcept {
+    return !ready_.empty() || link_.has_packets_to_send();
+  }
   /// When the earliest timer is due.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
@@ -118,21 +127,23 @@ class Adapter {
     Came came;
     std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
   };
-  void handle(const link::Incoming& incoming, Came came) noexcept;
+  void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
   void deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
                Instant at) noexcept;
   void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
                         const Origin& origin) noexcept;
   void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
-  void take_forwarded() noexcept;
-  void run_timers() noexcept;
+  void take_forwarded(Instant at) noexcept;
+  void run_timers(Instant at) noexcept;
   void transmit(QueuePair& qp) noexcept;
   void settle(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
   void serve_ready() noexcept;
   void flush_link() noexcept;
+  enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
+  bool advance(Look look, Instant at) noexcept;
 
   friend class Engine;
   friend class Gsi;
@@ -159,7 +170,8 @@ class Adapter {
   AdapterCounters counters_;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;
-  bool abandoned_ = false;  // a child's copy of its parent's adapter
+  std::uint32_t calls_ = 0;  // that looked for packets
+  bool abandoned_ = false;   // a child's copy of its parent's adapter
 };
 
 }  // namespace verbatim::device

@@ -59,7 +59,9 @@ std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcep
   const std::lock_guard lock(adapter_->mutex());
   if (const std::size_t count = queue_.poll(into)) return count;
   adapter_->progress_for_caller();
-  return queue_.poll(into);
+  const std::size_t count = queue_.poll(into);
+  adapter_->finish_call(count > 0 ? Adapter::Got::kSomething : Adapter::Got::kNothing);
+  return count;
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {

@@ -2,9 +2,12 @@
 #include "device/engine.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,9 +24,47 @@ namespace {
 // hundred nanoseconds. Longer would be wrong for programs that poll for their own completion and
 // then spin on memory that only the engine can fill.
 constexpr Duration kCallerPresence = std::chrono::microseconds(3);
+// A caller that has looked within this time before the engine was woken up was interrupted by it,
+// and would have found by itself what there was.
+constexpr Duration kInterruption = std::chrono::microseconds(8);
+// One that was there within this time may come back at once, and answers wait so long for it.
+constexpr Duration kCallerReturns = std::chrono::microseconds(100);
+constexpr Duration kReturnPatience = std::chrono::microseconds(15);
 // While a caller is there, the engine naps, ever longer, and looks whether it has gone.
-constexpr Duration kShortNap = std::chrono::microseconds(20);
+constexpr Duration kShortNap = std::chrono::microseconds(10);
 constexpr Duration kLongNap = std::chrono::microseconds(160);
+// Having let packets wait, the engine does not leave the sockets to callers for so many wake-ups;
+// one that finds nothing, because a caller was faster, counts as several.
+constexpr int kVigilance = 64;
+constexpr int kUselessWakeUp = 4;
+// Naps that the engine takes when it finds the lock taken, before it waits for it.
+constexpr int kTriesForTheLock = 8;
+// The shortest that the scheduler takes.
+constexpr Duration kTimeSlice = std::chrono::microseconds(100);
+
+/// What sched_setattr(2) takes; the C library does not declare it.
+struct SchedulingWish {
+  std::uint32_t size = sizeof(SchedulingWish);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0;  // nanoseconds: the time slice
+  std::uint64_t deadline = 0;
+  std::uint64_t period = 0;
+};
+
+/// Naps are shorter than the system's usual tolerance, and a program that spins on memory must not
+/// keep the engine waiting for the rest of its time slice. A wish: systems that do not know it
+/// refuse it.
+void ask_for_prompt_wake_ups() noexcept {
+  ::prctl(PR_SET_TIMERSLACK, 1UL);
+  SchedulingWish wish;
+  if (::syscall(SYS_sched_getattr, 0, &wish, sizeof wish, 0U) != 0) return;
+  if (wish.policy != SCHED_OTHER) return;
+  wish.runtime = static_cast<std::uint64_t>(kTimeSlice.count());
+  (void)::syscall(SYS_sched_setattr, 0, &wish, 0U);
+}
 
 /// Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it: then it is in
 /// milliseconds, the next longer one.
@@ -113,9 +154,8 @@ void Engine::note_deadline(Instant deadline) noexcept {
   (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
 }
 
-bool Engine::caller_is_here(Instant now) const noexcept {
-  return now.since_start().count() - caller_seen_.load(std::memory_order_relaxed) <
-         kCallerPresence.count();
+bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
+  return now.since_start().count() - caller_seen_.load(std::memory_order_relaxed) < within.count();
 }
 
 void Engine::watch_sockets(bool watch) noexcept {
@@ -127,32 +167,71 @@ void Engine::watch_sockets(bool watch) noexcept {
   }
 }
 
+/// Bounded turns: a flood must not keep callers from the lock. Returns whether packets were there.
+///
+/// A caller that was there a moment ago may be about to send something, for instance because it
+/// spins on memory that was written just now: answers wait a little for its company.
+bool Engine::serve_absent_caller() noexcept {
+  const Instant at = now();
+  const bool found = adapter_.advance(Adapter::Look::kEverywhere, at);
+  const bool may_return = found && was_caller_here(at, kCallerReturns);
+  adapter_.finish_call(may_return ? Adapter::Got::kSomething : Adapter::Got::kNothing);
+  if (may_return) return true;
+  for (int turn = 1; turn < 8 && found && adapter_.progress(); ++turn) {
+  }
+  return found;
+}
+
 void Engine::run() noexcept {
-  Duration nap = kShortNap / 2;
+  ask_for_prompt_wake_ups();
+  int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
-    Instant deadline;
-    {
-      const std::lock_guard lock(adapter_.mutex_);
-      sleeps_until_.store(0, std::memory_order_relaxed);
-      const bool yields = caller_is_here(now());
-      watch_sockets(!yields);
-      if (yields) {
-        adapter_.run_timers();
-        adapter_.link_.flush();
-      } else {
-        // Bounded turns: a flood must not keep callers from the lock.
-        for (int turn = 0; turn < 8 && adapter_.progress(); ++turn) {
-        }
-      }
-      if (has_requests_) adapter_.gsi_->take_forwarded();
-      adapter_.gsi_->run_timer(now());
-      deadline = adapter_.next_deadline();
-      nap = yields ? std::min(nap * 2, kLongNap) : kShortNap / 2;
-      if (yields) deadline = std::min(deadline, now() + nap);
-      sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
+    std::unique_lock lock(adapter_.mutex_, std::try_to_lock);
+    if (!lock.owns_lock() && tries++ < kTriesForTheLock) {
+      // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
+      leave_to_callers();
+      sleep_until(now() + nap_);
+      continue;
     }
+    tries = 0;
+    if (!lock.owns_lock()) lock.lock();
+    const Instant deadline = take_turn();
+    sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
+    lock.unlock();
     sleep_until(deadline);
   }
+}
+
+/// The sockets are the callers' for the length of a nap, ever longer.
+void Engine::leave_to_callers() noexcept {
+  watch_sockets(false);
+  nap_ = std::min(nap_ * 2, kLongNap);
+}
+
+/// Does what there is to do, and returns until when it may sleep. With the adapter's lock held.
+Instant Engine::take_turn() noexcept {
+  sleeps_until_.store(0, std::memory_order_relaxed);
+  const Instant at = now();
+  const bool interrupts = was_caller_here(at, kInterruption);
+  const bool callers_are_here = watching_ ? interrupts : was_caller_here(at, kCallerPresence);
+  Instant nap_ends = Instant::never();
+  if (callers_are_here && vigilance_ == 0) {
+    adapter_.run_timers(at);
+    adapter_.finish_call(Adapter::Got::kNothing);
+    leave_to_callers();
+    nap_ends = at + nap_;
+  } else {
+    const bool had_left = !watching_;  // packets may have waited for a caller that has gone
+    const bool found = serve_absent_caller();
+    const bool was_useful = found && !interrupts && (had_left || vigilance_ > 0);
+    vigilance_ = was_useful ? kVigilance : std::max(vigilance_ - kUselessWakeUp, 0);
+    watch_sockets(true);
+    nap_ = kShortNap;
+  }
+  if (has_requests_) adapter_.gsi_->take_forwarded();
+  adapter_.gsi_->run_timer(now());
+  if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, now() + kReturnPatience);
+  return std::min(adapter_.next_deadline(), nap_ends);
 }
 
 void Engine::sleep_until(Instant deadline) noexcept {

@@ -16,7 +16,9 @@ class Adapter;
 /// The thread of an adapter that does what no application thread is there to do: packets for a
 /// program that does not call in, timers, events. It sleeps in the kernel when there is nothing to
 /// do. While callers poll steadily they have the receive side to themselves, and it leaves the
-/// sockets alone.
+/// sockets alone. Where packets have waited for callers that had gone (programs that poll for their
+/// own completion, then spin on memory that the peer will write), it watches the sockets whether
+/// callers are there or not, until that proves useless.
 ///
 /// All signals are blocked in it: they belong to the program.
 class Engine {
@@ -46,8 +48,11 @@ class Engine {
  private:
   void run() noexcept;
   void watch_sockets(bool watch) noexcept;
+  [[nodiscard]] Instant take_turn() noexcept;
+  [[nodiscard]] bool serve_absent_caller() noexcept;
+  void leave_to_callers() noexcept;
   void sleep_until(Instant deadline) noexcept;
-  [[nodiscard]] bool caller_is_here(Instant now) const noexcept;
+  [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
   Adapter& adapter_;
   std::thread thread_;
@@ -56,6 +61,8 @@ class Engine {
   bool watching_ = false;
   bool has_requests_ = false;  // for connections, forwarded to us
   std::vector<int> sockets_;
+  Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
+  int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not
   std::atomic<bool> stop_{false};
   std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds
   std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake

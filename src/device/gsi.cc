@@ -238,7 +238,7 @@ void Gsi::take_forwarded() noexcept {
       const std::vector<std::byte> request(message_.begin(),
                                            message_.begin() + static_cast<std::ptrdiff_t>(octets));
       const auto incoming = unpack_forwarded(request);
-      if (incoming) adapter_.handle(*incoming, Adapter::Came::kForwarded);
+      if (incoming) adapter_.handle(*incoming, Adapter::Came::kForwarded, now());
     }
   }
 }
@@ -318,7 +318,7 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
     return false;
   }
   if (has_gone || errno != ECONNREFUSED) return has_gone;
-  adapter_.handle(as_received, Adapter::Came::kByWire);
+  adapter_.handle(as_received, Adapter::Came::kByWire, now());
   return true;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "link/train_receiver.h"
 
+#include <algorithm>
+
 namespace verbatim::link {
 
 TrainReceiver::TrainReceiver() noexcept {
@@ -18,7 +20,13 @@ TrainReceiver::TrainReceiver() noexcept {
 
 std::span<const Incoming> TrainReceiver::receive(int socket, const wire::Gid& destination,
                                                  LinkCounters& counters) noexcept {
-  const int got = ::recvmmsg(socket, messages_.data(), kMessages, MSG_DONTWAIT, nullptr);
+  const int got =
+      ::recvmmsg(socket, messages_.data(), static_cast<unsigned>(wanted_), MSG_DONTWAIT, nullptr);
+  // Asking for more than there is costs a look in vain.
+  if (got > 0) {
+    const auto taken = static_cast<std::size_t>(got);
+    wanted_ = taken == wanted_ ? std::min(2 * wanted_, kMessages) : taken;
+  }
   std::size_t count = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(got > 0 ? got : 0); ++i) {
     msghdr& message = messages_[i].msg_hdr;

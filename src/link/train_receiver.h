@@ -18,7 +18,7 @@ namespace verbatim::link {
 /// together where the kernel has kept them so (UDP GRO).
 class TrainReceiver {
  public:
-  static constexpr std::size_t kMessages = 8;  // per system call
+  static constexpr std::size_t kMessages = 8;  // per system call, at most
   static constexpr std::size_t kMessageOctets = std::size_t{64} << 10;
 
   TrainReceiver() noexcept;
@@ -29,6 +29,7 @@ class TrainReceiver {
                                                   LinkCounters& counters) noexcept;
 
  private:
+  std::size_t wanted_ = 1;  // messages that the next call asks for
   std::array<mmsghdr, kMessages> messages_{};
   std::array<iovec, kMessages> parts_{};
   std::array<SocketAddress, kMessages> names_{};

@@ -54,6 +54,7 @@ class TrainSender {
   void join_train(std::size_t octets) noexcept;
   /// Begins a train with the packet in next_frame().
   void start_train(const Outgoing& to, Exit exit, std::size_t octets) noexcept;
+  [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
   [[nodiscard]] bool is_full() const noexcept {
     return count_ == kTrains || used_ + kFrameOctets > kBufferOctets;
   }

@@ -228,19 +228,26 @@ void UdpLink::flush() noexcept {
   if (capture_ != nullptr) capture_->flush_if_due();
 }
 
-std::span<const Incoming> UdpLink::receive() noexcept {
+bool UdpLink::has_packets_to_send() const noexcept {
+  return state_ != nullptr && !state_->sender.is_empty();
+}
+
+std::span<const Incoming> UdpLink::receive(Look look) noexcept {
   if (state_ == nullptr) return {};
-  const auto burst = receive_burst();
+  const auto burst = receive_burst(look);
   if (capture_ != nullptr) {
     for (const Incoming& incoming : burst) capture_->record_received(interface_, incoming);
   }
   return faults_ != nullptr ? faults_->handle_incoming(now(), burst) : burst;
 }
 
-std::span<const Incoming> UdpLink::receive_burst() noexcept {
+std::span<const Incoming> UdpLink::receive_burst(Look look) noexcept {
   State& state = *state_;
   std::span<const Incoming> burst;
-  if (state.bursts_in_a_row < kBurstsInARow) burst = state.receive_burst(counters_);
+  if (state.bursts_in_a_row < kBurstsInARow) {
+    burst = state.receive_burst(counters_);
+    if (look == Look::kAtTheLastAddress) return burst;
+  }
   if (burst.empty() && state.move_to_a_ready_socket()) burst = state.receive_burst(counters_);
   return burst;
 }

@@ -84,8 +84,12 @@ class UdpLink {
   void commit(const Outgoing& to, std::size_t octets) noexcept;
   void flush() noexcept;
 
+  /// Whether something is committed and not yet flushed.
+  [[nodiscard]] bool has_packets_to_send() const noexcept;
+
   /// Takes some of what has arrived, without waiting.
-  [[nodiscard]] std::span<const Incoming> receive() noexcept;
+  enum class Look : std::uint8_t { kAtAllAddresses, kAtTheLastAddress };
+  [[nodiscard]] std::span<const Incoming> receive(Look look = Look::kAtAllAddresses) noexcept;
   /// The sockets that become readable when packets arrive.
   [[nodiscard]] std::span<const int> descriptors() const noexcept;
 
@@ -95,7 +99,7 @@ class UdpLink {
   struct State;
   void put(const Outgoing& to, std::size_t octets) noexcept;
   void put_released() noexcept;
-  [[nodiscard]] std::span<const Incoming> receive_burst() noexcept;
+  [[nodiscard]] std::span<const Incoming> receive_burst(Look look) noexcept;
 
   std::unique_ptr<State> state_;  // socket addresses and buffers, which need system headers
   LinkCounters counters_;

@@ -356,6 +356,7 @@ Status QueuePair::post_send(SendRequest request) noexcept {
     return posted;
   }
   if (state() == QpState::kError || state() == QpState::kSendQueueError) flush_sends();
+  sender_turn_ = true;  // somebody waits for what was asked for just now
   return Ok{};
 }
 
