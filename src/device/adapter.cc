@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -147,8 +148,27 @@ void release_after_fork(bool in_child) noexcept {
 
 }  // namespace
 
+namespace {
+
+/// A program that ends has received what it was told it has: the peers are told, too. Whoever holds
+/// a lock now may hold it for ever, threads being ended as they are.
+void answer_at_exit() noexcept {
+  if (!registry().mutex.try_lock()) return;
+  for (auto& [name, weak] : registry().adapters) {
+    const auto adapter = weak.lock();
+    if (adapter == nullptr || !adapter->mutex().try_lock()) continue;
+    adapter->send_what_is_owed();
+    adapter->mutex().unlock();
+  }
+  registry().mutex.unlock();
+}
+
+}  // namespace
+
 Status Adapter::open(std::string& message) {
   install_fault_guard();
+  static const int kExitHandler = std::atexit(answer_at_exit);
+  if (kExitHandler != 0) return Errc::kNoMemory;
   static const int kForkHandlers = ::pthread_atfork(
       prepare_fork, [] { release_after_fork(false); }, [] { release_after_fork(true); });
   if (kForkHandlers != 0) return Errc::kNoMemory;

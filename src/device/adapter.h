@@ -101,6 +101,8 @@ class Adapter {
   /// with the next request, in company, with the next call that finds nothing, or by the engine.
   enum class Got : std::uint8_t { kNothing, kSomething };
   void finish_call(Got got) noexcept;
+  /// Before anything goes that peers may wait for an answer of.
+  void send_what_is_owed() noexcept { finish_call(Got::kNothing); }
   /// Whether a call has left something to be sent.
   [[nodiscard]] bool owes_answers() const noexcept {
     return !ready_.empty() || link_.has_packets_to_send();

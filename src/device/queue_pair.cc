@@ -123,6 +123,7 @@ Status QueuePair::build() {
 
 QueuePair::~QueuePair() {
   const std::lock_guard lock(adapter_->mutex());
+  adapter_->send_what_is_owed();
   if (numbered_) adapter_->remove(*this);
   if (send_port_) setup_.send_cq->detach(*send_port_, send_lane_places_);
   if (receive_port_) setup_.receive_cq->detach(*receive_port_, receive_lane_places_);
@@ -139,6 +140,7 @@ QueuePair::~QueuePair() {
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
                          const Adapter::Destination* to) noexcept {
   const std::lock_guard lock(adapter_->mutex());
+  adapter_->send_what_is_owed();  // the state it goes to may not allow it
   transport::Path path;
   if (names(mask, transport::QpMask::kAddress)) {
     if (to == nullptr) return Errc::kInvalidArgument;
