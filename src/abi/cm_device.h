@@ -45,6 +45,7 @@ class CmDevice final : public device::CmObserver {
   }
 
   void handle(const cm::Event& event) noexcept override;
+  void handle_death(std::uint32_t slot) noexcept override;
   /// Ends all communications, with the adapter's lock held.
   void take_leave() noexcept;
 

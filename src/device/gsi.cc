@@ -84,10 +84,14 @@ Status Gsi::open() noexcept {
                         .seed = seed,
                         .communications_max = cm::Agent::kCommunicationsMax});
   for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+  if (watch_.open(adapter_.slot(), epoll_)) {  // without it deaths go unnoticed for a while
+    for (const std::uint32_t slot : host::ServiceDirectory::read({}).slots) watch_.watch(slot);
+  }
   return Ok{};
 }
 
 void Gsi::abandon_in_child() noexcept {
+  watch_.close();
   claims_.clear();
   observer_ = nullptr;
   if (epoll_ >= 0) ::close(epoll_);
@@ -229,7 +233,22 @@ void Gsi::look_at_early(Instant at) noexcept {
   }
 }
 
+/// One of those who are left steers what went to the dead; all of them tell their users.
+void Gsi::take_deaths() noexcept {
+  const auto deaths = watch_.take_deaths();
+  if (deaths.empty()) return;
+  const auto living = host::ServiceDirectory::read({}).slots;
+  if (!living.empty() && living.front() == adapter_.slot()) {
+    for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+  }
+  for (const std::uint32_t slot : deaths) {
+    if (observer_ != nullptr) observer_->handle_death(slot);
+  }
+  serve();
+}
+
 void Gsi::take_forwarded() noexcept {
+  take_deaths();
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     for (int count = 0; count < kRequestsPerTurn && i < claims_.size(); ++count) {
       const std::size_t octets = claims_[i].name.take_forwarded(message_);

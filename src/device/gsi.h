@@ -9,8 +9,10 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "cm/agent.h"
+#include "host/peer_watch.h"
 #include "host/port_blocks.h"
 #include "host/service_name.h"
+#include "host/slot.h"
 #include "link/udp_link.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -24,11 +26,18 @@ class Adapter;
 /// The ports of this process that nobody asked for by number.
 [[nodiscard]] host::PortBlocks& given_ports();
 
+/// The slot of the process that gave a queue pair its number.
+[[nodiscard]] constexpr std::uint32_t slot_of(wire::QpNumber number) noexcept {
+  return static_cast<std::uint32_t>(number) / host::kNumbersPerSlot;
+}
+
 /// Who wants to know what happens to communications. Called with the adapter's lock held: it takes
 /// note and returns.
 class CmObserver {
  public:
   virtual void handle(const cm::Event& event) noexcept = 0;
+  /// The process in this slot, at one of the adapter's addresses, is gone.
+  virtual void handle_death(std::uint32_t slot) noexcept = 0;
 
  protected:
   ~CmObserver() = default;
@@ -97,6 +106,7 @@ class Gsi {
     host::ServiceName advertisement{};  // where it is attracted
   };
   void steer(const wire::Gid& address) noexcept;
+  void take_deaths() noexcept;
   void transmit(const cm::Datagram& datagram) noexcept;
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept;
@@ -118,6 +128,7 @@ class Gsi {
   CmObserver* observer_ = nullptr;
   std::vector<Claim> claims_;
   std::vector<Early> early_;
+  host::PeerWatch watch_;
   bool has_left_ = false;
   int epoll_ = -1;  // over the sockets of all claims
   wire::Psn next_psn_{};

@@ -35,6 +35,10 @@ struct UnixName {
   [[nodiscard]] static UnixName of_share(std::uint32_t slot) noexcept {
     return made("verbatim/%u/%u/port", slot);
   }
+  /// `@verbatim/<uid>/<slot>/alive`: where others notice that its process is gone.
+  [[nodiscard]] static UnixName of_alive(std::uint32_t slot) noexcept {
+    return made("verbatim/%u/%u/alive", slot);
+  }
   /// `@verbatim/<uid>/opening`: whoever changes the sockets of the port.
   [[nodiscard]] static UnixName of_opening() noexcept { return made("verbatim/%u/opening", 0); }
 

@@ -278,6 +278,35 @@ TEST(Rdmacm, ThePeerOfAProgramThatEndsHearsOfIt) {
   close(ready[1]);
 }
 
+TEST(Rdmacm, ThePeerOfAKilledProgramHearsOfIt) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t server = fork();
+  if (server == 0) {
+    Channel channel;
+    (void)channel.listen(kPort);
+    (void)!write(ready[1], "x", 1);
+    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    create_qp(request.id);
+    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+    for (;;) pause();
+  }
+  char octet;
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  Channel channel;
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, kPort);
+  create_qp(active);
+  ASSERT_EQ(rdma_connect(active, nullptr), 0);
+  (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  EXPECT_EQ(channel.next().kind, RDMA_CM_EVENT_DISCONNECTED);
+  destroy(active);
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST(Rdmacm, AChannelThatMustNotBlockDoesNot) {
   Channel channel;
   ASSERT_EQ(fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK), 0);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/peer_watch.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "host/slot.h"
+#include "host/unix_name.h"
+
+namespace verbatim::host {
+
+namespace {
+
+constexpr int kBacklog = 256;  // as many as there are slots
+
+int open_socket() noexcept {
+  return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+bool is_of_our_user(int descriptor) noexcept { return peer_of(descriptor).uid == ::geteuid(); }
+
+}  // namespace
+
+Status PeerWatch::open(std::uint32_t slot, int epoll) {
+  slot_ = slot;
+  epoll_ = epoll;
+  listener_ = open_socket();
+  if (listener_ < 0) return Errc::kNoMemory;
+  if (UnixName::of_alive(slot).bind(listener_) != 0 || ::listen(listener_, kBacklog) != 0) {
+    close();
+    return Errc::kAddressInUse;
+  }
+  add(listener_);
+  return Ok{};
+}
+
+void PeerWatch::close() noexcept {
+  for (const Connection& connection : connections_) ::close(connection.descriptor);
+  connections_.clear();
+  if (listener_ >= 0) ::close(listener_);
+  listener_ = -1;
+}
+
+void PeerWatch::add(int descriptor) const noexcept {
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = descriptor}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &readable);
+}
+
+void PeerWatch::watch(std::uint32_t slot) {
+  if (listener_ < 0 || slot == slot_) return;
+  const bool is_watched = std::any_of(
+      connections_.begin(), connections_.end(),
+      [&](const Connection& connection) { return connection.is_named && connection.slot == slot; });
+  if (is_watched) return;
+  const int descriptor = open_socket();
+  if (descriptor < 0) return;
+  const bool is_there = UnixName::of_alive(slot).connect(descriptor) == 0 &&
+                        is_of_our_user(descriptor) &&
+                        ::send(descriptor, &slot_, sizeof slot_, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+                            static_cast<ssize_t>(sizeof slot_);
+  if (!is_there) {
+    ::close(descriptor);
+    return;
+  }
+  connections_.push_back({.descriptor = descriptor, .slot = slot, .is_named = true});
+  add(descriptor);
+}
+
+void PeerWatch::accept_all() {
+  for (;;) {
+    const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0) return;
+    if (!is_of_our_user(descriptor) || connections_.size() >= 2 * kSlotCount) {
+      ::close(descriptor);
+      continue;
+    }
+    connections_.push_back({.descriptor = descriptor});
+    add(descriptor);
+  }
+}
+
+std::vector<std::uint32_t> PeerWatch::take_deaths() {
+  std::vector<std::uint32_t> deaths;
+  if (listener_ < 0) return deaths;
+  accept_all();
+  std::erase_if(connections_, [&](Connection& connection) {
+    std::uint32_t slot = 0;
+    for (;;) {
+      const ssize_t got = ::recv(connection.descriptor, &slot, sizeof slot, MSG_DONTWAIT);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+      if (got == static_cast<ssize_t>(sizeof slot) && !connection.is_named && slot < kSlotCount) {
+        connection.slot = slot;
+        connection.is_named = true;
+        continue;
+      }
+      // The end, or something that none of us says.
+      if (connection.is_named) deaths.push_back(connection.slot);
+      ::close(connection.descriptor);
+      return true;
+    }
+  });
+  return deaths;
+}
+
+}  // namespace verbatim::host

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/expected.h"
+
+namespace verbatim::host {
+
+/// Notices when a process of this user on this host is gone, however it went: a connection to each
+/// of them (`@verbatim/<uid>/<slot>/alive`) that carries nothing and is closed by the kernel. Who
+/// comes later connects to those who are there.
+///
+/// One thread at a time.
+class PeerWatch {
+ public:
+  PeerWatch() noexcept = default;
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+  ~PeerWatch() { close(); }
+
+  /// Is there for others as `slot`. Its sockets are added to `epoll`, which is readable when there
+  /// is something to take. Failure means that deaths go unnoticed, no more.
+  [[nodiscard]] Status open(std::uint32_t slot, int epoll);
+  void close() noexcept;
+
+  /// Connects to the process in a slot, if there is one.
+  void watch(std::uint32_t slot);
+  /// The slots that have lost their process since last asked.
+  [[nodiscard]] std::vector<std::uint32_t> take_deaths();
+
+ private:
+  struct Connection {
+    int descriptor = -1;
+    std::uint32_t slot = 0;
+    bool is_named = false;  // we know which slot it is
+  };
+  void accept_all();
+  void add(int descriptor) const noexcept;
+
+  std::uint32_t slot_ = 0;
+  int epoll_ = -1;  // the caller's
+  int listener_ = -1;
+  std::vector<Connection> connections_;
+};
+
+}  // namespace verbatim::host
