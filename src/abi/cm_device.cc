@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "abi/cm_id.h"
 #include "wire/ip_cm_header.h"
@@ -42,10 +43,15 @@ void install_fork_handlers() {
 }
 
 /// At the end of the process, however much it left open: peers are told, as a kernel would tell
-/// them. Other threads may still run and hold locks; then so be it.
+/// them. Other threads may still run and hold locks; a lock that stays taken belongs to one that
+/// does not run any more.
 void take_leave() {
+  constexpr int kTries = 100;
   for (CmDevice* device : opened().list) {
-    std::unique_lock lock(device->adapter().mutex(), std::try_to_lock);
+    std::unique_lock lock(device->adapter().mutex(), std::defer_lock);
+    for (int tries = 0; tries < kTries && !lock.try_lock(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     if (lock.owns_lock()) device->take_leave();
   }
 }

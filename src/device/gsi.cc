@@ -233,16 +233,35 @@ void Gsi::look_at_early(Instant at) noexcept {
   }
 }
 
-/// One of those who are left steers what went to the dead; all of them tell their users.
 void Gsi::take_deaths() noexcept {
-  const auto deaths = watch_.take_deaths();
-  if (deaths.empty()) return;
-  const auto living = host::ServiceDirectory::read({}).slots;
-  if (!living.empty() && living.front() == adapter_.slot()) {
-    for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+  const Instant at = now();
+  for (const std::uint32_t slot : watch_.take_deaths()) {
+    deaths_.push_back({.slot = slot, .look_again = at, .wait = kFirstLook});
   }
-  for (const std::uint32_t slot : deaths) {
-    if (observer_ != nullptr) observer_->handle_death(slot);
+  look_at_deaths(at);
+}
+
+/// One of those who are left steers what went to the dead; all of them tell their users, once
+/// nothing that is sent to the dead can get lost in a socket that is about to be closed.
+void Gsi::look_at_deaths(Instant at) noexcept {
+  if (deaths_.empty()) return;
+  const auto living = host::ServiceDirectory::read({}).slots;
+  std::vector<Death> all;
+  all.swap(deaths_);
+  for (Death& death : all) {
+    const bool is_listed = std::find(living.begin(), living.end(), death.slot) != living.end();
+    if (death.look_again > at) {
+      deaths_.push_back(death);
+    } else if (is_listed && death.wait < kLastLook) {
+      death.wait *= 2;
+      death.look_again = at + death.wait;
+      deaths_.push_back(death);
+    } else {
+      if (!living.empty() && living.front() == adapter_.slot()) {
+        for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+      }
+      if (observer_ != nullptr) observer_->handle_death(death.slot);
+    }
   }
   serve();
 }
@@ -276,6 +295,7 @@ void Gsi::serve() noexcept {
 void Gsi::run_timer(Instant at) noexcept {
   if (next_deadline() > at) return;
   look_at_early(at);
+  look_at_deaths(at);
   agent_->handle_timeout(at);
   serve();
 }
@@ -284,6 +304,7 @@ Instant Gsi::next_deadline() const noexcept {
   if (agent_ == nullptr) return Instant::never();
   Instant earliest = agent_->next_timeout().value_or(Instant::never());
   for (const Early& early : early_) earliest = std::min(earliest, early.look_again);
+  for (const Death& death : deaths_) earliest = std::min(earliest, death.look_again);
   return earliest;
 }
 

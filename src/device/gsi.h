@@ -107,6 +107,7 @@ class Gsi {
   };
   void steer(const wire::Gid& address) noexcept;
   void take_deaths() noexcept;
+  void look_at_deaths(Instant at) noexcept;
   void transmit(const cm::Datagram& datagram) noexcept;
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept;
@@ -128,6 +129,13 @@ class Gsi {
   CmObserver* observer_ = nullptr;
   std::vector<Claim> claims_;
   std::vector<Early> early_;
+  /// A process that is going: the kernel closes its sockets one by one.
+  struct Death {
+    std::uint32_t slot = 0;
+    Instant look_again{};
+    Duration wait{};
+  };
+  std::vector<Death> deaths_;
   host::PeerWatch watch_;
   bool has_left_ = false;
   int epoll_ = -1;  // over the sockets of all claims
