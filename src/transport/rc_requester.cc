@@ -229,13 +229,14 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
   }
 }
 
-/// `before` is what sent_psn_ was: only a packet that was never sent before can be timed.
+/// `before` is what sent_psn_ was: only a packet that was never sent before can be timed. Of what a
+/// READ brings back, the first packet tells how long it takes to be heard; the others follow it.
 void RcRequester::note_sent(Instant now, std::size_t octets, Psn before) noexcept {
   ++counters_.packets_sent;
   rate_.handle_sent(now, octets);
   if (!times_ && before.is_before(sent_psn_)) {
     times_ = true;
-    timed_psn_ = sent_psn_ - 1;
+    timed_psn_ = before;
     timed_at_ = now;
   }
   if (deadline_ == Instant::never()) restart_timer(now);
@@ -298,9 +299,11 @@ void RcRequester::take_round_trip(Instant now) noexcept {
   round_trip_.handle_sample(now - timed_at_);
 }
 
-/// What is in flight will be sent again, and an acknowledgement could mean either.
+/// What is in flight will be sent again, and an acknowledgement could mean either. While nothing is
+/// known of the peer, a time that may be too long is better than none: a network that always loses
+/// something in flight would never give another, and every loss would cost the whole timeout.
 void RcRequester::note_loss() noexcept {
-  times_ = false;
+  if (round_trip_.is_known()) times_ = false;
   window_.handle_loss(sent_psn_);
 }
 

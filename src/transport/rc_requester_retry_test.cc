@@ -139,6 +139,30 @@ TEST(RcRequesterRetry, ASilenceThatIsUnusualIsWorthARepeatLongBeforeTheTimeout) 
   EXPECT_EQ(rig.now(), sent + 2 * rig.config().ack_timeout);
 }
 
+TEST(RcRequesterRetry, TheFirstResponseOfAReadTellsTheRoundTripWhateverBecomesOfTheRest) {
+  RequesterRig rig;
+  rig.post(SendOpcode::kRead, 3 * 256);
+  rig.drain();
+  rig.pass(10us);
+  rig.answer(Operation::kReadResponseFirst, Psn(100), Octets(256));
+  EXPECT_EQ(rig.machine().round_trip().mean(), Duration(10us));
+  const Instant heard = rig.now();
+  ASSERT_TRUE(rig.sleep());
+  EXPECT_EQ(rig.now(), heard + 2ms) << "so the rest is not waited for until the timeout";
+  EXPECT_EQ(psns_of(rig.drain()), (Psns{101}));
+}
+
+TEST(RcRequesterRetry, TheFirstRoundTripCountsEvenIfThePacketWasRepeated) {
+  RequesterRig rig;
+  rig.post(SendOpcode::kSend, 1);
+  rig.drain();
+  ASSERT_TRUE(rig.sleep());
+  rig.drain();
+  rig.pass(10us);
+  rig.ack(Psn(100));
+  EXPECT_EQ(rig.machine().round_trip().mean(), rig.config().ack_timeout + 10us) << "at most that";
+}
+
 TEST(RcRequesterRetry, ARepeatedPacketTellsNothingAboutTheRoundTrip) {
   RequesterRig rig;
   const Duration before = acquainted(rig).machine().round_trip().mean();
