@@ -28,7 +28,8 @@ test: setup ## the whole suite, about a quarter of an hour on two cores
 	@scripts/test.sh format layers release dev tsan fuzz
 
 bench: build ## how fast, beside what
-	@scripts/bench.sh build/release/bench
+	@scripts/setup.sh bench
+	@scripts/bench.sh build/release
 
 check: setup ## before a push: format, layers, both compilers, tests
 	@scripts/test.sh format layers release dev clang

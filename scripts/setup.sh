@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing; silent and quick when none is.
-# Usage: setup.sh [x86]     x86: also what `make test-x86` needs
+# Usage: setup.sh [x86 | bench]     also what `make test-x86` needs, or `make bench`
 set -euo pipefail
 
 packages=(
@@ -33,10 +33,15 @@ x86_packages=(
   g++-x86-64-linux-gnu  # cross compiler
   qemu-user             # runs what it built
 )
+bench_packages=(
+  iperf3    # TCP beside ours
+  sockperf  # UDP beside ours
+)
 
 if [[ ${1:-} == x86 && $(uname -m) != x86_64 ]]; then
   packages+=("${x86_packages[@]}")
 fi
+[[ ${1:-} == bench ]] && packages+=("${bench_packages[@]}")
 
 is_installed() {
   [[ $(dpkg-query -W -f=' ${db:Status-Status} ' "$1" 2>/dev/null) == *" installed "* ]]
