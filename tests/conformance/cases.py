@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is run: each case is one program and its options, once per network and address family."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -11,10 +11,32 @@ class Case:
     small: bool = True      # belongs to the covering selection
     min_mtu: int = 0        # of the interface
     needs_cm: bool = False  # connects through librdmacm
+    faults: int = 0         # per cent of packets dropped, of those reordered, of those duplicated
 
     @property
     def label(self):
-        return " ".join((self.program,) + self.options)
+        words = " ".join((self.program,) + self.options)
+        return f"{words} [{self.faults} % faults]" if self.faults else words
+
+    @property
+    def is_reliable(self):
+        """Whether it must end well on a network that loses packets."""
+        if self.kind == "pingpong":
+            return self.program in ("ibv_rc_pingpong", "ibv_srq_pingpong")
+        if self.kind in ("perftest", "perftest-cm"):
+            return "UC" not in self.options and "UD" not in self.options
+        return self.kind == "rping" and "-P" not in self.options
+
+    def environments(self):
+        """Of the server and of the client."""
+        if not self.faults:
+            return {}, {}
+        rules = "; ".join(f"out {fault} {self.faults}%" + "{}" for fault in
+                          ("drop", "reorder", "duplicate"))
+        # Whoever pings last ends at once, and nobody repeats an acknowledgement of the dead.
+        spared = " opcode=RC_SEND*" if self.kind == "pingpong" else ""
+        return ({"VERBATIM_FAULTS": rules.format("", " by=3", "")},
+                {"VERBATIM_FAULTS": rules.format(spared, " by=3" + spared, spared)})
 
 
 def _case(line, **more):
@@ -119,5 +141,20 @@ def _rdmacm():
     return cases
 
 
+# What the covering selection runs over a bad network.
+FEW_WITH_FAULTS = (
+    "ibv_rc_pingpong -n 100 -c", "ibv_srq_pingpong -n 100 -c -e",
+    "ibv_rc_pingpong -n 20 -s 1048576 -c", "ib_send_bw -c RC -n 5 -a", "ib_write_bw -c RC -n 5 -a",
+    "ib_read_bw -c RC -n 5 -a", "ib_send_bw -c RC -n 100 -s 1000 -q 4", "ib_atomic_bw -c RC -n 100",
+    "ib_read_lat -c RC -n 100 -s 1000 -e", "ib_send_bw -c RC -n 100 -s 1000 --use-srq",
+    "rping -v -V -C 100")
+
+
+def _with_faults(cases):
+    return [replace(case, faults=percent, small=case.label in FEW_WITH_FAULTS)
+            for percent in (1, 5) for case in cases if case.is_reliable]
+
+
 def all_cases():
-    return _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()
+    cases = _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()
+    return cases + _with_faults(cases)
