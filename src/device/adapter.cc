@@ -211,6 +211,7 @@ Status Adapter::open(std::string& message) {
   gsi_ = std::make_unique<Gsi>(*this);
   if (auto opened = gsi_->open(); !opened) return opened;
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
+  receive_buffer_octets_ = link_.receive_buffer_octets();
   engine_ = std::make_unique<Engine>(*this);
   return engine_->start();
 }

@@ -117,6 +117,9 @@ class Adapter {
   [[nodiscard]] const AdapterCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] const link::UdpLink& link() const noexcept { return link_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_.number(); }
+  [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
+    return receive_buffer_octets_;
+  }
 
  private:
   [[nodiscard]] Status open(std::string& message);
@@ -170,6 +173,7 @@ class Adapter {
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
   AdapterCounters counters_;
+  std::size_t receive_buffer_octets_ = 0;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;
   std::uint32_t calls_ = 0;  // that looked for packets

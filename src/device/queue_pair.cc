@@ -13,6 +13,11 @@ namespace {
 // program is busy. An acknowledgement is asked for with every fourth part, which is whole trains.
 constexpr std::uint32_t kWindowOctets = 480 * 1024;
 constexpr std::uint32_t kWindowPackets = 512;
+// Unreliable services are not told of losses. They send a train at a time, at a rate that would
+// fill a socket buffer like ours in this time: so long may the receiving process be kept from the
+// CPU.
+constexpr std::uint32_t kUnreliableTrainOctets = 64 * 1024;
+constexpr Duration kReceiverMayPause = std::chrono::microseconds(1600);
 // Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
 constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
 
@@ -108,15 +113,19 @@ Status QueuePair::build() {
   number_ = *number;
   numbered_ = true;
   machine_ = std::make_unique<transport::QueuePair>(
-      transport::QueuePair::Config{.type = setup_.type,
-                                   .number = number_,
-                                   .domain = setup_.domain,
-                                   .signal_all = setup_.signal_all,
-                                   .port_mtu = adapter_->port().active_mtu,
-                                   .window_packets = kWindowPackets,
-                                   .window_octets = kWindowOctets,
-                                   .read_chunk_packets = kWindowPackets / 4,
-                                   .read_chunk_octets = kWindowOctets / 4},
+      transport::QueuePair::Config{
+          .type = setup_.type,
+          .number = number_,
+          .domain = setup_.domain,
+          .signal_all = setup_.signal_all,
+          .port_mtu = adapter_->port().active_mtu,
+          .window_packets = kWindowPackets,
+          .window_octets = kWindowOctets,
+          .read_chunk_packets = kWindowPackets / 4,
+          .read_chunk_octets = kWindowOctets / 4,
+          .unreliable_rate = {.octets = kUnreliableTrainOctets,
+                              .period = kReceiverMayPause * kUnreliableTrainOctets /
+                                        adapter_->receive_buffer_octets()}},
       parts);
   return Ok{};
 }

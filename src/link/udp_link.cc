@@ -2,6 +2,7 @@
 #include "link/udp_link.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,8 +22,9 @@ namespace {
 constexpr std::uint32_t kDynamicPorts = 0x4000;  // 0xc000 to 0xffff
 constexpr std::uint32_t kPortTries = 256;        // per sending socket
 constexpr std::uint32_t kPortStride = 61;        // apart, so that hashes of neighbours differ
-constexpr std::uint32_t kBurstsInARow = 16;      // from one socket before the others get a look
-constexpr std::size_t kShortestPacket = 16;      // BTH and ICRC
+constexpr std::size_t kLargestReceiveBuffer = std::size_t{1} << 30;
+constexpr std::uint32_t kBurstsInARow = 16;  // from one socket before the others get a look
+constexpr std::size_t kShortestPacket = 16;  // BTH and ICRC
 
 /// The owner's clock; only faults ask for it.
 Instant now() noexcept {
@@ -250,6 +252,17 @@ std::span<const Incoming> UdpLink::receive_burst(Look look) noexcept {
   }
   if (burst.empty() && state.move_to_a_ready_socket()) burst = state.receive_burst(counters_);
   return burst;
+}
+
+std::size_t UdpLink::receive_buffer_octets() const noexcept {
+  std::size_t smallest = kLargestReceiveBuffer;
+  for (const int socket : descriptors()) {
+    int octets = 0;
+    socklen_t size = sizeof octets;
+    if (::getsockopt(socket, SOL_SOCKET, SO_RCVBUF, &octets, &size) != 0 || octets <= 0) continue;
+    smallest = std::min(smallest, static_cast<std::size_t>(octets));
+  }
+  return smallest;
 }
 
 std::span<const int> UdpLink::descriptors() const noexcept {

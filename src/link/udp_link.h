@@ -90,6 +90,8 @@ class UdpLink {
   /// Takes some of what has arrived, without waiting.
   enum class Look : std::uint8_t { kAtAllAddresses, kAtTheLastAddress };
   [[nodiscard]] std::span<const Incoming> receive(Look look = Look::kAtAllAddresses) noexcept;
+  /// What the smallest of the receiving sockets' buffers holds, in the kernel's count.
+  [[nodiscard]] std::size_t receive_buffer_octets() const noexcept;
   /// The sockets that become readable when packets arrive.
   [[nodiscard]] std::span<const int> descriptors() const noexcept;
 

@@ -243,7 +243,8 @@ void QueuePair::start_sender(bool afresh) noexcept {
                                         .domain = config_.domain,
                                         .qkey = attributes_.qkey,
                                         .first_psn = attributes_.send_psn,
-                                        .path_mtu = path_mtu()};
+                                        .path_mtu = path_mtu(),
+                                        .rate = config_.unreliable_rate};
   afresh ? unreliable_.start(config, path_) : unreliable_.reconfigure(config, path_);
   unreliable_.pause(false);
   unreliable_.resume();
@@ -448,7 +449,8 @@ void QueuePair::handle_timeout(Instant now) noexcept {
 
 Instant QueuePair::next_timeout() const noexcept {
   const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  return is_sending && is_reliable() ? requester_.next_timeout() : Instant::never();
+  if (!is_sending) return Instant::never();
+  return is_reliable() ? requester_.next_timeout() : unreliable_.next_timeout();
 }
 
 // ---- Packets out ----

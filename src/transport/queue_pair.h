@@ -59,6 +59,7 @@ class QueuePair {
     std::uint32_t window_octets = 1U << 30;
     std::uint32_t read_chunk_packets = 128;
     std::uint32_t read_chunk_octets = 1U << 30;
+    RatePolicy::Limit unreliable_rate{};  // of UC and UD
   };
   /// What it works on. The blocks and queues are the caller's; they outlive the queue pair.
   struct Parts {

@@ -8,22 +8,41 @@
 
 namespace verbatim::transport {
 
-/// When a queue pair may send its next packet: the place for congestion control (annex A17.9).
-/// Today it never holds a packet back; it counts the congestion notifications that arrive, which is
-/// what a rate controller will be driven by.
+/// When a queue pair may send its next packet. Reliable ones need no limit, since losses narrow
+/// their window; unreliable ones hear of no loss, so they send so much per period that a receiver's
+/// socket buffer holds what arrives while its process is kept from the CPU for a moment. This is
+/// the place for congestion control, too (annex A17.9): today the notifications are counted.
 ///
-/// Pure: the requester asks may_send(), reports handle_sent(), and sleeps no longer than
+/// Pure: the sender asks may_send(), reports handle_sent(), and sleeps no longer than
 /// next_opportunity().
 class RatePolicy {
  public:
+  /// No limit when it is empty.
+  struct Limit {
+    std::uint32_t octets = 0;
+    Duration period{0};
+  };
+  void limit(const Limit& limit) noexcept { limit_ = limit; }
+
   [[nodiscard]] bool may_send(Instant now) const noexcept { return now >= not_before_; }
-  void handle_sent(Instant, std::size_t) noexcept {}
+  void handle_sent(Instant now, std::size_t octets) noexcept {
+    if (limit_.octets == 0) return;
+    if (now >= period_ends_) {
+      period_ends_ = now + limit_.period;
+      sent_ = 0;
+    }
+    sent_ += octets;
+    if (sent_ >= limit_.octets) not_before_ = period_ends_;
+  }
   void handle_congestion_notification(Instant) noexcept { ++notifications_; }
   [[nodiscard]] Instant next_opportunity() const noexcept { return not_before_; }
   [[nodiscard]] std::uint64_t notification_count() const noexcept { return notifications_; }
 
  private:
+  Limit limit_{};
   Instant not_before_{};
+  Instant period_ends_{};
+  std::size_t sent_ = 0;             // octets in this period
   std::uint64_t notifications_ = 0;  // CNPs that arrived
 };
 

@@ -16,6 +16,7 @@ void UnreliableSender::start(const Config& config, const Path& path) noexcept {
 void UnreliableSender::reconfigure(const Config& config, const Path& path) noexcept {
   config_ = config;
   path_ = path;
+  rate_.limit(config.rate);
 }
 
 std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> frame,
@@ -59,6 +60,11 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     return octets;
   }
   return 0;
+}
+
+Instant UnreliableSender::next_timeout() const noexcept {
+  const bool waits = !failed_ && !queue_->is_empty() && !(paused_ && cursor_packet_ == 0);
+  return waits ? rate_.next_opportunity() : Instant::never();
 }
 
 wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,

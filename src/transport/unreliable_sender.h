@@ -33,6 +33,7 @@ class UnreliableSender {
     wire::QKey qkey{};  // UD: for requests that ask for the queue pair's own
     wire::Psn first_psn{};
     std::uint32_t path_mtu = 1024;
+    RatePolicy::Limit rate{};
   };
 
   UnreliableSender() noexcept = default;
@@ -51,6 +52,9 @@ class UnreliableSender {
   [[nodiscard]] std::size_t poll_transmit(Instant now, std::span<std::byte> frame,
                                           std::uint16_t ipv4_identification,
                                           const Path** to) noexcept;
+
+  /// When there will be something to send that the rate holds back now.
+  [[nodiscard]] Instant next_timeout() const noexcept;
 
   void flush() noexcept;
   /// The owner caught a fault while this read a program's memory: the request at work fails.
