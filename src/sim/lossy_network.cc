@@ -38,7 +38,10 @@ std::optional<Instant> LossyNetwork::departure(Instant now, const Frame& frame) 
 void LossyNetwork::deliver(Instant now, Frame frame) {
   const auto extra = static_cast<std::uint64_t>(faults_.jitter.count());
   const Duration jitter{static_cast<Duration::rep>(prng_.below(extra + 1))};
-  in_flight_.emplace(now + faults_.delay + jitter, std::move(frame));
+  const bool overtaken =
+      faults_.reorder_per_mille > 0 && prng_.per_mille(faults_.reorder_per_mille);
+  const Duration wait = overtaken ? faults_.reorder_delay : Duration(0);
+  in_flight_.emplace(now + faults_.delay + jitter + wait, std::move(frame));
 }
 
 void LossyNetwork::corrupt(Frame& frame) noexcept {

@@ -18,9 +18,11 @@ namespace verbatim::sim {
 struct Faults {
   unsigned loss_per_mille = 0;
   unsigned duplicate_per_mille = 0;
+  unsigned reorder_per_mille = 0;  // arrives late by reorder_delay, so that others overtake it
   unsigned corrupt_per_mille = 0;  // one to four bits flip somewhere in the frame
   Duration delay = std::chrono::microseconds(2);
-  Duration jitter{0};                   // up to this much more, so frames overtake each other
+  Duration jitter{0};  // up to this much more, so frames overtake each other
+  Duration reorder_delay = std::chrono::microseconds(3);
   std::uint64_t octets_per_second = 0;  // 0: as fast as you like
   std::uint64_t buffer_octets = 0;      // what waits for the wire; more is dropped; 0: endless
 };

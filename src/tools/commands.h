@@ -23,6 +23,10 @@ struct SimOptions {
 /// Random histories with all checkers on. The exit status is 1 when one goes wrong.
 [[nodiscard]] int run_sim(const SimOptions& options);
 
+/// What one connection carries at several rates of loss, as a table. The exit status is 1 when
+/// something did not arrive as it was sent.
+[[nodiscard]] int run_goodput();
+
 struct RunOptions {
   std::string devices;               // VERBATIM_DEVICES of the command; empty: as it is
   std::string faults;                // VERBATIM_FAULTS, likewise

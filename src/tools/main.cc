@@ -58,6 +58,12 @@ int main(int argc, char** argv) {
       ->check(whole_number(1, 1'000'000'000))
       ->capture_default_str();
 
+  bool goodput = false;
+  sim_command
+      ->add_flag("--goodput", goodput,
+                 "Instead: what a connection carries at several rates of loss")
+      ->excludes(seed_option);
+
   RunOptions run;
   auto* run_subcommand = app.add_subcommand(
       "run", "Start a program with this adapter: it finds our libibverbs before the system's");
@@ -138,6 +144,7 @@ int main(int argc, char** argv) {
     return run_command(run);
   }
   if (*demo_command) return run_demo(demo);
+  if (goodput) return run_goodput();
   if (*seed_option) sim.seed = seed;
   return run_sim(sim);
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "sim/lossy_network.h"
+#include "transport/work.h"
+#include "wire/ids.h"
+
+namespace verbatim::sim {
+
+/// How much one connection carries over a bad network: equal messages, always some of them posted,
+/// with the windows that the adapter has. Everything follows from the options.
+struct GoodputOptions {
+  transport::SendOpcode opcode = transport::SendOpcode::kSend;  // or kWrite, kRead
+  std::uint32_t message_octets = 64 * 1024;
+  std::uint32_t message_count = 500;
+  wire::PathMtu mtu = wire::PathMtu::k1024;
+  Faults faults{};
+  std::uint64_t seed = 1;
+};
+
+struct GoodputResult {
+  bool is_intact = false;  // everything arrived, and as it was sent
+  double octets_per_second = 0;
+  double frames_per_packet = 0;  // data frames on the wire for each one that was needed
+};
+
+[[nodiscard]] GoodputResult measure_goodput(const GoodputOptions& options);
+
+}  // namespace verbatim::sim
