@@ -41,6 +41,8 @@ namespace verbatim::abi {
       return EADDRINUSE;
     case Errc::kNoData:
       return ENODATA;
+    case Errc::kInterrupted:
+      return EINTR;
   }
   return EINVAL;
 }

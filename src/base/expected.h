@@ -26,6 +26,7 @@ enum class Errc : std::uint8_t {
   kTimedOut,       // ETIMEDOUT
   kAddressInUse,   // EADDRINUSE
   kNoData,         // ENODATA
+  kInterrupted,    // EINTR: a signal came first
 };
 
 /// A value, or the reason why there is none. Trivial types only need the union's room; nothing

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,6 +37,24 @@ std::optional<Event> EventPipe::take() noexcept {
   return event;
 }
 
+namespace {
+
+/// Programs wait for events as if in read(2), which a signal ends unless its handler was installed
+/// with SA_RESTART; poll(2) it always ends, and does not say which signal it was.
+bool signals_end_calls() noexcept {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    const bool has_handler = (action.sa_flags & SA_SIGINFO) != 0 ||
+                             (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    const bool is_fault = signal == SIGSEGV || signal == SIGBUS;  // ours, and never from outside
+    if (has_handler && !is_fault && (action.sa_flags & SA_RESTART) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Status EventPipe::wait() noexcept {
   const int flags = ::fcntl(ends_[0], F_GETFL);
   if (flags < 0) return Errc::kNoDevice;
@@ -43,6 +62,7 @@ Status EventPipe::wait() noexcept {
   pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
   const int ready = ::poll(&readable, 1, -1);
   if (ready < 0 && errno != EINTR) return Errc::kNoDevice;
+  if (ready < 0 && signals_end_calls()) return Errc::kInterrupted;
   return Ok{};
 }
 

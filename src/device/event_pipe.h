@@ -34,7 +34,8 @@ class EventPipe {
 
   /// False when the pipe is full: nobody has read thousands of events.
   bool write(const Event& event) noexcept;
-  /// Waits as the descriptor's flags say. kTryAgain when it would block and must not. `taken` is
+  /// Waits as the descriptor's flags say. kTryAgain when it would block and must not,
+  /// kInterrupted when a signal ends the wait as it would end a read. `taken` is
   /// called with the event before forget() can run: what the event points to is still there.
   template <typename Taken>
   [[nodiscard]] Status read(Taken&& taken) noexcept {
