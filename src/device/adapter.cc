@@ -425,10 +425,10 @@ void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noex
   const auto seed =
       wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
   std::uint16_t identification = 0;
+  link::Incoming packet = incoming;
+  packet.segment_octets = 0;
   incoming.for_each_packet([&](std::span<const std::byte> octets) {
-    link::Incoming packet = incoming;
     packet.octets = octets;
-    packet.segment_octets = 0;
     handle_packet(packet,
                   {.seed = seed, .at = at, .came = came, .identification = identification++});
   });

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/expected.h"
+#include "host/mailbox.h"
 
 namespace verbatim::host {
 
@@ -25,16 +26,9 @@ struct Service {
 /// ports: by the abstract UNIX name `@verbatim/<uid>/cm/<address>/<service>`, which the kernel
 /// releases when the process ends, however it ends.
 ///
-/// The name is a datagram socket. A request that reached another process is forwarded through it.
+/// The name is a mailbox. A request that reached another process is forwarded through it.
 class ServiceName {
  public:
-  ServiceName() noexcept = default;
-  ServiceName(ServiceName&& other) noexcept;
-  ServiceName& operator=(ServiceName&& other) noexcept;
-  ServiceName(const ServiceName&) = delete;
-  ServiceName& operator=(const ServiceName&) = delete;
-  ~ServiceName();
-
   /// kAddressInUse when a process, this one included, holds it.
   [[nodiscard]] static Expected<ServiceName> claim(const Service& service) noexcept;
 
@@ -44,9 +38,11 @@ class ServiceName {
                                                        std::uint32_t slot) noexcept;
 
   /// Readable when something was forwarded to us.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
   /// Takes one forwarded message; 0 when there is none.
-  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept;
+  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept {
+    return mailbox_.take(into);
+  }
 
   /// Sends octets to the holder of a service through any UNIX datagram socket of ours; false when
   /// nobody holds it or the holder cannot take more.
@@ -56,7 +52,7 @@ class ServiceName {
  private:
   [[nodiscard]] static Expected<ServiceName> take(const std::string& name) noexcept;
 
-  int descriptor_ = -1;
+  Mailbox mailbox_;
 };
 
 }  // namespace verbatim::host

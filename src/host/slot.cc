@@ -1,60 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/slot.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <utility>
-
-#include "host/unix_name.h"
-
 namespace verbatim::host {
-
-namespace {
-
-/// Messages of strangers that one call throws away before it says that there is nothing.
-constexpr int kStrangersMax = 16;
-
-Errc reason_of(int error) noexcept {
-  switch (error) {
-    case EACCES:
-    case EPERM:
-      return Errc::kAccessDenied;
-    case EAFNOSUPPORT:
-      return Errc::kNotSupported;
-    default:
-      return Errc::kNoMemory;
-  }
-}
-
-/// The kernel vouches for the sender's user; a message without that is a stranger's.
-bool came_from_our_user(msghdr& message) noexcept {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred sender{};
-    std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
-    return sender.uid == ::geteuid();
-  }
-  return false;
-}
-
-}  // namespace
-
-Slot::Slot(Slot&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), number_(std::exchange(other.number_, 0)) {}
-
-Slot& Slot::operator=(Slot&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(number_, other.number_);
-  return *this;
-}
-
-Slot::~Slot() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
 
 Expected<Slot> Slot::claim() noexcept {
   for (std::uint32_t number = 0; number < kSlotCount; ++number) {
@@ -66,49 +13,18 @@ Expected<Slot> Slot::claim() noexcept {
 
 Expected<Slot> Slot::claim(std::uint32_t number) noexcept {
   if (number >= kSlotCount) return Errc::kInvalidArgument;
+  auto mailbox = Mailbox::open(UnixName::of_slot(number));
+  if (!mailbox) {
+    return mailbox.error() == Errc::kAddressInUse ? Errc::kBusy : mailbox.error();
+  }
   Slot slot;
-  slot.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (slot.descriptor_ < 0) return reason_of(errno);
-  const int on = 1;  // before the name is there for others to send to
-  if (::setsockopt(slot.descriptor_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-    return reason_of(errno);
-  }
-  if (UnixName::of_slot(number).bind(slot.descriptor_) != 0) {
-    return errno == EADDRINUSE ? Errc::kBusy : reason_of(errno);
-  }
+  slot.mailbox_ = std::move(*mailbox);
   slot.number_ = number;
   return slot;
 }
 
 bool Slot::forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept {
-  if (to >= kSlotCount || octets.empty()) return false;
-  const UnixName name = UnixName::of_slot(to);
-  ssize_t sent = -1;
-  do {
-    sent = ::sendto(descriptor_, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                    &name.base, name.octets);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(octets.size());
-}
-
-std::size_t Slot::take_forwarded(std::span<std::byte> into) const noexcept {
-  if (into.empty()) return 0;
-  for (int tries = 0; tries < kStrangersMax; ++tries) {
-    alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(ucred))];
-    iovec part{.iov_base = into.data(), .iov_len = into.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t received = ::recvmsg(descriptor_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (received < 0 && errno != EINTR) return 0;
-    const bool whole = (message.msg_flags & MSG_TRUNC) == 0;
-    if (received > 0 && whole && came_from_our_user(message)) {
-      return static_cast<std::size_t>(received);
-    }
-  }
-  return 0;
+  return to < kSlotCount && Mailbox::send(descriptor(), UnixName::of_slot(to), octets);
 }
 
 }  // namespace verbatim::host

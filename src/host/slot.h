@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "host/mailbox.h"
 
 namespace verbatim::host {
 
@@ -19,16 +20,9 @@ inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
 /// 6). Held by the abstract UNIX name `@verbatim/<uid>/<slot>`: exclusive, scoped to the network
 /// namespace, released by the kernel when the process ends, however it ends.
 ///
-/// The name is a datagram socket. A packet that reached the wrong process is forwarded through it.
+/// The name is a mailbox. A packet that reached the wrong process is forwarded through it.
 class Slot {
  public:
-  Slot() noexcept = default;
-  Slot(Slot&& other) noexcept;
-  Slot& operator=(Slot&& other) noexcept;
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
-  ~Slot();
-
   /// Claims the lowest free slot. kNoMemory when all are taken.
   [[nodiscard]] static Expected<Slot> claim() noexcept;
   /// Claims this one. kBusy when a process has it.
@@ -36,15 +30,17 @@ class Slot {
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   /// Readable when something was forwarded to us.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
 
   /// Sends octets to the process in slot `to`; false when nobody is there or it cannot take more.
   [[nodiscard]] bool forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept;
   /// Takes one forwarded message; 0 when there is none.
-  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept;
+  [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept {
+    return mailbox_.take(into);
+  }
 
  private:
-  int descriptor_ = -1;
+  Mailbox mailbox_;
   std::uint32_t number_ = 0;
 };
 

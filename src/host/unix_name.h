@@ -5,9 +5,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <string_view>
 
 namespace verbatim::host {
 
@@ -41,6 +44,14 @@ struct UnixName {
   }
   /// `@verbatim/<uid>/opening`: whoever changes the sockets of the port.
   [[nodiscard]] static UnixName of_opening() noexcept { return made("verbatim/%u/opening", 0); }
+  /// `@<text>`, cut off where a name ends.
+  [[nodiscard]] static UnixName of_text(std::string_view text) noexcept {
+    UnixName name;
+    const std::size_t length = std::min(text.size(), sizeof name.un.sun_path - 1);
+    std::memcpy(name.un.sun_path + 1, text.data(), length);
+    name.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    return name;
+  }
 
  private:
   [[nodiscard]] static UnixName made(const char* pattern, std::uint32_t slot) noexcept {
