@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every benchmark program of a build, one at a time, then the adapter between two hosts.
+# Runs every benchmark program of a build, one at a time, then the adapter between two hosts, then its
+# connections on one.
 # Usage: bench.sh build/release
 set -euo pipefail
 
@@ -17,3 +18,6 @@ done
 printf '\n== wire\n'
 here=$(dirname "$0")
 /usr/bin/python3 "$here/../bench/wire.py" --build "$1" || [[ $? -eq 77 ]]  # 77: it has said why not
+
+printf '\n== connections\n'
+/usr/bin/python3 "$here/../bench/connections.py" --build "$1" || [[ $? -eq 77 ]]
