@@ -1,93 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/cm_address.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <thread>
-#include <utility>
+
+#include "abi/cm_probe.h"
 
 namespace verbatim::abi {
 namespace {
 
 constexpr std::size_t kIpv4At = 12;  // in an IPv4-mapped address
-constexpr std::uint16_t kRocePort = 4791;
 
 wire::Gid mapped(const in_addr& address) noexcept {
   wire::Gid gid;
   gid.octets[10] = gid.octets[11] = 0xff;
   std::memcpy(gid.octets.data() + kIpv4At, &address, sizeof address);
   return gid;
-}
-
-/// A UDP socket that is asked for routes.
-class Probe {
- public:
-  explicit Probe(bool is_ipv4) noexcept
-      : descriptor_(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
-  ~Probe() {
-    const int error = errno;
-    if (descriptor_ >= 0) ::close(descriptor_);
-    errno = error;
-  }
-
-  [[nodiscard]] bool bind(IpEndpoint to) noexcept {
-    to.port = 0;
-    return apply(::bind, to);
-  }
-  [[nodiscard]] bool connect(IpEndpoint to) noexcept {
-    if (to.port == 0) to.port = 1;  // some systems refuse none
-    return apply(::connect, to);
-  }
-  /// Makes the system look for the neighbour: an empty datagram, which says nothing.
-  void knock() noexcept { (void)!::send(descriptor_, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL); }
-  [[nodiscard]] std::optional<IpEndpoint> name() noexcept {
-    sockaddr_storage storage{};
-    socklen_t octets = sizeof storage;
-    auto* address = reinterpret_cast<sockaddr*>(&storage);
-    if (::getsockname(descriptor_, address, &octets) != 0) return std::nullopt;
-    return endpoint_of(address);
-  }
-
- private:
-  template <typename Call>
-  bool apply(Call call, const IpEndpoint& to) noexcept {
-    sockaddr_storage storage{};
-    store(to, storage);
-    auto* address = reinterpret_cast<sockaddr*>(&storage);
-    return descriptor_ >= 0 && call(descriptor_, address, octets_of(address)) == 0;
-  }
-  int descriptor_;
-};
-
-/// What the system knows of an IPv4 neighbour.
-enum class Neighbour : std::uint8_t { kUnknown, kSought, kKnown };
-
-Neighbour look_up(const IpEndpoint& endpoint) noexcept {
-  char wanted[INET_ADDRSTRLEN];
-  (void)::inet_ntop(AF_INET, endpoint.address.octets.data() + kIpv4At, wanted, sizeof wanted);
-  std::FILE* table = std::fopen("/proc/net/arp", "re");
-  if (table == nullptr) return Neighbour::kUnknown;
-  auto found = Neighbour::kUnknown;
-  char line[256];
-  while (std::fgets(line, sizeof line, table) != nullptr) {
-    char address[64];
-    unsigned type = 0;
-    unsigned flags = 0;
-    if (std::sscanf(line, "%63s 0x%x 0x%x", address, &type, &flags) != 3) continue;
-    if (std::strcmp(address, wanted) != 0) continue;
-    constexpr unsigned kComplete = 2;  // ATF_COM
-    found = (flags & kComplete) != 0 ? Neighbour::kKnown : Neighbour::kSought;
-  }
-  std::fclose(table);
-  return found;
 }
 
 }  // namespace
@@ -146,6 +77,43 @@ void store(const IpEndpoint& endpoint, sockaddr_storage& to) noexcept {
   std::memcpy(&to, &in6, sizeof in6);
 }
 
+Probe::Probe(bool is_ipv4) noexcept
+    : descriptor_(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+
+Probe::~Probe() {
+  const int error = errno;
+  if (descriptor_ >= 0) ::close(descriptor_);
+  errno = error;
+}
+
+template <typename Call>
+bool Probe::apply(Call call, const IpEndpoint& to) noexcept {
+  sockaddr_storage storage{};
+  store(to, storage);
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  return descriptor_ >= 0 && call(descriptor_, address, octets_of(address)) == 0;
+}
+
+bool Probe::bind(IpEndpoint to) noexcept {
+  to.port = 0;
+  return apply(::bind, to);
+}
+
+bool Probe::connect(IpEndpoint to) noexcept {
+  if (to.port == 0) to.port = 1;  // some systems refuse none
+  return apply(::connect, to);
+}
+
+void Probe::knock() noexcept { (void)!::send(descriptor_, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL); }
+
+std::optional<IpEndpoint> Probe::name() noexcept {
+  sockaddr_storage storage{};
+  socklen_t octets = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (::getsockname(descriptor_, address, &octets) != 0) return std::nullopt;
+  return endpoint_of(address);
+}
+
 std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
                                        const std::optional<IpEndpoint>& source) {
   const bool has_source = source && !source->is_any();
@@ -155,22 +123,6 @@ std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
   if (has_source && !probe.bind(*source)) return std::nullopt;
   if (!probe.connect(destination)) return std::nullopt;
   return probe.name();
-}
-
-bool is_answered(const IpEndpoint& destination, const IpEndpoint& source, int patience_ms) {
-  if (!destination.is_ipv4 || destination.address.is_multicast()) return true;
-  if (look_up(destination) == Neighbour::kKnown) return true;
-  Probe probe(true);
-  IpEndpoint to = destination;
-  to.port = kRocePort;
-  if (!probe.bind(source) || !probe.connect(to)) return true;
-  probe.knock();
-  for (int waited_ms = 0; waited_ms <= patience_ms; ++waited_ms) {
-    // None at all: it is not a neighbour, but behind one.
-    if (look_up(destination) != Neighbour::kSought) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 bool is_local(const IpEndpoint& endpoint) noexcept {

@@ -36,10 +36,6 @@ void store(const IpEndpoint& endpoint, sockaddr_storage& to) noexcept;
 /// of `source`, if that names one. On failure, errno says why.
 [[nodiscard]] std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
                                                      const std::optional<IpEndpoint>& source);
-/// Whether the neighbour that `destination` is, if it is one, answers when the system asks for its
-/// hardware address; waits for that as long as told. Hosts behind a router are taken to be there.
-[[nodiscard]] bool is_answered(const IpEndpoint& destination, const IpEndpoint& source,
-                               int patience_ms);
 /// Whether some interface of this host has the address.
 [[nodiscard]] bool is_local(const IpEndpoint& endpoint) noexcept;
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "abi/cm_id.h"
+#include "abi/cm_neighbours.h"
 #include "wire/ip_cm_header.h"
 
 namespace verbatim::abi {
@@ -34,6 +35,7 @@ void install_fork_handlers() {
   static const int kInstalled = ::pthread_atfork(nullptr, nullptr, [] {
     new (&opened().mutex) std::mutex;
     renew_events_lock();
+    renew_search();
     auto& list = opened().list;
     opened().inherited.insert(opened().inherited.end(), list.begin(), list.end());
     list.clear();

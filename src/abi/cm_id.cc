@@ -10,6 +10,7 @@
 #include "abi/border.h"
 #include "abi/cm_functions.h"
 #include "abi/cm_multicast.h"
+#include "abi/cm_neighbours.h"
 #include "base/prng.h"
 
 namespace verbatim::abi {
@@ -125,6 +126,7 @@ void destroy(IdHandle& id) {
     (void)cm_functions::ack_cm_event(id.id.event);
     id.id.event = nullptr;
   }
+  stop_seeking(id);
   leave_all_groups(id);
   leave_devices(id);
   for (IdHandle* request : drop_events(id)) destroy(*request);

@@ -24,6 +24,7 @@ namespace verbatim::abi {
 enum class IdState : std::uint8_t {
   kIdle,
   kBound,
+  kResolving,  // until the event, nothing else may be asked for
   kAddressResolved,
   kRouteResolved,
   kListening,

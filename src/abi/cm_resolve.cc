@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3), and the ports they take.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "abi/border.h"
 #include "abi/cm_functions.h"
 #include "abi/cm_id.h"
+#include "abi/cm_neighbours.h"
 #include "abi/cm_ports.h"
 
 namespace verbatim::abi {
 namespace {
-
-// The system gives up on a neighbour after three seconds.
-constexpr int kPatienceMsMax = 3000;
 
 /// Gives the id an address of this host. An address of all means no device yet.
 int bind_to(IdHandle& id, const IpEndpoint& source) {
@@ -38,16 +37,10 @@ int bind_to(IdHandle& id, const IpEndpoint& source) {
   return 0;
 }
 
-/// Where to send from and to; an errno value where that fails.
-struct Route {
-  CmDevice* device = nullptr;
-  IpEndpoint source{};
-  wire::Gid local{};
-  wire::Gid remote{};
-};
+/// An errno value where there is no way.
 Expected<Route, int> find_route(const IpEndpoint& from, const IpEndpoint& to) {
   const bool is_loopback = to.is_loopback();
-  Route route;
+  Route route{.destination = to};
   if (is_loopback && from.is_any()) {
     route.source = to;
   } else if (is_loopback) {
@@ -107,6 +100,20 @@ ibv_sa_path_rec path_of(const IdHandle& id) noexcept {
 
 }  // namespace
 
+void finish_resolving(IdHandle& id, const Route& route, int error) {
+  if (error != 0) {
+    id.state = IdState::kBound;
+    return notify(id, make_event(id, RDMA_CM_EVENT_ADDR_ERROR, -error));
+  }
+  id.source = route.source;
+  id.destination = route.destination;
+  id.local_gid = route.local;
+  id.remote_gid = route.remote;
+  attach(id, *route.device);
+  id.state = IdState::kAddressResolved;
+  notify(id, make_event(id, RDMA_CM_EVENT_ADDR_RESOLVED));
+}
+
 namespace cm_functions {
 
 int bind_addr(rdma_cm_id* id, sockaddr* address) {
@@ -134,18 +141,12 @@ int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int ti
     notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV));
     return complete(handle);
   }
-  const bool is_here = cm_device_of(to) != nullptr;
-  if (!is_here && !is_answered(to, route->source, std::clamp(timeout_ms, 0, kPatienceMsMax))) {
-    notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT));
-    return complete(handle);
+  handle.state = IdState::kResolving;
+  if (cm_device_of(to) != nullptr) {
+    finish_resolving(handle, *route, 0);
+  } else {
+    seek_neighbour(handle, *route, std::chrono::milliseconds(std::max(timeout_ms, 0)));
   }
-  handle.source = route->source;
-  handle.destination = to;
-  handle.local_gid = route->local;
-  handle.remote_gid = route->remote;
-  attach(handle, *route->device);
-  handle.state = IdState::kAddressResolved;
-  notify(handle, make_event(handle, RDMA_CM_EVENT_ADDR_RESOLVED));
   return complete(handle);
 }
 
