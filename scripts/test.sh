@@ -33,8 +33,8 @@ step_dev() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
 step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
 # What starts threads, or shares memory between them, and no more: the rest would only be slower.
 step_tsan() {
-  build tsan verbs_threads_test memory_test host_test transport_test &&
-    run tsan -R '^(verbs_threads|memory|host|transport)_test$'
+  build tsan verbs_threads_test base_test memory_test host_test transport_test &&
+    run tsan -R '^(verbs_threads|base|memory|host|transport)_test$'
 }
 step_fuzz() { build fuzz fuzzers && run fuzz; }
 step_x86() {

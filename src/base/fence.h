@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#if defined(__SANITIZE_THREAD__)
+#define VB_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VB_TSAN 1
+#endif
+#endif
+
+namespace verbatim {
+
+/// How the frequent side of an asymmetric protocol keeps its order (Occupancy, BiasedLock).
+enum class Fencing : std::uint32_t {
+  kFenced = 0,     // by fences of its own; works everywhere, and is what zeroed memory says
+  kExpedited = 1,  // not at all: the rare side makes the system fence us, with membarrier(2)
+};
+
+/// The thread sanitizer sees fences and releases but no membarrier.
+#if defined(VB_TSAN)
+inline constexpr Fencing kBestFencing = Fencing::kFenced;
+#else
+inline constexpr Fencing kBestFencing = Fencing::kExpedited;
+#endif
+
+/// Keeps the compiler from moving memory accesses across; the processor still may.
+inline void compiler_barrier() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+/// Keeps the processor from it as well, in all four directions. The thread sanitizer refuses
+/// std::atomic_thread_fence(); what it has to know, the acquires and releases around tell it.
+inline void full_fence() noexcept {
+#if defined(VB_TSAN) && defined(__aarch64__)
+  __asm__ __volatile__("dmb ish" ::: "memory");
+#elif defined(VB_TSAN) && defined(__x86_64__)
+  __asm__ __volatile__("mfence" ::: "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace verbatim

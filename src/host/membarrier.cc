@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/membarrier.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace verbatim::host {
+namespace {
+
+bool call(int command) noexcept {
+  const int before = errno;
+  const bool done = ::syscall(SYS_membarrier, command, 0, 0) >= 0;
+  errno = before;
+  return done;
+}
+
+bool register_for(int command, int registration) noexcept {
+  // The thread sanitizer cannot see these fences, so nobody is to rely on them.
+  if (kBestFencing == Fencing::kFenced) return false;
+  return call(registration) && call(command);
+}
+
+bool is_registered_for_global() noexcept {
+  static const bool kRegistered =
+      register_for(MEMBARRIER_CMD_GLOBAL_EXPEDITED, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+  return kRegistered;
+}
+
+bool is_registered_for_own() noexcept {
+  static const bool kRegistered =
+      register_for(MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  return kRegistered;
+}
+
+/// The program has forbidden itself the call since we asked. A processor keeps no store back and
+/// no early load open for anything like a millisecond; it is all that is left, and the rare side
+/// has the time.
+void wait_out() noexcept {
+  const int before = errno;
+  const timespec while_anything_is_on_its_way{.tv_sec = 0, .tv_nsec = 1'000'000};
+  (void)::clock_nanosleep(CLOCK_MONOTONIC, 0, &while_anything_is_on_its_way, nullptr);
+  errno = before;
+  full_fence();
+}
+
+}  // namespace
+
+Fencing Membarrier::global() noexcept {
+  return is_registered_for_global() ? Fencing::kExpedited : Fencing::kFenced;
+}
+
+Fencing Membarrier::own() noexcept {
+  return is_registered_for_own() ? Fencing::kExpedited : Fencing::kFenced;
+}
+
+void Membarrier::all_processes() noexcept {
+  if (!is_registered_for_global()) return full_fence();
+  if (!call(MEMBARRIER_CMD_GLOBAL_EXPEDITED)) wait_out();
+}
+
+void Membarrier::own_threads() noexcept {
+  if (!is_registered_for_own() || !call(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) wait_out();
+}
+
+}  // namespace verbatim::host

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/queue_lock.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "host/membarrier.h"
+
+namespace verbatim::host {
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+bool LockSystem::can_bias() noexcept { return Membarrier::own() == Fencing::kExpedited; }
+
+void LockSystem::barrier() noexcept { Membarrier::own_threads(); }
+
+void LockSystem::wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  const int before = errno;
+  (void)::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+  errno = before;
+}
+
+void LockSystem::wake_one(std::atomic<std::uint32_t>& word) noexcept {
+  const int before = errno;
+  (void)::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = before;
+}
+
+void LockSystem::relax(std::uint32_t attempt) noexcept {
+  constexpr std::uint32_t kSpins = 100;   // the other runs, and is soon done
+  constexpr std::uint32_t kYields = 200;  // the other waits for this processor
+  if (attempt < kSpins) {
+#if defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");  // waits some tens of cycles, where yield waits none
+#elif defined(__x86_64__)
+    __asm__ __volatile__("pause" ::: "memory");
+#endif
+    return;
+  }
+  const int before = errno;
+  if (attempt < kYields) {
+    (void)::sched_yield();
+  } else {
+    const timespec a_little{.tv_sec = 0, .tv_nsec = 50'000};
+    (void)::clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, nullptr);
+  }
+  errno = before;
+}
+
+}  // namespace verbatim::host
