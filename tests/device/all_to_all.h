@@ -13,16 +13,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "datagrams.h"
+
 /// Many processes, each connected to each other by a reliable connection, that write into each
-/// other's memory, read from it and count in it, and check every octet. Some of them are victims:
-/// they may be gone at any moment.
+/// other's memory, read from it and count in it, as chance has it, and check every octet. Beside
+/// that they send each other datagrams. Some of them are victims: they may be gone at any moment.
 namespace verbatim::testing {
 
 inline constexpr std::uint32_t kProcessesMax = 128;
-inline constexpr std::uint32_t kAreaOctets = 6000;  // several packets, and no whole number of them
 inline constexpr std::uint32_t kRoundsAfterwards = 2;
 // A sanitizer keeps what was freed for a while, so memory grows without a leak.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -48,9 +50,13 @@ struct Board {
     std::uint32_t counters_rkey = 0;
     std::uint64_t counters = 0;                          // what others add to, by peer
     std::array<std::uint32_t, kProcessesMax> numbers{};  // of its queue pairs, by peer
+    std::uint32_t datagram_number = 0;                   // of the one for datagrams
     std::atomic<std::uint64_t> rounds{0};
+    std::atomic<std::uint64_t> datagrams{0};  // that arrived
   };
   std::atomic<bool> is_enough{false};  // no more deaths: finish
+  std::uint64_t seed = 0;
+  std::uint32_t area_octets = 6000;  // several packets, and no whole number of them
   std::uint8_t timeout = 18;  // a second: who is stopped, or waits for a processor, is not dead
   std::array<Entry, kProcessesMax> entries{};
 };
@@ -59,7 +65,11 @@ struct Board {
 class Worker {
  public:
   Worker(Board& board, std::uint32_t index, std::uint32_t first, std::uint32_t last)
-      : board_(board), self_(index), first_(first), last_(last) {}
+      : board_(board),
+        self_(index),
+        first_(first),
+        last_(last),
+        random_(board.seed * kProcessesMax + index) {}
 
   /// What went wrong; empty when all is well. Returns when all that are no victims have finished.
   std::string run() {
@@ -86,18 +96,20 @@ class Worker {
     ibv_qp* qp = nullptr;
     bool is_connected = false;
     bool is_lost = false;
-    bool is_waiting = false;       // for the peer to confirm the current round
-    std::uint64_t sent = 0;        // rounds begun
-    std::uint64_t received = 0;    // rounds checked
-    std::uint64_t added = 0;       // to the peer's counter
-    std::uint32_t read_from = 0;   // offset of what is being read
+    bool is_waiting = false;      // for the peer to confirm the current round
+    std::uint64_t sent = 0;       // rounds begun
+    std::uint64_t received = 0;   // rounds checked
+    std::uint64_t added = 0;      // to the peer's counter
+    std::uint32_t read_from = 0;  // offset of what is being read
+    std::uint32_t read_octets = 0;
+    bool is_reading = false;
+    bool is_counting = false;
     std::uint32_t afterwards = 0;  // rounds completed since it was enough
   };
   static constexpr std::uint32_t kReceives = 4;  // outstanding at each queue pair
   static constexpr std::uint64_t kReceiveTag = 1U << 16;
   static constexpr std::uint64_t kReadTag = 1U << 17;
   static constexpr std::uint64_t kAtomicTag = 1U << 18;
-  static constexpr std::uint32_t kReadOctets = 2500;
   static constexpr std::uint64_t kWarmRounds = 500;  // from then on no memory may be taken
   static constexpr std::size_t kRoomOctets = 16U << 20;
 
@@ -117,14 +129,14 @@ class Worker {
     channel_ = ibv_create_comp_channel(context_);
     cq_ = ibv_create_cq(context_, 16 * static_cast<int>(kProcessesMax), nullptr, channel_, 0);
     const std::size_t peers = last_ - first_;
-    areas_.resize(peers * kAreaOctets);
-    outgoing_.resize(peers * kAreaOctets);
+    areas_.resize(peers * area_octets());
+    outgoing_.resize(peers * area_octets());
     notes_in_.resize(peers * kReceives);
     notes_out_.resize(peers * 2);
-    constants_.resize(kAreaOctets);
-    for (std::uint32_t i = 0; i < kAreaOctets; ++i) constants_[i] = octet(self_, self_, 0, i);
+    constants_.resize(area_octets());
+    for (std::uint32_t i = 0; i < area_octets(); ++i) constants_[i] = octet(self_, self_, 0, i);
     counters_.resize(peers);
-    read_.resize(peers * kReadOctets);
+    read_.resize(peers * area_octets());
     counted_.resize(peers);
     constexpr unsigned kLocal = IBV_ACCESS_LOCAL_WRITE;
     areas_mr_ = registered(areas_, kLocal | IBV_ACCESS_REMOTE_WRITE);
@@ -139,6 +151,7 @@ class Worker {
       if (mr == nullptr) return fail("cannot register");
     }
     if (cq_ == nullptr) return fail("no completion queue");
+    if (!datagrams_.open(pd_, self_, random_())) return fail("no datagrams");
     ways_.resize(peers);
     Board::Entry& mine = board_.entries[self_];
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
@@ -152,6 +165,7 @@ class Worker {
     mine.constants_rkey = constants_mr_->rkey;
     mine.counters = reinterpret_cast<std::uintptr_t>(counters_.data());
     mine.counters_rkey = counters_mr_->rkey;
+    mine.datagram_number = datagrams_.number();
     mine.is_ready.store(true);
     return true;
   }
@@ -186,12 +200,16 @@ class Worker {
     return true;
   }
 
+  [[nodiscard]] bool find_address(ibv_gid_entry& gid) const {
+    for (std::uint32_t i = 0; ibv_query_gid_ex(context_, 1, i, &gid, 0) == 0; ++i) {
+      if (gid.gid.raw[10] == 0xff) return true;
+    }
+    return false;
+  }
+
   bool connect(std::uint32_t peer) {
     ibv_gid_entry gid{};
-    for (std::uint32_t i = 0;; ++i) {
-      if (ibv_query_gid_ex(context_, 1, i, &gid, 0) != 0) return fail("no IPv4 address");
-      if (gid.gid.raw[10] == 0xff) break;
-    }
+    if (!find_address(gid)) return fail("no IPv4 address");
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
@@ -220,6 +238,8 @@ class Worker {
 
   bool work() {
     auto end = std::chrono::steady_clock::time_point::max();
+    ibv_gid_entry gid{};
+    if (!find_address(gid) || !datagrams_.aim(pd_, gid)) return fail("no way for datagrams");
     while (!everybody_is_finished()) {
       const auto now = std::chrono::steady_clock::now();
       if (board_.is_enough.load()) end = std::min(end, now + kWorkerPatience);
@@ -232,8 +252,20 @@ class Worker {
         }
         if (to.is_connected && !to.is_lost && !begin_round(peer)) return false;
       }
-      if (!take_completions()) return false;
+      if (!exchange_datagrams() || !take_completions()) return false;
       if (is_finished()) board_.entries[self_].is_finished.store(true);
+    }
+    return true;
+  }
+
+  bool exchange_datagrams() {
+    const std::string wrong = datagrams_.check();
+    if (!wrong.empty()) return fail(wrong);
+    board_.entries[self_].datagrams.store(datagrams_.received(), std::memory_order_relaxed);
+    const std::uint32_t peer = first_ + below(last_ - first_);
+    if (peer == self_ || !board_.entries[peer].is_ready.load()) return true;
+    if (!datagrams_.send_to(peer, board_.entries[peer].datagram_number)) {
+      return fail("cannot post a datagram");
     }
     return true;
   }
@@ -276,9 +308,9 @@ class Worker {
 
   bool check(std::uint32_t peer, const Note& note) {
     Way& from = way(peer);
-    if (note.round != from.received || note.octets > kAreaOctets) return fail("a wrong note");
+    if (note.round != from.received || note.octets > area_octets()) return fail("a wrong note");
     ++from.received;
-    const std::uint8_t* area = areas_.data() + index_of(peer) * kAreaOctets;
+    const std::uint8_t* area = areas_.data() + index_of(peer) * area_octets();
     for (std::uint32_t i = 0; i < note.octets; ++i) {
       if (area[i] != octet(peer, self_, note.round, i)) {
         return fail("a wrong octet from " + std::to_string(peer));
@@ -288,8 +320,9 @@ class Worker {
   }
 
   bool check_read(std::uint32_t peer) {
-    const std::uint8_t* read = read_.data() + index_of(peer) * kReadOctets;
-    for (std::uint32_t i = 0; i < kReadOctets; ++i) {
+    way(peer).is_reading = false;
+    const std::uint8_t* read = read_.data() + index_of(peer) * area_octets();
+    for (std::uint32_t i = 0; i < way(peer).read_octets; ++i) {
       if (read[i] != octet(peer, peer, 0, way(peer).read_from + i)) {
         return fail("a wrong octet read from " + std::to_string(peer));
       }
@@ -298,6 +331,7 @@ class Worker {
   }
 
   bool check_count(std::uint32_t peer) {
+    way(peer).is_counting = false;
     if (counted_[index_of(peer)] != way(peer).added++) {
       return fail("a wrong count at " + std::to_string(peer));
     }
@@ -317,10 +351,11 @@ class Worker {
     Way& to = way(peer);
     if (to.is_waiting || to.afterwards >= kRoundsAfterwards) return true;
     const std::uint64_t round = to.sent++;
-    if (round % 3 == 1 && !read_from(peer, round)) return false;
-    if (round % 3 == 2 && !count_at(peer)) return false;
-    const auto octets = static_cast<std::uint32_t>(1 + (round * 977 + self_) % kAreaOctets);
-    std::uint8_t* from = outgoing_.data() + index_of(peer) * kAreaOctets;
+    // What the last round asked for may still be on its way, though the peer has confirmed it.
+    if (below(3) == 0 && !to.is_reading && !read_from(peer)) return false;
+    if (below(3) == 0 && !to.is_counting && !count_at(peer)) return false;
+    const std::uint32_t octets = some_octets();
+    std::uint8_t* from = outgoing_.data() + index_of(peer) * area_octets();
     for (std::uint32_t i = 0; i < octets; ++i) from[i] = octet(self_, peer, round, i);
     ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from),
                 .length = octets,
@@ -330,7 +365,7 @@ class Worker {
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma.remote_addr = board_.entries[peer].areas + (self_ - first_) * kAreaOctets;
+    wr.wr.rdma.remote_addr = board_.entries[peer].areas + (self_ - first_) * area_octets();
     wr.wr.rdma.rkey = board_.entries[peer].rkey;
     ibv_send_wr* bad = nullptr;
     if (ibv_post_send(to.qp, &wr, &bad) != 0) return fail("cannot post a write");
@@ -338,12 +373,14 @@ class Worker {
     return send(peer, {.kind = Kind::kData, .octets = octets, .round = round}, 0);
   }
 
-  bool read_from(std::uint32_t peer, std::uint64_t round) {
+  bool read_from(std::uint32_t peer) {
     Way& to = way(peer);
-    to.read_from = static_cast<std::uint32_t>(round * 331 % (kAreaOctets - kReadOctets));
+    to.is_reading = true;
+    to.read_octets = some_octets();
+    to.read_from = below(area_octets() - to.read_octets + 1);
     ibv_sge sge{
-        .addr = reinterpret_cast<std::uintptr_t>(read_.data()) + index_of(peer) * kReadOctets,
-        .length = kReadOctets,
+        .addr = reinterpret_cast<std::uintptr_t>(read_.data()) + index_of(peer) * area_octets(),
+        .length = to.read_octets,
         .lkey = read_mr_->lkey};
     ibv_send_wr wr{};
     wr.wr_id = peer | kReadTag;
@@ -358,6 +395,7 @@ class Worker {
   }
 
   bool count_at(std::uint32_t peer) {
+    way(peer).is_counting = true;
     ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(&counted_[index_of(peer)]),
                 .length = 8,
                 .lkey = counted_mr_->lkey};
@@ -403,6 +441,7 @@ class Worker {
   }
 
   void close() {
+    if (!datagrams_.close()) (void)fail("datagrams");
     for (Way& to : ways_) {
       if (to.qp != nullptr && ibv_destroy_qp(to.qp) != 0) (void)fail("destroy_qp");
     }
@@ -449,9 +488,20 @@ class Worker {
   }
   [[nodiscard]] std::size_t index_of(std::uint32_t peer) const { return peer - first_; }
   Way& way(std::uint32_t peer) { return ways_[index_of(peer)]; }
+  [[nodiscard]] std::uint32_t area_octets() const { return board_.area_octets; }
+  [[nodiscard]] std::uint32_t below(std::uint32_t limit) {
+    return static_cast<std::uint32_t>(random_() % limit);
+  }
+  /// From one octet to a whole area, small ones as often as large ones.
+  [[nodiscard]] std::uint32_t some_octets() {
+    std::uint32_t most = area_octets();
+    while (most > 8 && below(2) == 0) most /= 4;
+    return 1 + below(most);
+  }
   [[nodiscard]] static std::uint8_t octet(std::uint32_t from, std::uint32_t to, std::uint64_t round,
                                           std::uint32_t at) {
-    return static_cast<std::uint8_t>(from * 151 + to * 59 + round * 31 + at * 7 + (at >> 8));
+    return static_cast<std::uint8_t>(from * 151 + to * 59 + round * 31 + at * 7 + (at >> 8) +
+                                     (at >> 16));
   }
   [[nodiscard]] static std::size_t resident_octets() {
     std::size_t total = 0;
@@ -473,7 +523,9 @@ class Worker {
   std::uint32_t self_;
   std::uint32_t first_;
   std::uint32_t last_;
+  std::mt19937_64 random_;
   std::string failure_;
+  Datagrams datagrams_;
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;

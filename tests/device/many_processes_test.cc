@@ -25,6 +25,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds kStallPatience{60};  // within which everybody gets something done
+
 std::size_t lines_with(const char* path, const std::string& text) {
   std::ifstream file(path);
   std::size_t count = 0;
@@ -47,6 +49,7 @@ class ManyProcesses : public ::testing::Test {
     const char* seed = std::getenv("VERBATIM_SEED");
     const auto number = seed != nullptr ? std::strtoul(seed, nullptr, 10) : std::random_device()();
     random.seed(number);
+    board->seed = number;
     std::printf("VERBATIM_SEED=%lu\n", number);
   }
   void TearDown() override {
@@ -181,19 +184,36 @@ TEST_F(ManyProcesses, KeepTheirDataWholeOverABadNetwork) {
                              "; both drop 1%; out duplicate 1%; out reorder 1%; in corrupt 0.3%; "
                              "out delay 50us..500us 1%";
   ASSERT_EQ(::setenv("VERBATIM_FAULTS", faults.c_str(), 1), 0);
-  board->timeout = 15;  // 0.13 s
+  board->timeout = 15;           // 0.13 s
+  board->area_octets = 150'000;  // more than one train
   for (std::uint32_t i = 0; i < kCount; ++i) start(i, 0, kCount);
   ::unsetenv("VERBATIM_FAULTS");
   wait_until_ready(0, kCount);
-  pause_for(time);
+  const auto end = std::chrono::steady_clock::now() + time;
+  std::array<std::uint64_t, kCount> before{};
+  while (std::chrono::steady_clock::now() + kStallPatience < end) {
+    pause_for(kStallPatience);
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      const std::uint64_t rounds = board->entries[i].rounds.load();
+      ASSERT_GT(rounds, before[i]) << "process " << i << " does not get on";
+      before[i] = rounds;
+    }
+  }
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+  pause_for(std::max(left, milliseconds(0)));
   board->is_enough.store(true);
   std::uint64_t rounds = 0;
+  std::uint64_t datagrams = 0;
   for (std::uint32_t i = 0; i < kCount; ++i) {
     expect_success(i);
     rounds += board->entries[i].rounds.load();
+    datagrams += board->entries[i].datagrams.load();
   }
-  std::printf("%s: %llu rounds\n", faults.c_str(), static_cast<unsigned long long>(rounds));
+  std::printf("%s: %llu rounds, %llu datagrams\n", faults.c_str(),
+              static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(datagrams));
   EXPECT_GT(rounds, 0U);
+  EXPECT_GT(datagrams, 0U);
 }
 
 }  // namespace
