@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehome/arena.h"
+
+#include <linux/falloc.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "rehome/system_call.h"
+
+namespace verbatim::rehome {
+
+namespace {
+
+/// Every address that the kernel gives to a program that does not ask for more: 2^47 octets on
+/// x86-64, 2^48 on Arm.
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
+
+/// A file beyond the limit would cost the process a SIGXFSZ.
+std::uint64_t file_size_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return kAddressSpace;
+  }
+  return limit.rlim_cur;
+}
+
+}  // namespace
+
+Arena::~Arena() {
+  for (const Range view : views_) kernel::unmap(view.begin, view.octets());
+  if (descriptor_ >= 0) (void)kernel::call(SYS_close, descriptor_);
+}
+
+Moved Arena::open(Range first) noexcept {
+  if (is_open()) return Ok{};
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t size = std::min(file_size_limit(), kAddressSpace) / page * page;
+  if (size < first.octets()) return Why::kFileSizeLimit;
+  kernel::Descriptor file(
+      kernel::call(SYS_memfd_create, "verbatim-regions", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.is_open()) {
+    const bool is_full = file.answer() == -EMFILE || file.answer() == -ENFILE;
+    return is_full ? Why::kNoDescriptor : Why::kNoMemory;
+  }
+  struct stat state {};
+  if (kernel::call(SYS_ftruncate, file.number(), size) != 0 ||
+      kernel::call(SYS_fcntl, file.number(), F_ADD_SEALS, F_SEAL_SHRINK) != 0 ||
+      ::fstat(file.number(), &state) != 0) {
+    return Why::kNoMemory;
+  }
+  // Room on both sides of the first range: heaps grow upwards, mappings downwards.
+  const std::uint64_t below = (size - first.octets()) / 2 / page * page;
+  base_ = size == kAddressSpace || first.begin < below ? 0 : first.begin - below;
+  size_ = size;
+  inode_ = state.st_ino;
+  major_ = major(state.st_dev);
+  minor_ = minor(state.st_dev);
+  descriptor_ = file.release();
+  return Ok{};
+}
+
+void Arena::leave() noexcept {
+  if (descriptor_ >= 0) (void)kernel::call(SYS_close, descriptor_);
+  descriptor_ = -1;
+  views_.clear();
+}
+
+Moved Arena::admit(Range pages) const noexcept {
+  if (pages.begin < base_ || offset_of(pages.end) > std::min(size_, file_size_limit())) {
+    return Why::kFileSizeLimit;
+  }
+  struct stat state {};
+  if (::fstat(descriptor_, &state) != 0 || state.st_ino != inode_ ||
+      major(state.st_dev) != major_ || minor(state.st_dev) != minor_) {
+    return Why::kRefused;
+  }
+  return Ok{};
+}
+
+bool Arena::is_mapped_by(const Mapping& mapping) const noexcept {
+  if (!is_open() || mapping.inode != inode_ || mapping.major != major_ || mapping.minor != minor_) {
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  return std::ranges::none_of(views_, [&](Range view) { return view.overlaps(mapping.range); });
+}
+
+std::span<std::byte> Arena::take_view(std::uint64_t offset, std::size_t octets) noexcept {
+  const std::lock_guard lock(mutex_);
+  const long at = kernel::map(0, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                              descriptor_, offset);
+  if (kernel::failed(at)) return {};
+  const auto begin = static_cast<std::uintptr_t>(at);
+  if (kernel::advise(begin, octets, MADV_DONTFORK) != 0) {
+    kernel::unmap(begin, octets);
+    return {};
+  }
+  views_.push_back({.begin = begin, .end = begin + octets});
+  return {std::bit_cast<std::byte*>(begin), octets};
+}
+
+void Arena::give_back(std::span<std::byte> view) noexcept {
+  if (view.empty()) return;
+  const auto begin = std::bit_cast<std::uintptr_t>(view.data());
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(views_, begin, &Range::begin);
+  if (found == views_.end()) return;
+  kernel::unmap(found->begin, found->octets());
+  *found = views_.back();
+  views_.pop_back();
+}
+
+void Arena::punch(std::uint64_t offset, std::size_t octets) const noexcept {
+  // Nothing is lost but memory if the system refuses.
+  (void)kernel::call(SYS_fallocate, descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+                     octets);
+}
+
+}  // namespace verbatim::rehome

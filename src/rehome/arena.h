@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/expected.h"
+#include "rehome/mapping.h"
+#include "rehome/range.h"
+#include "rehome/why.h"
+
+namespace verbatim::rehome {
+
+/// The memory file into which ranges of this process move, and which peers map. One per process.
+///
+/// It is as large as the address space and sparse: the page of an address has its place in the file
+/// once and for all, so neighbours stay neighbours, mappings merge, and nobody allocates offsets.
+/// Under a file size limit it covers the addresses around the first range only. It is sealed
+/// against shrinking.
+/// Views may be taken and given back by any thread; the rest is its owner's, who serialises.
+class Arena {
+ public:
+  Arena() noexcept = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  /// Makes the file such that `first` has a place in it. Harmless when it is open already.
+  [[nodiscard]] Moved open(Range first) noexcept;
+  /// In a forked child: forgets the parent's arena, which goes on without us.
+  void leave() noexcept;
+
+  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
+  /// To be handed to peers. -1 before the first range has moved.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// kFileSizeLimit when these addresses have no place in the file, kRefused when the program has
+  /// closed our descriptor.
+  [[nodiscard]] Moved admit(Range pages) const noexcept;
+
+  [[nodiscard]] std::uint64_t offset_of(std::uintptr_t address) const noexcept {
+    return address - base_;
+  }
+  [[nodiscard]] std::uintptr_t address_of(std::uint64_t offset) const noexcept {
+    return base_ + offset;
+  }
+  /// Is this a mapping of the file, other than a view of ours?
+  [[nodiscard]] bool is_mapped_by(const Mapping& mapping) const noexcept;
+
+  /// A mapping of our own, which stays when the program unmaps its memory. Not inherited by forked
+  /// children. Empty when the system refuses.
+  [[nodiscard]] std::span<std::byte> take_view(std::uint64_t offset, std::size_t octets) noexcept;
+  void give_back(std::span<std::byte> view) noexcept;
+
+  /// Frees the pages; they read as zeroes from then on.
+  void punch(std::uint64_t offset, std::size_t octets) const noexcept;
+
+ private:
+  int descriptor_ = -1;
+  std::uintptr_t base_ = 0;   // the address whose page is the first of the file
+  std::uint64_t size_ = 0;    // octets
+  std::uint64_t inode_ = 0;   // of the file, by which its mappings are known
+  std::uint32_t major_ = 0;   //
+  std::uint32_t minor_ = 0;   //
+  mutable std::mutex mutex_;  // guards the views
+  std::vector<Range> views_;
+};
+
+}  // namespace verbatim::rehome

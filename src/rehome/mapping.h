@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "rehome/range.h"
+
+namespace verbatim::rehome {
+
+/// One line of /proc/self/maps (proc(5)): a stretch of addresses and what lies behind it.
+struct Mapping {
+  Range range;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  std::uint64_t offset = 0;    // of the range's first octet in the file
+  std::uint32_t major = 0;     // the file's device; 0:0 where there is no file
+  std::uint32_t minor = 0;     //
+  std::uint64_t inode = 0;     // 0 where there is no file
+  std::string_view name = {};  // a path, "[heap]", "[stack]", or nothing; inside of the line
+
+  /// Memory that belongs to this process alone and to no file.
+  [[nodiscard]] bool is_private_anonymous() const noexcept {
+    return !shared && inode == 0 && major == 0 && minor == 0 &&
+           (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
+  }
+  [[nodiscard]] bool is_stack() const noexcept { return name.starts_with("[stack"); }
+  [[nodiscard]] bool is_huge() const noexcept {
+    return name.starts_with("/anon_hugepage") || name.starts_with("/dev/hugepages/");
+  }
+};
+
+/// Reads one line without its end; nothing for a line of any other form.
+[[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
+
+/// What smaps tells of a mapping in its line "VmFlags:", as far as it matters here.
+struct MappingFlags {
+  bool locked = false;      // lo
+  bool huge = false;        // ht
+  bool faults = false;      // um, uw, ui: a userfaultfd
+  bool grows_down = false;  // gd
+};
+
+/// Nothing for a line that is not about the flags.
+[[nodiscard]] std::optional<MappingFlags> parse_mapping_flags(std::string_view line) noexcept;
+
+/// "VmLck:      12 kB" of /proc/self/status, in kB. Nothing for any other line.
+[[nodiscard]] std::optional<std::uint64_t> parse_locked(std::string_view line) noexcept;
+
+}  // namespace verbatim::rehome

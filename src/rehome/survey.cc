@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehome/survey.h"
+
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <optional>
+
+#include "rehome/line_reader.h"
+#include "rehome/mapping.h"
+
+namespace verbatim::rehome {
+
+namespace {
+
+Why unreadable(long answer) noexcept {
+  return answer == -EMFILE || answer == -ENFILE ? Why::kNoDescriptor : Why::kNoProcess;
+}
+
+bool add(Survey& survey, const Stretch& stretch) noexcept {
+  if (survey.count == Survey::kStretchesMax) return false;
+  survey.stretches[survey.count++] = stretch;
+  return true;
+}
+
+int protection_of(const Mapping& mapping) noexcept {
+  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
+         (mapping.executable ? PROT_EXEC : 0);
+}
+
+std::optional<Why> objection(const Mapping& mapping) noexcept {
+  if (mapping.is_stack()) return Why::kStack;
+  if (mapping.is_huge()) return Why::kHugePage;
+  if (mapping.shared) return mapping.name.starts_with('/') ? Why::kFileBacked : Why::kShared;
+  if (!mapping.is_private_anonymous()) return Why::kFileBacked;
+  if (!mapping.readable) return Why::kNotThere;
+  if (mapping.executable) return Why::kExecutable;
+  return std::nullopt;
+}
+
+/// A policy of the mapping's own. That of the thread is the same for the arena's pages.
+bool is_bound(std::uintptr_t address) noexcept {
+  int mode = MPOL_DEFAULT;
+  return kernel::call(SYS_get_mempolicy, &mode, 0, 0, address, MPOL_F_ADDR) == 0 &&
+         mode != MPOL_DEFAULT;
+}
+
+/// Programs that lock memory are few, and smaps is slow: the sum is asked for first.
+Moved look_for_locks(Range pages) noexcept {
+  std::uint64_t locked = 0;
+  long answer = for_each_line("/proc/self/status", [&](std::string_view line) {
+    const auto value = parse_locked(line);
+    locked = value.value_or(locked);
+    return !value.has_value();
+  });
+  if (answer != 0) return unreadable(answer);
+  if (locked == 0) return Ok{};
+  Range current;
+  bool has_locks = false;
+  answer = for_each_line("/proc/self/smaps", [&](std::string_view line) {
+    if (const auto mapping = parse_mapping(line)) current = mapping->range;
+    const auto flags = parse_mapping_flags(line);
+    has_locks |= flags && flags->locked && current.overlaps(pages);
+    return !has_locks && current.begin < pages.end;
+  });
+  if (answer != 0) return unreadable(answer);
+  if (has_locks) return Why::kLocked;
+  return Ok{};
+}
+
+/// The stack of the main thread has a name in /proc/self/maps; ours may be another.
+bool holds_our_stack(Range pages) noexcept {
+  if (pages.contains(std::bit_cast<std::uintptr_t>(&errno))) return true;
+  pthread_attr_t attributes;
+  if (::getpid() == ::gettid() || ::pthread_getattr_np(::pthread_self(), &attributes) != 0) {
+    return false;
+  }
+  void* lowest = nullptr;
+  std::size_t octets = 0;
+  const bool is_known = ::pthread_attr_getstack(&attributes, &lowest, &octets) == 0;
+  (void)::pthread_attr_destroy(&attributes);  // nothing could be done about a failure
+  const auto begin = std::bit_cast<std::uintptr_t>(lowest);
+  return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
+}
+
+}  // namespace
+
+Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
+  Survey survey;
+  std::optional<Why> refusal;
+  std::uintptr_t next = pages.begin;
+  const long answer = for_each_line("/proc/self/maps", [&](std::string_view line) {
+    const auto mapping = parse_mapping(line);
+    if (!mapping || mapping->range.end <= next) return true;
+    if (mapping->range.begin > next) return false;  // a gap
+    Stretch stretch{.range = common(mapping->range, pages), .protection = protection_of(*mapping)};
+    stretch.offset = mapping->offset + (stretch.range.begin - mapping->range.begin);
+    stretch.is_in_arena = mapping->shared && arena.is_mapped_by(*mapping) &&
+                          stretch.offset == arena.offset_of(stretch.range.begin);
+    if (!stretch.is_in_arena) refusal = objection(*mapping);
+    if (!refusal && !add(survey, stretch)) refusal = Why::kManyMappings;
+    next = stretch.range.end;
+    return !refusal && next < pages.end;
+  });
+  if (answer != 0) return unreadable(answer);
+  if (refusal) return *refusal;
+  if (next < pages.end) return Why::kNotThere;
+  if (holds_our_stack(pages)) return Why::kStack;
+  if (const Moved locks = look_for_locks(pages); !locks) return locks.error();
+  for (const Stretch& stretch : survey) {
+    if (!stretch.is_in_arena && is_bound(stretch.range.begin)) return Why::kBound;
+  }
+  return survey;
+}
+
+Moved survey_arena(Range pages, const Arena& arena, Survey& found) noexcept {
+  found.count = 0;
+  bool has_room = true;
+  const long answer = for_each_line("/proc/self/maps", [&](std::string_view line) {
+    const auto mapping = parse_mapping(line);
+    if (!mapping || !mapping->shared || !arena.is_mapped_by(*mapping)) return true;
+    // The addresses that the mapped part of the arena belongs to, then back to where it is mapped.
+    const std::uintptr_t home = arena.address_of(mapping->offset);
+    const Range wanted = common({.begin = home, .end = home + mapping->range.octets()}, pages);
+    if (wanted.empty()) return true;
+    const std::uintptr_t begin = mapping->range.begin + (wanted.begin - home);
+    has_room = add(found, {.range = {.begin = begin, .end = begin + wanted.octets()},
+                           .protection = protection_of(*mapping),
+                           .offset = arena.offset_of(wanted.begin),
+                           .is_in_arena = true});
+    return has_room;
+  });
+  if (answer != 0) return unreadable(answer);
+  if (!has_room) return Why::kManyMappings;
+  return Ok{};
+}
+
+}  // namespace verbatim::rehome

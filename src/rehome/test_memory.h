@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "rehome/line_reader.h"
+#include "rehome/mapping.h"
+#include "rehome/rehoming.h"
+
+/// What the tests of this layer share. Nothing but tests includes this.
+namespace verbatim::rehome::test {
+
+inline constexpr std::size_t kMebi = std::size_t{1} << 20;
+
+inline std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+inline Instant at(std::chrono::milliseconds time) { return Instant::at(time); }
+
+/// Private memory with inaccessible pages around it, so that no neighbour merges with it.
+class Memory {
+ public:
+  explicit Memory(std::size_t octets, int protection = PROT_READ | PROT_WRITE, int flags = 0)
+      : octets_(octets) {
+    whole_ = ::mmap(nullptr, octets + 2 * page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(whole_, MAP_FAILED);
+    data_ = static_cast<std::byte*>(whole_) + page();
+    if (flags == 0) {
+      EXPECT_EQ(::mprotect(data_, octets, protection), 0);
+    } else {
+      EXPECT_EQ(::mmap(data_, octets, protection, MAP_FIXED | flags, -1, 0), data_);
+    }
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { ::munmap(whole_, octets_ + 2 * page()); }
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t octets() const { return octets_; }
+  [[nodiscard]] std::span<std::byte> span() const { return {data_, octets_}; }
+  [[nodiscard]] Range range() const { return part(0, octets_); }
+  [[nodiscard]] Range part(std::size_t offset, std::size_t octets) const {
+    const auto begin = std::bit_cast<std::uintptr_t>(data_) + offset;
+    return {.begin = begin, .end = begin + octets};
+  }
+  /// Octets that tell where they are.
+  void fill(unsigned seed = 0) const {
+    for (std::size_t i = 0; i < octets_; ++i) data_[i] = expected(i, seed);
+  }
+  [[nodiscard]] bool is_filled(unsigned seed = 0) const {
+    for (std::size_t i = 0; i < octets_; ++i) {
+      if (data_[i] != expected(i, seed)) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool is_zero() const {
+    for (std::size_t i = 0; i < octets_; ++i) {
+      if (data_[i] != std::byte{0}) return false;
+    }
+    return true;
+  }
+
+ private:
+  [[nodiscard]] static std::byte expected(std::size_t i, unsigned seed) {
+    return static_cast<std::byte>(i * 7 + i / 4096 * 13 + seed + 1);
+  }
+  std::size_t octets_;
+  void* whole_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+/// Memory that the arena really holds.
+inline std::size_t arena_octets(Rehoming& rehoming) {
+  struct stat state {};
+  if (rehoming.arena().descriptor() < 0) return 0;
+  EXPECT_EQ(::fstat(rehoming.arena().descriptor(), &state), 0);
+  return static_cast<std::size_t>(state.st_blocks) * 512;
+}
+
+/// How many mappings of a kind the process has.
+template <typename Wanted>
+std::size_t mappings(Wanted&& wanted) {
+  std::size_t count = 0;
+  EXPECT_EQ(for_each_line("/proc/self/maps",
+                          [&](std::string_view line) {
+                            const auto mapping = parse_mapping(line);
+                            EXPECT_TRUE(mapping) << line;
+                            count += mapping && wanted(*mapping) ? 1U : 0U;
+                            return true;
+                          }),
+            0);
+  return count;
+}
+
+inline std::size_t mappings_of_arena() {
+  return mappings(
+      [](const Mapping& mapping) { return mapping.name.starts_with("/memfd:verbatim-regions"); });
+}
+
+inline std::size_t mappings_in(Range range) {
+  return mappings([&](const Mapping& mapping) { return mapping.range.overlaps(range); });
+}
+
+/// Runs `body` in a process of its own and returns how it ended: 0 when no expectation failed.
+template <typename Body>
+int in_a_child(Body&& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+}  // namespace verbatim::rehome::test
