@@ -8,6 +8,7 @@
 #include "abi/cm_functions.h"
 #include "abi/cm_id.h"
 #include "abi/cm_ports.h"
+#include "abi/cm_wildcards.h"
 #include "wire/ip_cm_header.h"
 
 namespace verbatim::abi {
@@ -143,28 +144,6 @@ int reject_with(IdHandle& id, wire::RejectReason reason, const void* data, std::
   }));
 }
 
-Status start_listening(IdHandle& id, const IdHandle::Claim& at, std::uint32_t backlog) {
-  return at.device->with_agent([&](cm::Agent& agent, Instant) -> Status {
-    auto listener = agent.listen(
-        {.service_id = id.service_at(id.source.port), .address = at.address, .backlog = backlog});
-    if (!listener) return listener.error();
-    at.device->listeners[static_cast<std::uint32_t>(*listener)] = &id;
-    at.device->gsi().attract(at.address, id.service_at(id.source.port));
-    id.listening.push_back({.device = at.device, .id = *listener});
-    return Ok{};
-  });
-}
-
-void stop_listening(IdHandle& id) {
-  for (const IdHandle::Listener& listener : id.listening) {
-    (void)listener.device->with_agent([&](cm::Agent& agent, Instant now) {
-      listener.device->listeners.erase(static_cast<std::uint32_t>(listener.id));
-      return agent.unlisten(now, listener.id);
-    });
-  }
-  id.listening.clear();
-}
-
 }  // namespace
 
 namespace cm_functions {
@@ -179,13 +158,8 @@ int listen(rdma_cm_id* id, int backlog) {
   if (handle.state != IdState::kBound) return fail(EINVAL);
   if (auto claimed = claim_service(handle); !claimed) return as_minus_one(claimed);
   const bool is_given = backlog > 0 && backlog < static_cast<int>(kBacklogMax);
-  const auto depth = is_given ? static_cast<std::uint32_t>(backlog) : kBacklogMax;
-  for (const IdHandle::Claim& at : addresses_of(handle)) {
-    if (auto started = start_listening(handle, at, depth); !started) {
-      stop_listening(handle);
-      return as_minus_one(started);
-    }
-  }
+  handle.backlog = is_given ? static_cast<std::uint32_t>(backlog) : kBacklogMax;
+  if (auto listens = listen_everywhere(handle); !listens) return as_minus_one(listens);
   handle.state = IdState::kListening;
   return 0;
 }

@@ -12,6 +12,9 @@
 
 #include "abi/cm_id.h"
 #include "abi/cm_neighbours.h"
+#include "abi/cm_wildcards.h"
+#include "device/config.h"
+#include "device/port_watch.h"
 #include "wire/ip_cm_header.h"
 
 namespace verbatim::abi {
@@ -20,6 +23,7 @@ namespace {
 struct CmDevices {
   std::mutex mutex;
   std::vector<CmDevice*> list;
+  std::vector<CmDevice*> removed;    // ids may still stand on them
   std::vector<CmDevice*> inherited;  // a child's, of no use to it
   bool is_open = false;
 };
@@ -36,6 +40,7 @@ void install_fork_handlers() {
     new (&opened().mutex) std::mutex;
     renew_events_lock();
     renew_search();
+    renew_wildcards();
     auto& list = opened().list;
     opened().inherited.insert(opened().inherited.end(), list.begin(), list.end());
     list.clear();
@@ -186,7 +191,8 @@ CmDevice::CmDevice(ibv_context* context, ibv_pd* domain) noexcept
 }
 
 std::optional<std::uint32_t> CmDevice::index_of(const wire::Gid& gid) const noexcept {
-  const auto& gids = port().gids;
+  if (gid == wire::Gid{}) return std::nullopt;  // an entry that has gone
+  const auto gids = port().gids;
   for (std::size_t i = 0; i < gids.size(); ++i) {
     if (gids[i].gid == gid) return static_cast<std::uint32_t>(i);
   }
@@ -195,7 +201,7 @@ std::optional<std::uint32_t> CmDevice::index_of(const wire::Gid& gid) const noex
 
 std::optional<wire::Gid> CmDevice::loopback_gid(bool is_ipv4) const noexcept {
   // Link-local addresses come first in the table, and are the last choice.
-  const auto& gids = port().gids;
+  const auto gids = port().gids;
   const auto found = std::find_if(gids.rbegin(), gids.rend(), [&](const device::GidEntry& entry) {
     return entry.gid.is_ipv4_mapped() == is_ipv4;
   });
@@ -234,6 +240,19 @@ void CmDevice::handle_death(std::uint32_t slot) noexcept {
     if (device::slot_of(settings->remote_qpn) != slot) continue;
     // Refused where it does not stand: then there is nothing to end.
     (void)gsi().agent().disconnect(device::now(), wire::CommId{communication});
+  }
+}
+
+/// As Linux tells it: a device that goes ends all that stands on it; an id whose address has gone,
+/// or is behind other hardware, may have lost its peer.
+void CmDevice::handle_port_change(const device::PortChange& change) noexcept {
+  const std::lock_guard lock(events_mutex());
+  for (const auto& [id, address] : users) {
+    const bool is_moved = change.has_new_mac || std::find(change.lost.begin(), change.lost.end(),
+                                                          address) != change.lost.end();
+    if (id->channel == nullptr || (!change.is_gone && !is_moved)) continue;
+    id->channel->push(
+        make_event(*id, change.is_gone ? RDMA_CM_EVENT_DEVICE_REMOVAL : RDMA_CM_EVENT_ADDR_CHANGE));
   }
 }
 
@@ -289,24 +308,52 @@ void CmDevice::handle_request(const cm::Event& event) noexcept {
   listener.channel->push(made);
 }
 
-const std::vector<CmDevice*>& cm_devices() {
-  install_fork_handlers();
-  CmDevices& devices = opened();
-  const std::lock_guard lock(devices.mutex);
-  if (devices.is_open) return devices.list;
+namespace {
+
+/// Those that are not open yet, with the lock held.
+void open_new(CmDevices& devices) {
   ibv_device** list = ibv_get_device_list(nullptr);
   for (ibv_device** device = list; device != nullptr && *device != nullptr; ++device) {
+    const auto interface = static_cast<std::uint32_t>(ibv_get_device_index(*device));
+    const bool is_open = std::any_of(
+        devices.list.begin(), devices.list.end(),
+        [&](const CmDevice* known) { return known->port().interface_index == interface; });
+    if (is_open) continue;
     if (CmDevice* usable = open(*device)) devices.list.push_back(usable);
   }
   if (list != nullptr) ibv_free_device_list(list);
   devices.is_open = !devices.list.empty();
+}
+
+}  // namespace
+
+std::vector<CmDevice*> cm_devices() {
+  install_fork_handlers();
+  CmDevices& devices = opened();
+  const std::lock_guard lock(devices.mutex);
+  if (devices.is_open) return devices.list;
+  open_new(devices);
   static const int kLeaving = std::atexit(take_leave);
   (void)kLeaving;  // where there is no room for it, peers find out by themselves
+  device::PortWatch::of_process().set_observer(follow_addresses);
   return devices.list;
 }
 
+void refresh_cm_devices() {
+  CmDevices& devices = opened();
+  const std::lock_guard lock(devices.mutex);
+  std::erase_if(devices.list, [&](CmDevice* device) {
+    const bool is_removed = device->adapter().is_removed();
+    if (is_removed) devices.removed.push_back(device);
+    return is_removed;
+  });
+  // Where the configuration names what is not there, nobody has asked just now, and nobody is told.
+  std::string unsaid;
+  if (device::read_config(unsaid)) open_new(devices);
+}
+
 CmDevice* cm_device_of(const IpEndpoint& endpoint) {
-  const auto& devices = cm_devices();
+  const auto devices = cm_devices();
   for (CmDevice* device : devices) {
     if (device->index_of(endpoint.address)) return device;
   }

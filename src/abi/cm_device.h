@@ -27,7 +27,7 @@ class CmDevice final : public device::CmObserver {
 
   [[nodiscard]] ibv_context* verbs() const noexcept { return verbs_; }
   [[nodiscard]] ibv_pd* pd() const noexcept { return pd_; }
-  [[nodiscard]] const device::PortInfo& port() const noexcept { return adapter_->port(); }
+  [[nodiscard]] device::PortInfo port() const { return adapter_->port(); }
   [[nodiscard]] device::Adapter& adapter() const noexcept { return *adapter_; }
   [[nodiscard]] device::Gsi& gsi() const noexcept { return adapter_->gsi(); }
 
@@ -46,11 +46,13 @@ class CmDevice final : public device::CmObserver {
 
   void handle(const cm::Event& event) noexcept override;
   void handle_death(std::uint32_t slot) noexcept override;
+  void handle_port_change(const device::PortChange& change) noexcept override;
   /// Ends all communications, with the adapter's lock held.
   void take_leave() noexcept;
 
   std::unordered_map<std::uint32_t, IdHandle*> communications;  // by communication ID
   std::unordered_map<std::uint32_t, IdHandle*> listeners;       // by listener
+  std::unordered_map<IdHandle*, wire::Gid> users;  // and their addresses; events_mutex()
 
  private:
   void handle_request(const cm::Event& event) noexcept;
@@ -60,8 +62,11 @@ class CmDevice final : public device::CmObserver {
   std::shared_ptr<device::Adapter> adapter_;
 };
 
-/// The devices of this process, opened at first use; they stay open. Empty when there are none.
-[[nodiscard]] const std::vector<CmDevice*>& cm_devices();
+/// The devices of this process, opened at first use; they stay open as long as their interfaces
+/// stay. Empty when there are none.
+[[nodiscard]] std::vector<CmDevice*> cm_devices();
+/// Opens those that have come, and leaves out those that have gone.
+void refresh_cm_devices();
 /// The device that has this address, or that stands in for the loopback address; null when none
 /// does.
 [[nodiscard]] CmDevice* cm_device_of(const IpEndpoint& endpoint);

@@ -11,6 +11,7 @@
 #include "abi/cm_functions.h"
 #include "abi/cm_multicast.h"
 #include "abi/cm_neighbours.h"
+#include "abi/cm_wildcards.h"
 #include "base/prng.h"
 
 namespace verbatim::abi {
@@ -51,6 +52,11 @@ ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& way) noexcept 
 }
 
 void attach(IdHandle& id, CmDevice& device) {
+  {
+    const std::lock_guard lock(events_mutex());
+    if (id.device != nullptr) id.device->users.erase(&id);
+    device.users[&id] = id.local_gid;
+  }
   id.device = &device;
   id.id.verbs = device.verbs();
   id.id.port_num = 1;
@@ -85,13 +91,7 @@ namespace {
 
 /// Takes the id out of the adapters: from then on nothing happens to it.
 void leave_devices(IdHandle& id) {
-  for (const IdHandle::Listener& listener : id.listening) {
-    (void)listener.device->with_agent([&](cm::Agent& agent, Instant now) {
-      listener.device->listeners.erase(static_cast<std::uint32_t>(listener.id));
-      return agent.unlisten(now, listener.id);
-    });
-  }
-  id.listening.clear();
+  stop_listening(id);
   if (id.device != nullptr && id.communication != wire::CommId{}) {
     (void)id.device->with_agent([&](cm::Agent& agent, Instant now) {
       id.device->communications.erase(static_cast<std::uint32_t>(id.communication));
@@ -99,6 +99,8 @@ void leave_devices(IdHandle& id) {
     });
   }
   id.communication = {};
+  const std::lock_guard lock(events_mutex());
+  if (id.device != nullptr) id.device->users.erase(&id);
 }
 
 /// Throws away what the program was not told yet. Ids of requests among it are handed back: nobody
@@ -263,7 +265,7 @@ int set_option(rdma_cm_id* id, int level, int option, void* value, size_t octets
 }
 
 ibv_context** get_devices(int* count) {
-  const auto& devices = cm_devices();
+  const auto devices = cm_devices();
   if (count != nullptr) *count = 0;
   if (devices.empty()) return as_null<ibv_context*>(Errc::kNoDevice);
   auto* list = static_cast<ibv_context**>(std::calloc(devices.size() + 1, sizeof(ibv_context*)));

@@ -73,9 +73,11 @@ struct IdHandle {
 
   struct Listener {
     CmDevice* device = nullptr;
+    wire::Gid address{};
     cm::ListenerId id{};
   };
   std::vector<Listener> listening;
+  std::uint32_t backlog = 0;
 
   wire::CommId communication{};  // zero: none
   wire::Psn starting_psn = random_psn();

@@ -2,20 +2,25 @@
 #include "abi/cm_ports.h"
 
 namespace verbatim::abi {
-namespace {
 
-void release(const IdHandle& id, const IdHandle::Claim& claim) noexcept {
+void release_claim(const IdHandle& id, const IdHandle::Claim& claim) noexcept {
   const std::lock_guard lock(claim.device->adapter().mutex());
   claim.device->gsi().release(claim.address, id.service_at(id.source.port));
 }
 
-}  // namespace
+Status claim_at(IdHandle& id, const IdHandle::Claim& at) {
+  const std::lock_guard lock(at.device->adapter().mutex());
+  auto claimed = at.device->gsi().claim(at.address, id.service_at(id.source.port));
+  if (claimed) id.claims.push_back(at);
+  return claimed;
+}
 
 std::vector<IdHandle::Claim> addresses_of(const IdHandle& id) {
   if (!id.source.is_any()) return {{.device = id.device, .address = id.local_gid}};
   std::vector<IdHandle::Claim> all;
   for (CmDevice* device : cm_devices()) {
     for (const device::GidEntry& entry : device->port().gids) {
+      if (entry.gid == wire::Gid{}) continue;  // has gone
       const bool is_ipv4 = entry.gid.is_ipv4_mapped();
       const bool fits = is_ipv4 == id.source.is_ipv4 || (is_ipv4 && !id.ipv6_only);
       if (fits) all.push_back({.device = device, .address = entry.gid});
@@ -26,19 +31,12 @@ std::vector<IdHandle::Claim> addresses_of(const IdHandle& id) {
 
 Status claim_service(IdHandle& id) {
   if (!id.claims.empty()) return Ok{};
-  const auto service = id.service_at(id.source.port);
   for (const IdHandle::Claim& wanted : addresses_of(id)) {
-    Status claimed = Ok{};
-    {
-      const std::lock_guard lock(wanted.device->adapter().mutex());
-      claimed = wanted.device->gsi().claim(wanted.address, service);
-    }
-    if (!claimed) {
-      for (const IdHandle::Claim& claim : id.claims) release(id, claim);
+    if (auto claimed = claim_at(id, wanted); !claimed) {
+      for (const IdHandle::Claim& claim : id.claims) release_claim(id, claim);
       id.claims.clear();
       return claimed;
     }
-    id.claims.push_back(wanted);
   }
   return Ok{};
 }
@@ -53,7 +51,7 @@ Status take_port(IdHandle& id) {
 }
 
 void give_port_back(IdHandle& id) noexcept {
-  for (const IdHandle::Claim& claim : id.claims) release(id, claim);
+  for (const IdHandle::Claim& claim : id.claims) release_claim(id, claim);
   id.claims.clear();
   if (id.has_given_port) {
     device::given_ports().give_back(static_cast<std::uint16_t>(id.id.ps), id.source.port);

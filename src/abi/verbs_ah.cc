@@ -84,7 +84,7 @@ VB_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc
     return -1;
   }
   const Addresses addresses = addresses_of(grh);
-  const auto& gids = handle_of(context).adapter->port().gids;
+  const auto gids = handle_of(context).adapter->port().gids;
   for (std::size_t i = 0; i < gids.size(); ++i) {
     if (gids[i].gid != addresses.destination) continue;
     attributes->port_num = port;

@@ -158,15 +158,13 @@ ibv_gid_entry entry_of(const device::GidEntry& gid, std::uint32_t index) noexcep
   return entry;
 }
 
-const device::PortInfo& port_of(ibv_context* context) noexcept {
-  return handle_of(context).adapter->port();
-}
+device::PortInfo port_of(ibv_context* context) { return handle_of(context).adapter->port(); }
 
 }  // namespace
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
   if (port != 1) return EINVAL;
-  const device::PortInfo& info = port_of(context);
+  const device::PortInfo info = port_of(context);
   const Rate rate = rate_of(info.speed_mbps);
   ibv_port_attr attr{};
   attr.state = info.is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -260,6 +258,10 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   result->num_comp_vectors = 1;
   result->abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&result->mutex, nullptr);
+  {
+    const std::lock_guard lock(context->adapter->mutex());
+    context->adapter->add_events(context->async);
+  }
   LiveHandles::instance().add(context.get());
   return context.release()->context();
 }
@@ -267,6 +269,10 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 VB_EXPORT int ibv_close_device(ibv_context* context) {
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return EINVAL;
+  {
+    const std::lock_guard lock(handle.adapter->mutex());
+    handle.adapter->remove_events(handle.async);
+  }
   ::close(context->cmd_fd);
   drop(handle);  // what the program left behind in this context goes on using it
   return 0;
@@ -284,7 +290,7 @@ VB_EXPORT int(ibv_query_port)(ibv_context* context, uint8_t port, _compat_ibv_po
 }
 
 VB_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  const auto& gids = port_of(context).gids;
+  const auto gids = port_of(context).gids;
   if (port != 1 || index < 0 || static_cast<std::size_t>(index) >= gids.size()) {
     errno = EINVAL;
     return -1;
@@ -295,9 +301,10 @@ VB_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_g
 
 VB_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                 ibv_gid_entry* entry, uint32_t flags, size_t size) {
-  const auto& gids = port_of(context).gids;
+  const auto gids = port_of(context).gids;
   if (port != 1 || flags != 0) return EINVAL;
   if (index >= gids.size()) return EINVAL;
+  if (gids[index].gid == wire::Gid{}) return ENODATA;
   const ibv_gid_entry found = entry_of(gids[index], index);
   std::memset(entry, 0, size);
   std::memcpy(entry, &found, std::min(size, sizeof found));
@@ -306,15 +313,20 @@ VB_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t in
 
 VB_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t room,
                                        uint32_t flags, size_t size) {
-  const auto& gids = port_of(context).gids;
-  if (flags != 0 || room < gids.size()) return -EINVAL;
+  const auto gids = port_of(context).gids;
+  const auto used = std::count_if(gids.begin(), gids.end(), [](const device::GidEntry& entry) {
+    return entry.gid != wire::Gid{};
+  });
+  if (flags != 0 || room < static_cast<std::size_t>(used)) return -EINVAL;
+  auto* to = reinterpret_cast<std::byte*>(entries);
   for (std::size_t i = 0; i < gids.size(); ++i) {
+    if (gids[i].gid == wire::Gid{}) continue;
     const ibv_gid_entry found = entry_of(gids[i], static_cast<std::uint32_t>(i));
-    auto* to = reinterpret_cast<std::byte*>(entries) + i * size;
     std::memset(to, 0, size);
     std::memcpy(to, &found, std::min(size, sizeof found));
+    to += size;
   }
-  return static_cast<ssize_t>(gids.size());
+  return used;
 }
 
 VB_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {

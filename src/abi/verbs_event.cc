@@ -21,6 +21,7 @@ Subject subject_of(std::uint32_t kind) noexcept {
     case device::AsyncEvent::kDeviceFatal:
     case device::AsyncEvent::kPortActive:
     case device::AsyncEvent::kPortError:
+    case device::AsyncEvent::kGidChange:
       return Subject::kPort;
     case device::AsyncEvent::kQpFatal:
     case device::AsyncEvent::kQpRequestError:

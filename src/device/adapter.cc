@@ -9,10 +9,12 @@
 #include <cstring>
 #include <map>
 
+#include "device/async_event.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
 #include "device/forwarded_packet.h"
 #include "device/limits.h"
+#include "device/port_watch.h"
 #include "device/queue_pair.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
@@ -38,6 +40,7 @@ constexpr std::uint32_t kCallsPerRound = 32;
 // How long answers may wait for company when the caller does not come back: longer than the
 // engine's naps while callers are there, so that it need not be woken up for them.
 constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
+constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 
 /// The adapters of this process, by device name. Never destroyed: programs exit with threads
 /// running.
@@ -83,7 +86,11 @@ void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40
 Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::string& message) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (auto open = all.adapters[port.name].lock()) return open;
+  if (auto open = all.adapters[port.name].lock()) {
+    // Another interface may have got the name since.
+    const bool is_same = open->port().interface_index == port.interface_index;
+    if (is_same && !open->is_removed()) return open;
+  }
   auto adapter = std::make_shared<Adapter>(port);
   if (auto opened = adapter->open(message); !opened) return opened.error();
   all.adapters[port.name] = adapter;
@@ -99,6 +106,7 @@ Adapter::Adapter(const PortInfo& port)
       forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 Adapter::~Adapter() {
+  if (!abandoned_) PortWatch::of_process().remove(*this);
   if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
@@ -141,6 +149,7 @@ void release_after_fork(bool in_child) noexcept {
     // Whoever still holds one keeps it; it must not be found again, nor end its engine's thread.
     for (auto& adapter : registry().held) registry().abandoned.push_back(adapter);
     registry().adapters.clear();
+    PortWatch::abandon_in_child();
   }
   registry().held.clear();
   registry().mutex.unlock();
@@ -213,7 +222,68 @@ Status Adapter::open(std::string& message) {
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   receive_buffer_octets_ = link_.receive_buffer_octets();
   engine_ = std::make_unique<Engine>(*this);
-  return engine_->start();
+  if (auto started = engine_->start(); !started) return started;
+  PortWatch::of_process().add(*this);
+  return Ok{};
+}
+
+// ---- Changes of the port ----
+
+void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
+  PortChange change = change_of(port(), interfaces);
+  if (removed_ || !change.is_any()) return;
+  take_addresses(change);
+  if (!change.is_any()) return;
+  const std::lock_guard lock(mutex_);
+  if (!abandoned_) apply(change, interfaces);
+}
+
+/// Sockets for the addresses that have come. Those for which there are none do not count, until the
+/// next change: somebody else may have the port there.
+void Adapter::take_addresses(PortChange& change) {
+  std::vector<link::LocalAddress> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const wire::Gid& gid : change.gained) {
+      const bool is_there = link_.source_port(gid, 0) != 0;  // an address that comes back
+      if (!is_there) wanted.push_back({.gid = gid, .scope = port_.interface_index});
+    }
+  }
+  for (const link::LocalAddress& address : wanted) {
+    std::string message;
+    auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
+    const std::lock_guard lock(mutex_);
+    if (receivers && !receivers->empty() && link_.add(std::move(receivers->front()))) {
+      engine_->watch_link();
+      gsi_->open_at(address.gid);
+    } else {
+      std::erase(change.gained, address.gid);
+    }
+  }
+}
+
+void Adapter::apply(const PortChange& change, const std::vector<Interface>& interfaces) {
+  {
+    const std::lock_guard lock(port_mutex_);
+    port_ = changed(port_, change, interfaces);
+  }
+  const auto tell = [&](AsyncEvent event) {
+    for (EventPipe* events : events_) report(events, event, kPortNumber);
+  };
+  if (change.is_gone) {
+    removed_ = true;
+    tell(AsyncEvent::kDeviceFatal);
+    for (QueuePair* qp : queue_pairs_) {
+      if (qp == nullptr) continue;
+      const transport::QpAttributes in_error{.state = transport::QpState::kError};
+      (void)qp->machine().modify(transport::QpMask::kState, in_error, nullptr);  // from any state
+      settle(*qp);
+    }
+  }
+  if (change.went_down) tell(AsyncEvent::kPortError);
+  if (change.went_up) tell(AsyncEvent::kPortActive);
+  if (change.has_new_gids()) tell(AsyncEvent::kGidChange);
+  gsi_->handle_port_change(change);
 }
 
 /// Faults and capture, where the environment asks for them.
@@ -278,6 +348,7 @@ Status Adapter::detach(QueuePair& qp, const wire::Gid& group) {
 
 Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept {
   if (to.gid_index >= port_.gids.size()) return Errc::kInvalidArgument;
+  if (port_.gids[to.gid_index].gid == wire::Gid{}) return Errc::kInvalidArgument;  // has gone
   transport::Path path;
   path.source = port_.gids[to.gid_index].gid;
   path.destination = group_address(to.gid);

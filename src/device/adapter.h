@@ -12,6 +12,7 @@
 #include "base/expected.h"
 #include "device/config.h"
 #include "device/engine.h"
+#include "device/event_pipe.h"
 #include "device/gsi.h"
 #include "device/multicast_table.h"
 #include "device/port_info.h"
@@ -55,11 +56,26 @@ class Adapter {
   ~Adapter();
 
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
-  [[nodiscard]] const PortInfo& port() const noexcept { return port_; }
+  /// As it is now: it changes while the device is open.
+  [[nodiscard]] PortInfo port() const {
+    const std::lock_guard lock(port_mutex_);
+    return port_;
+  }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
   [[nodiscard]] link::SharedPort& shared_port() noexcept { return shared_port_; }
 
+  /// The interfaces are these now. Who uses the adapter is told what that means to it. Without any
+  /// lock, by one thread at a time; waits for other processes where an address has come.
+  void handle_interfaces(const std::vector<Interface>& interfaces);
+
   // All of the following with the lock held.
+  /// Where events that concern the device go; remove_events() before it goes.
+  void add_events(EventPipe& events) { events_.push_back(&events); }
+  void remove_events(EventPipe& events) noexcept { std::erase(events_, &events); }
+  /// Its interface is gone: nothing works any more.
+  [[nodiscard]] bool is_removed() const noexcept { return removed_; }
+  /// The same as port(), which the lock keeps as it is.
+  [[nodiscard]] const PortInfo& port_held() const noexcept { return port_; }
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
   [[nodiscard]] Gsi& gsi() noexcept { return *gsi_; }
@@ -123,6 +139,8 @@ class Adapter {
 
  private:
   [[nodiscard]] Status open(std::string& message);
+  void take_addresses(PortChange& change);
+  void apply(const PortChange& change, const std::vector<Interface>& interfaces);
   [[nodiscard]] Status fit_link(const LinkConfig& config, std::string& message);
   enum class Came : std::uint8_t { kByWire, kForwarded };
   /// What the packets of a train have in common.
@@ -154,7 +172,10 @@ class Adapter {
   friend class Gsi;
 
   std::mutex mutex_;
+  mutable std::mutex port_mutex_;  // taken last; who changes the port has both
   PortInfo port_;
+  std::vector<EventPipe*> events_;
+  std::atomic<bool> removed_{false};
   host::Slot slot_;
   link::SharedPort shared_port_;
   host::Segment segment_;

@@ -22,6 +22,7 @@ enum class AsyncEvent : std::uint32_t {
   kSrqError = 14,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
+  kGidChange = 18,
 };
 
 [[nodiscard]] constexpr AsyncEvent async_event_of(transport::QpEvent event) noexcept {

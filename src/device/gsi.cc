@@ -80,10 +80,10 @@ Status Gsi::open() noexcept {
                     (static_cast<std::uint64_t>(::getpid()) << 40);
   agent_ = std::make_unique<cm::Agent>(
       cm::Agent::Config{.slot = static_cast<std::uint8_t>(adapter_.slot()),
-                        .ca_guid = guid_of(adapter_.port().guid),
+                        .ca_guid = guid_of(adapter_.port_held().guid),
                         .seed = seed,
                         .communications_max = cm::Agent::kCommunicationsMax});
-  for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+  for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
   if (watch_.open(adapter_.slot(), epoll_)) {  // without it deaths go unnoticed for a while
     for (const std::uint32_t slot : host::ServiceDirectory::read({}).slots) watch_.watch(slot);
   }
@@ -131,7 +131,7 @@ void Gsi::attract(const wire::Gid& address, wire::ServiceId service) noexcept {
 void Gsi::leave() noexcept {
   has_left_ = true;
   claims_.clear();
-  for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+  for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
 }
 
 /// Writes the program of an address anew, from what all processes say. Whoever does it last looks
@@ -258,7 +258,7 @@ void Gsi::look_at_deaths(Instant at) noexcept {
       deaths_.push_back(death);
     } else {
       if (!living.empty() && living.front() == adapter_.slot()) {
-        for (const GidEntry& entry : adapter_.port().gids) steer(entry.gid);
+        for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
       }
       if (observer_ != nullptr) observer_->handle_death(death.slot);
     }
@@ -340,7 +340,7 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
 /// To a process of the same address, without the network. Where there is none, it is as if the
 /// datagram had come to us. False when the network may try: the other end cannot take more now.
 bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_received) noexcept {
-  const auto& gids = adapter_.port().gids;
+  const auto& gids = adapter_.port_held().gids;
   const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const GidEntry& entry) {
     return entry.gid == datagram.address.remote;
   });

@@ -9,6 +9,7 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "cm/agent.h"
+#include "device/port_info.h"
 #include "host/peer_watch.h"
 #include "host/port_blocks.h"
 #include "host/service_name.h"
@@ -38,6 +39,8 @@ class CmObserver {
   virtual void handle(const cm::Event& event) noexcept = 0;
   /// The process in this slot, at one of the adapter's addresses, is gone.
   virtual void handle_death(std::uint32_t slot) noexcept = 0;
+  /// The adapter's port is as it says now.
+  virtual void handle_port_change(const PortChange& change) noexcept = 0;
 
  protected:
   ~CmObserver() = default;
@@ -76,6 +79,12 @@ class Gsi {
   /// Requests for a service that this process holds are to come here, whoever else shares the
   /// address; until it is released.
   void attract(const wire::Gid& address, wire::ServiceId service) noexcept;
+
+  /// The adapter has got an address.
+  void open_at(const wire::Gid& address) noexcept { steer(address); }
+  void handle_port_change(const PortChange& change) noexcept {
+    if (observer_ != nullptr) observer_->handle_port_change(change);
+  }
 
   /// The process leaves: nothing is to come here any more.
   void leave() noexcept;

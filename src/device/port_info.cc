@@ -44,6 +44,7 @@ PortInfo port_of(const Interface& interface) {
   port.interface = interface.name;
   port.interface_index = interface.index;
   port.guid = interface.mac ? guid_of_mac(*interface.mac) : made_up_guid(interface);
+  port.mac = interface.mac;
   port.interface_mtu = interface.mtu;
   port.active_mtu = active_mtu_of(interface.mtu);
   port.speed_mbps = interface.speed_mbps;
@@ -123,6 +124,82 @@ wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept {
     if (wire::octets_of(mtu) + kHeaderOctets <= interface_mtu) return mtu;
   }
   return k256;
+}
+
+bool PortInfo::has(const wire::Gid& gid) const noexcept {
+  return gid != wire::Gid{} && std::any_of(gids.begin(), gids.end(),
+                                           [&](const GidEntry& entry) { return entry.gid == gid; });
+}
+
+namespace {
+
+/// The port's interface as it is now; null when it is gone, or another one has got its name.
+const Interface* interface_of(const PortInfo& port, const std::vector<Interface>& interfaces) {
+  const auto found =
+      std::find_if(interfaces.begin(), interfaces.end(), [&](const Interface& interface) {
+        return interface.index == port.interface_index && interface.name == port.interface;
+      });
+  return found != interfaces.end() ? &*found : nullptr;
+}
+
+/// Into the first hole, or behind the others.
+void add_gid(PortInfo& port, const wire::Gid& gid) {
+  const auto hole = std::find_if(port.gids.begin(), port.gids.end(),
+                                 [](const GidEntry& entry) { return entry.gid == wire::Gid{}; });
+  if (hole != port.gids.end()) {
+    hole->gid = gid;
+  } else {
+    port.gids.push_back({.gid = gid, .interface_index = port.interface_index});
+  }
+}
+
+}  // namespace
+
+PortChange change_of(const PortInfo& before, const std::vector<Interface>& interfaces) {
+  PortChange change;
+  const Interface* interface = interface_of(before, interfaces);
+  if (interface == nullptr) {
+    change.is_gone = true;
+    return change;
+  }
+  const PortInfo now = port_of(*interface);
+  change.went_up = now.is_up && !before.is_up;
+  change.went_down = !now.is_up && before.is_up;
+  change.has_new_mac = now.mac != before.mac;
+  change.has_new_rate =
+      now.interface_mtu != before.interface_mtu || now.speed_mbps != before.speed_mbps;
+  for (const GidEntry& entry : now.gids) {
+    if (!before.has(entry.gid)) change.gained.push_back(entry.gid);
+  }
+  for (std::size_t i = 1; i < before.gids.size(); ++i) {
+    const wire::Gid& gid = before.gids[i].gid;
+    if (gid != wire::Gid{} && !now.has(gid)) change.lost.push_back(gid);
+  }
+  return change;
+}
+
+PortInfo changed(const PortInfo& before, const PortChange& change,
+                 const std::vector<Interface>& interfaces) {
+  PortInfo after = before;
+  const Interface* interface = interface_of(before, interfaces);
+  if (change.is_gone || interface == nullptr) {
+    after.is_up = false;
+    after.gids.clear();
+    return after;
+  }
+  const PortInfo now = port_of(*interface);
+  after.mac = now.mac;
+  after.interface_mtu = now.interface_mtu;
+  after.active_mtu = now.active_mtu;
+  after.speed_mbps = now.speed_mbps;
+  after.is_up = now.is_up;
+  for (GidEntry& entry : after.gids) {
+    if (std::find(change.lost.begin(), change.lost.end(), entry.gid) != change.lost.end()) {
+      entry.gid = {};
+    }
+  }
+  for (const wire::Gid& gid : change.gained) add_gid(after, gid);
+  return after;
 }
 
 std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces, const Config& config) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,41 @@ struct PortInfo {
   std::string interface;  // eth0, ...
   std::uint32_t interface_index = 0;
   std::array<std::uint8_t, 8> guid{};  // from the MAC address (EUI-64), or made up for lo
+  std::optional<std::array<std::uint8_t, 6>> mac{};
   std::uint32_t interface_mtu = 1500;
   wire::PathMtu active_mtu = wire::PathMtu::k1024;  // the largest path MTU that fits the interface
   std::uint32_t speed_mbps = 0;                     // 0: unknown
   bool is_up = true;
-  std::vector<GidEntry> gids;  // link-local first, then IPv4, then IPv6 addresses
+  /// Link-local first, then IPv4, then IPv6 addresses. While a device is open, an entry that goes
+  /// leaves a hole (the zero GID) for one that comes.
+  std::vector<GidEntry> gids;
+
+  [[nodiscard]] bool has(const wire::Gid& gid) const noexcept;
 };
+
+/// What has become of a port.
+struct PortChange {
+  bool is_gone = false;  // with its interface
+  bool went_up = false;
+  bool went_down = false;
+  bool has_new_mac = false;   // as when one cable of a bond takes over from another
+  bool has_new_rate = false;  // or MTU, which nobody is told
+  std::vector<wire::Gid> gained{};
+  std::vector<wire::Gid> lost{};
+
+  [[nodiscard]] bool has_new_gids() const noexcept { return !gained.empty() || !lost.empty(); }
+  [[nodiscard]] bool is_any() const noexcept {
+    return is_gone || went_up || went_down || has_new_mac || has_new_rate || has_new_gids();
+  }
+};
+
+/// What has changed since `before`, now that the interfaces are these.
+[[nodiscard]] PortChange change_of(const PortInfo& before,
+                                   const std::vector<Interface>& interfaces);
+/// The port after the change. GIDs keep their places; the first one, which the device makes of its
+/// GUID, always stays, and so does the GUID. Of a port that is gone nothing but the name is left.
+[[nodiscard]] PortInfo changed(const PortInfo& before, const PortChange& change,
+                               const std::vector<Interface>& interfaces);
 
 /// Whether an interface can be a device at all: it has an address that packets can be sent from
 /// beyond its link.

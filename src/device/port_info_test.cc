@@ -165,6 +165,74 @@ TEST(Ports, AreThoseNamedInThatOrder) {
   EXPECT_TRUE(ports[1].is_up);
 }
 
+TEST(PortChange, NothingHasChangedWhereNothingHas) {
+  const Interface ethernet = interface("eth0", 2, 1);
+  EXPECT_FALSE(change_of(port_of(ethernet), {loopback(), ethernet}).is_any());
+}
+
+TEST(PortChange, AnInterfaceThatGoesTakesThePortWithIt) {
+  const PortInfo before = port_of(interface("eth0", 2, 1));
+  EXPECT_TRUE(change_of(before, {loopback()}).is_gone);
+  EXPECT_TRUE(change_of(before, {interface("eth0", 3, 1)}).is_gone) << "another of the same name";
+  EXPECT_TRUE(change_of(before, {interface("eth1", 2, 1)}).is_gone) << "or of the same index";
+  const PortInfo after = changed(before, change_of(before, {}), {});
+  EXPECT_FALSE(after.is_up);
+  EXPECT_TRUE(after.gids.empty());
+  EXPECT_EQ(after.name, before.name);
+}
+
+TEST(PortChange, ACableThatIsPulledTakesThePortDownAndNoMore) {
+  Interface ethernet = interface("eth0", 2, 1);
+  const PortInfo before = port_of(ethernet);
+  ethernet.is_running = false;
+  const PortChange down = change_of(before, {ethernet});
+  EXPECT_TRUE(down.went_down);
+  EXPECT_FALSE(down.is_gone || down.went_up || down.has_new_gids());
+  const PortInfo without = changed(before, down, {ethernet});
+  EXPECT_FALSE(without.is_up);
+  ethernet.is_running = true;
+  const PortChange up = change_of(without, {ethernet});
+  EXPECT_TRUE(up.went_up);
+  EXPECT_FALSE(up.went_down);
+  EXPECT_TRUE(changed(without, up, {ethernet}).is_up);
+}
+
+TEST(PortChange, OtherGidsKeepTheirPlacesAndNewOnesFillHoles) {
+  Interface ethernet = interface("eth0", 2, 1);
+  ethernet.ipv4 = {ipv4(10, 0, 0, 1), ipv4(10, 0, 0, 2)};
+  ethernet.ipv6 = {ipv6(1)};
+  const PortInfo before = port_of(ethernet);
+  const wire::Gid first = before.gids[0].gid;
+
+  ethernet.ipv4 = {ipv4(10, 0, 0, 2)};
+  const PortChange removal = change_of(before, {ethernet});
+  EXPECT_EQ(removal.lost, std::vector{ipv4(10, 0, 0, 1)});
+  EXPECT_TRUE(removal.gained.empty());
+  const PortInfo with_hole = changed(before, removal, {ethernet});
+  EXPECT_EQ(gids_of(with_hole), (std::vector{first, wire::Gid{}, ipv4(10, 0, 0, 2), ipv6(1)}));
+  EXPECT_FALSE(with_hole.has({})) << "a hole is no address";
+  EXPECT_FALSE(change_of(with_hole, {ethernet}).is_any());
+
+  ethernet.ipv4 = {ipv4(10, 0, 0, 2), ipv4(10, 0, 0, 3), ipv4(10, 0, 0, 4)};
+  const PortChange addition = change_of(with_hole, {ethernet});
+  EXPECT_EQ(addition.gained, (std::vector{ipv4(10, 0, 0, 3), ipv4(10, 0, 0, 4)}));
+  EXPECT_EQ(gids_of(changed(with_hole, addition, {ethernet})),
+            (std::vector{first, ipv4(10, 0, 0, 3), ipv4(10, 0, 0, 2), ipv6(1), ipv4(10, 0, 0, 4)}));
+}
+
+TEST(PortChange, ANewMacLeavesTheGuidAndTheFirstGid) {
+  Interface ethernet = interface("eth0", 2, 1);
+  const PortInfo before = port_of(ethernet);
+  ethernet.mac = {2, 3, 4, 5, 6, 7};
+  const PortChange change = change_of(before, {ethernet});
+  EXPECT_TRUE(change.has_new_mac);
+  EXPECT_TRUE(change.lost.empty());
+  const PortInfo after = changed(before, change, {ethernet});
+  EXPECT_EQ(after.guid, before.guid);
+  EXPECT_EQ(after.gids[0].gid, before.gids[0].gid);
+  EXPECT_EQ(after.mac, ethernet.mac);
+}
+
 TEST(Ports, OfThisMachineAreConsistent) {
   const auto ports = find_ports({.devices = {{.interface = "lo", .name = {}}}});
   if (ports.empty()) GTEST_SKIP() << "no loopback interface with an address";

@@ -134,8 +134,9 @@ void SocketShare::want(const SocketLabel& address) {
   if (!wants(address)) wanted_.push_back(address);
 }
 
-std::size_t SocketShare::find_peers() {
+std::size_t SocketShare::find_peers(std::optional<std::uint32_t> own) {
   for (std::uint32_t slot = 0; slot < kSlotCount; ++slot) {
+    if (slot == own) continue;
     Connection peer{.descriptor = open_socket(), .is_ours = true};
     if (peer.descriptor < 0) break;
     const bool is_there = UnixName::of_share(slot).connect(peer.descriptor) == 0 &&
@@ -232,10 +233,23 @@ void SocketShare::announce() noexcept {
 
 // ---- Afterwards ----
 
+void SocketShare::serve_more() noexcept {
+  announce();
+  ring();  // the thread is to look after the connections that were made
+}
+
+void SocketShare::ring() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
+}
+
 void SocketShare::close() noexcept {
   if (thread_.joinable()) {
-    const std::uint64_t one = 1;
-    (void)!::write(bell_, &one, sizeof one);
+    {
+      const std::lock_guard lock(mutex_);
+      is_closing_ = true;
+    }
+    ring();
     thread_.join();
   }
   close_all();
@@ -248,6 +262,7 @@ void SocketShare::abandon_in_child() noexcept {
 
 void SocketShare::close_all() noexcept {
   start_over();
+  is_closing_ = false;
   for (int* descriptor : {&listener_, &bell_}) {
     if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
   }
@@ -259,6 +274,7 @@ void SocketShare::run() noexcept {
     bool has_questions = false;
     {
       const std::lock_guard lock(mutex_);
+      if (is_closing_) return;
       polled.assign({{.fd = bell_, .events = POLLIN, .revents = 0},
                      {.fd = listener_, .events = POLLIN, .revents = 0}});
       for (const Connection& connection : connections_) {
@@ -270,7 +286,8 @@ void SocketShare::run() noexcept {
     if (is_short_of_descriptors_) polled[1].fd = -1;
     const int otherwise = is_short_of_descriptors_ ? kShortageMs : -1;
     (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : otherwise);
-    if (polled[0].revents != 0) return;
+    std::uint64_t rung;
+    if (polled[0].revents != 0) (void)!::read(bell_, &rung, sizeof rung);
     const std::lock_guard lock(mutex_);
     serve_all();
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -35,8 +36,8 @@ class SocketShare {
 
   /// From now on sockets of this address (its slot means nothing) are kept.
   void want(const SocketLabel& address);
-  /// Connects to every process that serves. Returns how many there are.
-  std::size_t find_peers();
+  /// Connects to everybody who serves, but for us at `own`. Returns how many there are.
+  std::size_t find_peers(std::optional<std::uint32_t> own = {});
   /// False when all have been asked.
   [[nodiscard]] bool ask_next_peer() noexcept;
   /// Waits until a peer has answered or has left, at most `patience`; false when none of those who
@@ -57,6 +58,10 @@ class SocketShare {
   [[nodiscard]] Status serve(std::uint32_t slot);
 
   // ---- Afterwards ----
+
+  /// What was done while opening may be done again for more addresses, under the OpeningLock and
+  /// with mutex() held; then this, which tells the peers what was added.
+  void serve_more() noexcept;
 
   void close() noexcept;
   /// Held while a process forks, so that the child finds everything in order.
@@ -93,6 +98,7 @@ class SocketShare {
   [[nodiscard]] bool send_held(Connection& connection, bool news_only) noexcept;
   void drop_closed() noexcept;
   void announce() noexcept;
+  void ring() noexcept;
   void close_all() noexcept;
 
   std::mutex mutex_;  // guards all below once the thread runs
@@ -100,7 +106,8 @@ class SocketShare {
   std::vector<Held> held_;
   std::vector<Connection> connections_;  // oldest first
   int listener_ = -1;
-  int bell_ = -1;                         // an eventfd that ends the thread
+  int bell_ = -1;                         // an eventfd that wakes the thread up
+  bool is_closing_ = false;               // the thread is to end
   bool is_short_of_descriptors_ = false;  // the thread's own: it could not accept
   std::thread thread_;
 };

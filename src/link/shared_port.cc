@@ -82,8 +82,11 @@ struct SharedPort::Group {
   }
 };
 
-Expected<SharedPort::Place> SharedPort::join(std::span<const LocalAddress> addresses,
-                                             std::string& message, const Options& options) {
+namespace {
+
+/// So that one process at a time changes anything.
+Expected<host::OpeningLock> take_opening_lock(std::string& message,
+                                              const SharedPort::Options& options) {
   host::OpeningLock::Holder holder;
   auto lock = host::OpeningLock::take(options.lock_patience, holder);
   if (!lock) {
@@ -93,8 +96,16 @@ Expected<SharedPort::Place> SharedPort::join(std::span<const LocalAddress> addre
                         " and has not finished; if it is stopped, continue it (kill -CONT " + pid +
                         "), or end it"
                   : "the system gives no UNIX socket; check `ulimit -n`";
-    return lock.error();
   }
+  return lock;
+}
+
+}  // namespace
+
+Expected<SharedPort::Place> SharedPort::join(std::span<const LocalAddress> addresses,
+                                             std::string& message, const Options& options) {
+  const auto lock = take_opening_lock(message, options);
+  if (!lock) return lock.error();
   pass(options, Step::kLocked);
   for (int attempt = 1;; ++attempt) {
     auto place = try_to_join(addresses, message, options);
@@ -109,6 +120,62 @@ Expected<SharedPort::Place> SharedPort::join(std::span<const LocalAddress> addre
 
 Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress> addresses,
                                                     std::string& message, const Options& options) {
+  std::vector<Group> groups = groups_of(addresses);
+  if (groups.empty()) {
+    message = "none of the device's addresses is one of this host";
+    return Errc::kNoDevice;
+  }
+  gather(groups, {}, options);
+  pass(options, Step::kAsked);
+  auto slot = claim_slot(groups, message);
+  if (!slot) return slot.error();
+  pass(options, Step::kClaimed);
+
+  auto receivers = take_receivers(groups, slot->number(), message, options);
+  if (!receivers) return receivers.error();
+  if (auto served = share_.serve(slot->number()); !served) {
+    message = "the system gives no socket or thread to share " + port_text() +
+              "; check `ulimit -n` and `ulimit -u`";
+    return served.error();
+  }
+  pass(options, Step::kListening);
+  return Place{.slot = std::move(*slot), .receivers = std::move(*receivers)};
+}
+
+Expected<std::vector<Receiver>> SharedPort::extend(std::span<const LocalAddress> addresses,
+                                                   std::uint32_t slot, std::string& message,
+                                                   const Options& options) {
+  const auto lock = take_opening_lock(message, options);
+  if (!lock) return lock.error();
+  const std::lock_guard holding(share_.mutex());
+  for (int attempt = 1;; ++attempt) {
+    auto receivers = try_to_extend(addresses, slot, message, options);
+    const bool again = !receivers && receivers.error() == Errc::kTryAgain && attempt < kAttempts;
+    if (!again) return receivers;
+  }
+}
+
+Expected<std::vector<Receiver>> SharedPort::try_to_extend(std::span<const LocalAddress> addresses,
+                                                          std::uint32_t slot, std::string& message,
+                                                          const Options& options) {
+  std::vector<Group> groups = groups_of(addresses);
+  gather(groups, slot, options);
+  const auto fits = [&](const Group& group) {
+    return slot >= group.size || share_.find(group.labelled(slot)) >= 0;
+  };
+  const auto other = std::find_if_not(groups.begin(), groups.end(), fits);
+  auto receivers = other == groups.end() ? take_receivers(groups, slot, message, options)
+                                         : Expected<std::vector<Receiver>>(Errc::kBusy);
+  if (other != groups.end()) {
+    message = "the socket of " + port_text() + " on " + text_of(other->address) +
+              " is held by a process that does not answer; continue it or end it";
+  }
+  share_.serve_more();
+  return receivers;
+}
+
+/// Those of this host, each once.
+std::vector<SharedPort::Group> SharedPort::groups_of(std::span<const LocalAddress> addresses) {
   std::vector<Group> groups;
   for (const LocalAddress& address : addresses) {
     const bool is_known = std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
@@ -118,45 +185,35 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
     groups.emplace_back(address);
     share_.want(groups.back().label);
   }
-  if (groups.empty()) {
-    message = "none of the device's addresses is one of this host";
-    return Errc::kNoDevice;
-  }
-  gather(groups, options);
-  pass(options, Step::kAsked);
-  auto slot = claim_slot(groups, message);
-  if (!slot) return slot.error();
-  pass(options, Step::kClaimed);
+  return groups;
+}
 
-  Place place;
+Expected<std::vector<Receiver>> SharedPort::take_receivers(std::span<Group> groups,
+                                                           std::uint32_t slot, std::string& message,
+                                                           const Options& options) {
   for (Group& group : groups) {
-    if (auto filled = fill(group, slot->number(), message, options); !filled) return filled.error();
+    if (auto filled = fill(group, slot, message, options); !filled) return filled.error();
   }
-  for (Group& group : groups) {
-    auto receiver = receiver_of(group, slot->number());
+  std::vector<Receiver> receivers;
+  for (const Group& group : groups) {
+    auto receiver = receiver_of(group, slot);
     if (!receiver) {
       message = "no descriptor is left for the sockets of " + port_text() + "; raise `ulimit -n`";
       return receiver.error();
     }
-    place.receivers.push_back(std::move(*receiver));
+    receivers.push_back(std::move(*receiver));
   }
-  if (auto served = share_.serve(slot->number()); !served) {
-    message = "the system gives no socket or thread to share " + port_text() +
-              "; check `ulimit -n` and `ulimit -u`";
-    return served.error();
-  }
-  pass(options, Step::kListening);
-  place.slot = std::move(*slot);
-  return place;
+  return receivers;
 }
 
 /// Asks the others, one after the other, until every socket there is has been given to us. One that
 /// does not answer is stopped, or slow: it is not waited for while others can be asked.
-void SharedPort::gather(std::span<Group> groups, const Options& options) {
+void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> own,
+                        const Options& options) {
   using Clock = std::chrono::steady_clock;
   for (Group& group : groups) group.counted = count_sockets(group.address, kRocePort);
   const auto end = Clock::now() + options.answer_patience;
-  share_.find_peers();
+  share_.find_peers(own);
   for (auto at = Clock::now(); !holds_all(groups) && at < end; at = Clock::now()) {
     const bool asked = share_.ask_next_peer();
     const bool is_owed_something =

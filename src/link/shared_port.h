@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,6 +59,16 @@ class SharedPort {
                                      std::string& message) {
     return join(addresses, message, Options());
   }
+  /// Sockets of `slot`, which is ours, at addresses that have come since; with the same errors, and
+  /// kBusy when another process has the socket that belongs to the slot and cannot be asked for it.
+  /// All or none. Waits for others as join() does.
+  [[nodiscard]] Expected<std::vector<Receiver>> extend(std::span<const LocalAddress> addresses,
+                                                       std::uint32_t slot, std::string& message,
+                                                       const Options& options);
+  [[nodiscard]] Expected<std::vector<Receiver>> extend(std::span<const LocalAddress> addresses,
+                                                       std::uint32_t slot, std::string& message) {
+    return extend(addresses, slot, message, Options());
+  }
   /// Give up the slot after this, or others would read its sockets, too.
   void leave() noexcept { share_.close(); }
 
@@ -68,9 +79,17 @@ class SharedPort {
  private:
   struct Group;
 
+  [[nodiscard]] std::vector<Group> groups_of(std::span<const LocalAddress> addresses);
+  [[nodiscard]] Expected<std::vector<Receiver>> take_receivers(std::span<Group> groups,
+                                                               std::uint32_t slot,
+                                                               std::string& message,
+                                                               const Options& options);
+  [[nodiscard]] Expected<std::vector<Receiver>> try_to_extend(
+      std::span<const LocalAddress> addresses, std::uint32_t slot, std::string& message,
+      const Options& options);
   [[nodiscard]] Expected<Place> try_to_join(std::span<const LocalAddress> addresses,
                                             std::string& message, const Options& options);
-  void gather(std::span<Group> groups, const Options& options);
+  void gather(std::span<Group> groups, std::optional<std::uint32_t> own, const Options& options);
   [[nodiscard]] bool holds_all(std::span<const Group> groups) const noexcept;
   [[nodiscard]] Expected<host::Slot> claim_slot(std::span<const Group> groups,
                                                 std::string& message) const;

@@ -62,6 +62,8 @@ Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) n
 }  // namespace
 
 struct UdpLink::State {
+  std::uint32_t slot = 0;
+  Trains trains = Trains::kYes;
   std::vector<LocalPort> locals;
   std::vector<int> descriptors;  // the receivers', in the order of `locals`
 
@@ -71,6 +73,7 @@ struct UdpLink::State {
   std::size_t current = 0;            // receiver that had something last
   std::uint32_t bursts_in_a_row = 0;  // that it gave
 
+  [[nodiscard]] Status add(Receiver added) noexcept;
   void prepare_receiving() noexcept;
   [[nodiscard]] const LocalPort* find(const wire::Gid& gid) const noexcept;
   [[nodiscard]] std::optional<TrainSender::Exit> exit_of(const Outgoing& to) const noexcept;
@@ -102,23 +105,36 @@ Status UdpLink::open(std::vector<Receiver> receivers, std::uint32_t slot, Trains
   if (state_ != nullptr) return Errc::kBusy;
   std::unique_ptr<State> state(new (std::nothrow) State);
   if (state == nullptr) return Errc::kNoMemory;
+  state->slot = slot;
+  state->trains = trains;
   for (Receiver& receiver : receivers) {
-    LocalPort local;
-    local.address = receiver.address;
-    local.receiver = std::move(receiver.socket);
-    const auto index = static_cast<std::uint32_t>(state->locals.size());
-    if (auto opened = open_senders(local, slot, index); !opened) return opened;
-    state->locals.push_back(std::move(local));
+    if (auto added = state->add(std::move(receiver)); !added) return added;
   }
   if (state->locals.empty()) return Errc::kNoDevice;
   state->prepare_receiving();
   state->sender.use_trains(trains == Trains::kYes);
-  if (trains == Trains::kYes) {
-    // Where the system cannot, trains arrive cut into packets.
-    for (LocalPort& local : state->locals) (void)local.receiver.keep_trains();
-  }
   state_ = std::move(state);
   return Ok{};
+}
+
+Status UdpLink::State::add(Receiver added) noexcept {
+  LocalPort local;
+  local.address = added.address;
+  local.receiver = std::move(added.socket);
+  const auto index = static_cast<std::uint32_t>(locals.size());
+  if (auto opened = open_senders(local, slot, index); !opened) return opened;
+  // Where the system cannot, trains arrive cut into packets.
+  if (trains == Trains::kYes) (void)local.receiver.keep_trains();
+  locals.push_back(std::move(local));
+  return Ok{};
+}
+
+Status UdpLink::add(Receiver receiver) noexcept {
+  if (state_ == nullptr) return Errc::kNoDevice;
+  if (state_->find(receiver.address.gid) != nullptr) return Errc::kAlreadyExists;
+  auto added = state_->add(std::move(receiver));
+  state_->prepare_receiving();
+  return added;
 }
 
 void UdpLink::close() noexcept {

@@ -49,6 +49,8 @@ class UdpLink {
   /// The same with sockets that are there already (link/shared_port.h).
   [[nodiscard]] Status open(std::vector<Receiver> receivers, std::uint32_t slot,
                             Trains trains = Trains::kYes) noexcept;
+  /// One more address, with a socket that is there already. kAlreadyExists when it has the address.
+  [[nodiscard]] Status add(Receiver receiver) noexcept;
   void close() noexcept;
 
   /// Faults on purpose (docs/FAULTS.md), between the caller and all that follows.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/port_watch.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "device/adapter.h"
+#include "device/interface_list.h"
+
+namespace verbatim::device {
+namespace {
+
+// Notices come in flocks: one look a while later does for all of them.
+constexpr int kRestMs = 10;
+
+int open_notices() noexcept {
+  const int notices = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+  sockaddr_nl wanted{};
+  wanted.nl_family = AF_NETLINK;
+  wanted.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (notices >= 0 && ::bind(notices, reinterpret_cast<sockaddr*>(&wanted), sizeof wanted) == 0) {
+    return notices;
+  }
+  if (notices >= 0) ::close(notices);
+  return -1;
+}
+
+/// What they say is read from the system anew.
+void throw_away(int descriptor) noexcept {
+  std::array<std::byte, 8192> octets;
+  // An overflow (ENOBUFS) is reported once, and is news as well.
+  while (::read(descriptor, octets.data(), octets.size()) > 0) {
+  }
+}
+
+PortWatch*& instance() noexcept {
+  static auto* watch = new PortWatch;  // never destroyed: programs exit with threads running
+  return watch;
+}
+
+}  // namespace
+
+PortWatch& PortWatch::of_process() { return *instance(); }
+
+void PortWatch::abandon_in_child() noexcept {
+  PortWatch& inherited = *instance();  // its locks may be held by threads that are not here
+  if (inherited.life_ != nullptr) {
+    ::close(inherited.life_->notices);
+    ::close(inherited.life_->bell);
+  }
+  instance() = new PortWatch;
+}
+
+PortWatch::Life::~Life() {
+  for (const int descriptor : {notices, bell}) {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+}
+
+void PortWatch::Life::ring() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(bell, &one, sizeof one);  // full means that it is ringing already
+}
+
+void PortWatch::add(Adapter& adapter) {
+  const std::lock_guard lock(mutex_);
+  adapters_.push_back(&adapter);
+  if (life_ == nullptr && !start()) return;
+  life_->ring();
+}
+
+/// With the lock held.
+Status PortWatch::start() {
+  auto life = std::make_shared<Life>();
+  life->notices = open_notices();
+  life->bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (life->notices < 0 || life->bell < 0) return Errc::kNoMemory;
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this, life] { run(*life); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_setname_np(thread_.native_handle(), "verbatim-watch");
+  life_ = std::move(life);
+  return Ok{};
+}
+
+void PortWatch::remove(Adapter& adapter) noexcept {
+  bool is_the_thread = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(adapters_, &adapter) == 0) return;
+    is_the_thread = thread_.get_id() == std::this_thread::get_id();
+  }
+  if (is_the_thread) return;
+  { const std::lock_guard told(telling_); }  // whoever was being told something knows it now
+  std::thread ended;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!adapters_.empty() || life_ == nullptr) return;
+    life_->is_ending = true;
+    life_->ring();
+    life_.reset();
+    ended = std::move(thread_);
+  }
+  ended.join();
+}
+
+void PortWatch::set_observer(void (*observer)()) noexcept {
+  const std::lock_guard lock(mutex_);
+  observer_ = observer;
+}
+
+void PortWatch::run(Life& life) noexcept {
+  for (;;) {
+    std::array<pollfd, 2> polled = {{{.fd = life.notices, .events = POLLIN, .revents = 0},
+                                     {.fd = life.bell, .events = POLLIN, .revents = 0}}};
+    (void)::poll(polled.data(), polled.size(), -1);
+    for (const int descriptor : {life.notices, life.bell}) throw_away(descriptor);
+    if (life.is_ending) return;
+    look();
+    (void)::poll(&polled[1], 1, kRestMs);
+  }
+}
+
+void PortWatch::look() {
+  const auto interfaces = read_interfaces();
+  {
+    const std::lock_guard told(telling_);
+    std::vector<Adapter*> adapters;
+    {
+      const std::lock_guard lock(mutex_);
+      adapters = adapters_;
+    }
+    for (Adapter* adapter : adapters) adapter->handle_interfaces(interfaces);
+  }
+  void (*observer)() = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    observer = observer_;
+  }
+  if (observer != nullptr) observer();
+}
+
+}  // namespace verbatim::device

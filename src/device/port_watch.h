@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/expected.h"
+
+namespace verbatim::device {
+
+class Adapter;
+
+/// The thread of a process that hears from the kernel (rtnetlink) when interfaces and addresses
+/// come, change and go, and tells the adapters. It is there while there is an adapter, and sleeps
+/// until something happens. A process that gets no such thread or socket hears of nothing.
+///
+/// All signals are blocked in it: they belong to the program.
+class PortWatch {
+ public:
+  [[nodiscard]] static PortWatch& of_process();
+  /// In a forked child, which has no adapters yet: its own is a new one.
+  static void abandon_in_child() noexcept;
+
+  PortWatch() = default;
+  PortWatch(const PortWatch&) = delete;
+  PortWatch& operator=(const PortWatch&) = delete;
+
+  /// Adapter::handle_interfaces() is called from now on; once at the beginning, for what has
+  /// happened since somebody looked.
+  void add(Adapter& adapter);
+  /// No more. Waits while it is being told something, unless it is the thread itself that asks.
+  void remove(Adapter& adapter) noexcept;
+
+  /// Called after the adapters, with no lock held, in the thread.
+  void set_observer(void (*observer)()) noexcept;
+
+ private:
+  /// One thread's, from its start to its end.
+  struct Life {
+    int notices = -1;  // the kernel's
+    int bell = -1;     // ours: an eventfd
+    std::atomic<bool> is_ending{false};
+
+    ~Life();
+    void ring() noexcept;
+  };
+  [[nodiscard]] Status start();
+  void run(Life& life) noexcept;
+  void look();
+
+  std::mutex mutex_;  // of the members; not held while adapters are told
+  std::vector<Adapter*> adapters_;
+  void (*observer_)() = nullptr;
+  std::shared_ptr<Life> life_;  // null: no thread
+  std::thread thread_;
+  std::mutex telling_;  // held while adapters are told
+};
+
+}  // namespace verbatim::device

@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that listen at all addresses, while addresses of their host come and go. Needs root.
+
+Usage: addresses_test.py --build build/release
+"""
+import argparse
+import os
+import sys
+import time
+import unittest
+
+from hosts import PATIENCE, Installation, Network, sh
+
+SKIPPED = 77
+COMMAND = ""
+LATE = "10.77.0.9"  # an address that the server's host gets while the servers run
+PORTS = (7001, 7002, 7003)
+
+
+class Addresses(unittest.TestCase):
+    """Several rping servers in one namespace, so that several processes share each address."""
+
+    def setUp(self):
+        self.network = Network("two", 1500, COMMAND)
+        self.addCleanup(self.network.remove)
+        self.servers = [self.serve(port) for port in PORTS]
+
+    def serve(self, port):
+        server = self.network.server.start(["rping", "-s", "-P", "-a", "0.0.0.0", "-p", str(port)])
+        self.addCleanup(server.end)
+        self.assertTrue(server.await_listening(port, time.monotonic() + PATIENCE), server.output())
+        return server
+
+    def change(self, verb):
+        sh("ip", "-n", self.network.server.name, "addr", verb, f"{LATE}/24", "dev", "e0")
+
+    def assert_reached(self, host, port):
+        """Servers hear of an address a moment after it is there: one that is not is tried again."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            client = host.start(["rping", "-c", "-V", "-C", "20", "-a", LATE, "-p", str(port)])
+            status, output = client.wait(deadline), client.output()
+            client.end()
+            if status == 0 or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        self.assertEqual(status, 0, output)
+
+    def test_every_server_is_reached_at_an_address_that_comes(self):
+        self.change("add")
+        for port in PORTS:
+            for host in self.network.hosts:
+                self.assert_reached(host, port)
+        self.assertEqual([server.child.poll() for server in self.servers], [None] * len(PORTS))
+
+    def test_an_address_may_go_and_come_back(self):
+        self.change("add")
+        self.assert_reached(self.network.client, PORTS[1])
+        self.change("del")
+        self.change("add")
+        self.assert_reached(self.network.client, PORTS[1])
+
+    def test_who_comes_later_shares_the_new_address(self):
+        self.change("add")
+        self.assert_reached(self.network.client, PORTS[0])
+        self.serve(7009)
+        self.assert_reached(self.network.client, 7009)
+        self.assert_reached(self.network.client, PORTS[2])
+
+
+def main():
+    global COMMAND
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
+    given, rest = options.parse_known_args()
+    if os.geteuid() != 0:
+        print("SKIPPED: making network namespaces needs root")
+        return SKIPPED
+    installation = Installation(given.build)
+    COMMAND = installation.command
+    try:
+        done = unittest.main(argv=[sys.argv[0], *rest], exit=False)
+        return 0 if done.result.wasSuccessful() else 1
+    finally:
+        installation.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
