@@ -32,7 +32,19 @@ std::uint64_t file_size_limit() noexcept {
 
 Arena::~Arena() {
   for (const Range view : views_) kernel::unmap(view.begin, view.octets());
-  if (descriptor_ >= 0) (void)kernel::call(SYS_close, descriptor_);
+  close();
+}
+
+/// Programs close descriptors that are not theirs, and then open others with the same number.
+bool Arena::is_intact() const noexcept {
+  struct stat state {};
+  return ::fstat(descriptor_, &state) == 0 && state.st_ino == inode_ &&
+         major(state.st_dev) == major_ && minor(state.st_dev) == minor_;
+}
+
+void Arena::close() noexcept {
+  if (descriptor_ >= 0 && is_intact()) (void)kernel::call(SYS_close, descriptor_);
+  descriptor_ = -1;
 }
 
 Moved Arena::open(Range first) noexcept {
@@ -64,8 +76,7 @@ Moved Arena::open(Range first) noexcept {
 }
 
 void Arena::leave() noexcept {
-  if (descriptor_ >= 0) (void)kernel::call(SYS_close, descriptor_);
-  descriptor_ = -1;
+  close();
   views_.clear();
 }
 
@@ -73,11 +84,7 @@ Moved Arena::admit(Range pages) const noexcept {
   if (pages.begin < base_ || offset_of(pages.end) > std::min(size_, file_size_limit())) {
     return Why::kFileSizeLimit;
   }
-  struct stat state {};
-  if (::fstat(descriptor_, &state) != 0 || state.st_ino != inode_ ||
-      major(state.st_dev) != major_ || minor(state.st_dev) != minor_) {
-    return Why::kRefused;
-  }
+  if (!is_intact()) return Why::kRefused;
   return Ok{};
 }
 
@@ -114,9 +121,9 @@ void Arena::give_back(std::span<std::byte> view) noexcept {
   views_.pop_back();
 }
 
-void Arena::punch(std::uint64_t offset, std::size_t octets) const noexcept {
+void punch(int file, std::uint64_t offset, std::size_t octets) noexcept {
   // Nothing is lost but memory if the system refuses.
-  (void)kernel::call(SYS_fallocate, descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+  (void)kernel::call(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
                      octets);
 }
 

@@ -53,10 +53,14 @@ class Arena {
   [[nodiscard]] std::span<std::byte> take_view(std::uint64_t offset, std::size_t octets) noexcept;
   void give_back(std::span<std::byte> view) noexcept;
 
-  /// Frees the pages; they read as zeroes from then on.
-  void punch(std::uint64_t offset, std::size_t octets) const noexcept;
+  /// Around a fork: nobody takes or gives back views meanwhile.
+  void hold_views() noexcept { mutex_.lock(); }
+  void let_views_go() noexcept { mutex_.unlock(); }
 
  private:
+  [[nodiscard]] bool is_intact() const noexcept;
+  void close() noexcept;
+
   int descriptor_ = -1;
   std::uintptr_t base_ = 0;   // the address whose page is the first of the file
   std::uint64_t size_ = 0;    // octets
@@ -66,5 +70,8 @@ class Arena {
   mutable std::mutex mutex_;  // guards the views
   std::vector<Range> views_;
 };
+
+/// Frees pages of the arena's file; they read as zeroes from then on.
+void punch(int file, std::uint64_t offset, std::size_t octets) noexcept;
 
 }  // namespace verbatim::rehome

@@ -82,28 +82,4 @@ std::optional<Mapping> parse_mapping(std::string_view line) noexcept {
   return mapping;
 }
 
-std::optional<MappingFlags> parse_mapping_flags(std::string_view line) noexcept {
-  constexpr std::string_view kTitle = "VmFlags:";
-  if (!line.starts_with(kTitle)) return std::nullopt;
-  line.remove_prefix(kTitle.size());
-  MappingFlags flags;
-  for (skip_blanks(line); !line.empty(); skip_blanks(line)) {
-    const std::string_view flag = line.substr(0, line.find(' '));
-    line.remove_prefix(flag.size());
-    flags.locked |= flag == "lo";
-    flags.huge |= flag == "ht";
-    flags.faults |= flag == "um" || flag == "uw" || flag == "ui";
-    flags.grows_down |= flag == "gd";
-  }
-  return flags;
-}
-
-std::optional<std::uint64_t> parse_locked(std::string_view line) noexcept {
-  constexpr std::string_view kTitle = "VmLck:";
-  if (!line.starts_with(kTitle)) return std::nullopt;
-  line.remove_prefix(kTitle.size());
-  skip_blanks(line);
-  return take_number<std::uint64_t>(line, 10);
-}
-
 }  // namespace verbatim::rehome

@@ -36,18 +36,4 @@ struct Mapping {
 /// Reads one line without its end; nothing for a line of any other form.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
 
-/// What smaps tells of a mapping in its line "VmFlags:", as far as it matters here.
-struct MappingFlags {
-  bool locked = false;      // lo
-  bool huge = false;        // ht
-  bool faults = false;      // um, uw, ui: a userfaultfd
-  bool grows_down = false;  // gd
-};
-
-/// Nothing for a line that is not about the flags.
-[[nodiscard]] std::optional<MappingFlags> parse_mapping_flags(std::string_view line) noexcept;
-
-/// "VmLck:      12 kB" of /proc/self/status, in kB. Nothing for any other line.
-[[nodiscard]] std::optional<std::uint64_t> parse_locked(std::string_view line) noexcept;
-
 }  // namespace verbatim::rehome

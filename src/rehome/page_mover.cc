@@ -100,8 +100,7 @@ long open_faults(bool user_mode_only) noexcept {
 
 }  // namespace
 
-Moved copy_out(const Arena& arena, std::uint64_t offset, Range to) noexcept {
-  const int file = arena.descriptor();
+Moved copy_out(int file, std::uint64_t offset, Range to) noexcept {
   const std::uint64_t end = offset + to.octets();
   for (std::uint64_t next = offset; next < end;) {
     const long data = kernel::call(SYS_lseek, file, next, SEEK_DATA);
@@ -134,12 +133,12 @@ Moved return_parked(std::uintptr_t from, Range to) noexcept {
   return return_parked(from + half, {.begin = middle, .end = to.end});
 }
 
-Moved make_private(const Arena& arena, const PageMover::Job& job) noexcept {
+Moved make_private(int file, const PageMover::Job& job) noexcept {
   constexpr int kWritable = PROT_READ | PROT_WRITE;
   const std::size_t octets = job.range.octets();
   const std::uintptr_t at = job.range.begin;
-  const long mapped = kernel::map(at, octets, kWritable, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                                  arena.descriptor(), job.offset);
+  const long mapped =
+      kernel::map(at, octets, kWritable, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, job.offset);
   if (kernel::failed(mapped)) return reason_of(mapped);
   const long copied = kernel::advise(at, octets, MADV_POPULATE_WRITE);
   if (job.protection != kWritable) {
@@ -199,57 +198,54 @@ void PageMover::wake(Range range) noexcept {
   (void)kernel::call(SYS_ioctl, faults_.number(), UFFDIO_WAKE, &request);
 }
 
-Moved PageMover::move_in(const Job& job) noexcept {
-  for (Job piece = job; piece.range.begin < job.range.end;) {
-    piece.range.end = std::min(piece.range.begin + kPieceOctets, job.range.end);
-    if (const Moved moved = move_piece_in(piece); !moved) {
-      Job done = job;
-      done.range.end = piece.range.begin;
-      (void)move_back(
-          done);  // the reason for the failure is what the caller can do something about
+Moved PageMover::move_in(Job& job) noexcept {
+  while (!job.range.empty()) {
+    Job piece = job;
+    const std::size_t octets = std::min(job.range.octets(), kPieceOctets);
+    piece.range.end = piece.range.begin + octets;
+    const Moved moved = move_piece_in(piece);
+    if (!moved) {
+      kernel::unmap(job.parking + octets, job.range.octets() - octets);
       return moved;
     }
-    const std::size_t octets = piece.range.octets();
-    piece.range.begin += octets;
-    piece.parking += octets;
-    piece.offset += octets;
+    job.range.begin += octets;
+    job.parking += octets;
+    job.offset += octets;
   }
   return Ok{};
 }
 
-/// From the top: the kernel finds the end of data in a file by looking at every page up to the next
-/// hole, and what has been moved back is one.
-Moved PageMover::move_back(const Job& job) noexcept {
-  Moved all = Ok{};
-  for (std::size_t left = job.range.octets(); left > 0;) {
-    const std::size_t octets = std::min(left, kPieceOctets);
-    left -= octets;
+/// From the back: the kernel finds the end of data in a file by looking at every page up to the
+/// next hole, and what has been moved back is one.
+Moved PageMover::move_back(Job& job) noexcept {
+  while (!job.range.empty()) {
+    const std::size_t octets = std::min(job.range.octets(), kPieceOctets);
+    const std::size_t before = job.range.octets() - octets;
     Job piece = job;
-    piece.range.begin = job.range.begin + left;
-    piece.range.end = piece.range.begin + octets;
-    piece.parking += left;
-    piece.offset += left;
-    if (const Moved moved = move_piece_back(piece); !moved) {
-      all = moved;
-    } else {
-      arena_.punch(piece.offset, octets);
-    }
+    piece.range.begin += before;
+    piece.parking += before;
+    piece.offset += before;
+    if (const Moved moved = move_piece_back(piece); !moved) return moved;
+    punch(file_, piece.offset, octets);
+    job.range.end = piece.range.begin;
   }
-  return all;
+  return Ok{};
 }
 
 Moved PageMover::move_piece_in(const Job& piece) noexcept {
   const SignalsBlocked quiet;
   Moved moved = hold_stores(piece.range);
-  if (moved) {
+  if (!moved) {
+    kernel::unmap(piece.parking, piece.range.octets());
+  } else {
     // It fails when the program throws pages away meanwhile; from the parking place it will not.
-    const bool is_copied =
-        copies_under_protection_ &&
-        copy_in(pagemap_.number(), piece.range, arena_.descriptor(), piece.offset).ok();
+    const bool is_copied = copies_under_protection_ &&
+                           copy_in(pagemap_.number(), piece.range, file_, piece.offset).ok();
     moved = replace_by_arena(piece, is_copied);
   }
   if (!moved) release_faults(piece.range);
   wake(piece.range);
+  if (!moved) punch(file_, piece.offset, piece.range.octets());
   // What cannot be given back is only memory.
   if (moved) (void)kernel::advise(piece.parking, piece.range.octets(), MADV_DONTNEED);
   return moved;
@@ -270,23 +266,21 @@ Moved PageMover::replace_by_arena(const Job& piece, bool is_copied) noexcept {
   const std::uintptr_t at = piece.range.begin;
   if (const long parked = kernel::move(at, piece.parking, octets, MREMAP_DONTUNMAP);
       kernel::failed(parked)) {
+    kernel::unmap(piece.parking, octets);
     return reason_of(parked);
   }
   Moved moved = Ok{};
   if (!is_copied) {
     moved = copy_in(pagemap_.number(), {.begin = piece.parking, .end = piece.parking + octets},
-                    arena_.descriptor(), piece.offset);
+                    file_, piece.offset);
   }
   if (moved) {
-    const long mapped = kernel::map(at, octets, piece.protection, MAP_SHARED | MAP_FIXED,
-                                    arena_.descriptor(), piece.offset);
+    const long mapped =
+        kernel::map(at, octets, piece.protection, MAP_SHARED | MAP_FIXED, file_, piece.offset);
     if (kernel::failed(mapped)) moved = reason_of(mapped);
     if (moved && piece.dont_fork) (void)kernel::advise(at, octets, MADV_DONTFORK);
   }
-  if (!moved) {
-    (void)return_parked(piece.parking, piece.range);  // its pages were there a moment ago
-    arena_.punch(piece.offset, octets);
-  }
+  if (!moved) (void)return_parked(piece.parking, piece.range);  // it was there a moment ago
   return moved;
 }
 
@@ -300,7 +294,7 @@ Moved PageMover::move_piece_back(const Job& piece) noexcept {
   };
   if (!allow(kWritable)) return Why::kNoMemory;
   Moved moved = hold_arena_stores(piece.range);
-  if (moved) moved = copy_out(arena_, piece.offset, parking);
+  if (moved) moved = copy_out(file_, piece.offset, parking);
   if (moved && piece.protection != kWritable && !allow(piece.protection)) moved = Why::kNoMemory;
   if (moved) moved = return_parked(piece.parking, piece.range);
   if (!moved) release_faults(piece.range);

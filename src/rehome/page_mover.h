@@ -37,7 +37,7 @@ class PageMover {
   /// Pages whose program waits: as much as is copied in about a fifth of a millisecond.
   static constexpr std::size_t kPieceOctets = std::size_t{1} << 20;
 
-  explicit PageMover(const Arena& arena) noexcept : arena_(arena) {}
+  explicit PageMover(const Arena& arena) noexcept : file_(arena.descriptor()) {}
 
   [[nodiscard]] Moved open(Guarding guarding) noexcept;
 
@@ -48,11 +48,12 @@ class PageMover {
     int protection = 0;          // of the mapping
     bool dont_fork = false;      // children shall not inherit it
   };
-  /// All or nothing.
-  [[nodiscard]] Moved move_in(const Job& job) noexcept;
-  /// The parked mapping returns, with the arena's contents. What the system refuses to move stays
-  /// in the arena: then nothing is freed.
-  [[nodiscard]] Moved move_back(const Job& job) noexcept;
+  /// Moves piece by piece from the front, and shortens the job accordingly: on failure it is what
+  /// has not moved. Of the parking place nothing is left then but what has moved uses.
+  [[nodiscard]] Moved move_in(Job& job) noexcept;
+  /// The parked mapping returns, with the arena's contents, and the arena's pages are freed. Moves
+  /// piece by piece from the back, and shortens the job accordingly.
+  [[nodiscard]] Moved move_back(Job& job) noexcept;
 
  private:
   [[nodiscard]] Moved move_piece_in(const Job& piece) noexcept;
@@ -65,15 +66,16 @@ class PageMover {
   void release_faults(Range range) noexcept;
   void wake(Range range) noexcept;
 
-  const Arena& arena_;
+  // Everything is here, on the stack of the thread that moves: memory that moves is not touched.
+  const int file_;                              // the arena's
   kernel::Descriptor faults_{-EBADF};           // the userfaultfd
   kernel::Descriptor pagemap_{-EBADF};          // /proc/self/pagemap
   bool copies_under_protection_ = false;        // private pages can be write-protected
   bool copies_arena_under_protection_ = false;  // the arena's, too
 };
 
-/// Copies the arena's contents to private pages that nobody else uses; holes stay holes.
-[[nodiscard]] Moved copy_out(const Arena& arena, std::uint64_t offset, Range to) noexcept;
+/// Copies contents of the arena's file to private pages that nobody else uses; holes stay holes.
+[[nodiscard]] Moved copy_out(int file, std::uint64_t offset, Range to) noexcept;
 
 /// Puts a parked mapping to `to`, in place of what is there. Before Linux 6.17 what moves at once
 /// must be one mapping; so it is cut in halves where the kernel refuses.
@@ -82,6 +84,6 @@ class PageMover {
 /// The way back where no userfaultfd is to be had: a private mapping of the arena's pages, each of
 /// which is copied at once. No store is lost, and nobody waits. But it stays a mapping of the
 /// arena, so these pages of the arena are of no other use from now on.
-[[nodiscard]] Moved make_private(const Arena& arena, const PageMover::Job& job) noexcept;
+[[nodiscard]] Moved make_private(int file, const PageMover::Job& job) noexcept;
 
 }  // namespace verbatim::rehome

@@ -38,6 +38,34 @@ void forbid_growth(Range pages, std::size_t page) noexcept {
   (void)kernel::advise(pages.end - page, page, MADV_RANDOM);
 }
 
+PageMover::Job job_of(const Stretch& stretch) noexcept {
+  return {.range = stretch.range, .offset = stretch.offset, .protection = stretch.protection};
+}
+
+/// The program's pages are where it has put them: at home, or elsewhere, where nothing is parked.
+/// Takes from `left` what has come home.
+bool bring_stretch_home(const Stretch& stretch, PageMover& mover, const Arena& arena,
+                        RunList& left) {
+  PageMover::Job job = job_of(stretch);
+  const std::uintptr_t home = arena.address_of(stretch.offset);
+  const Run* run = left.find(home);
+  const bool is_at_home = run != nullptr && stretch.range.begin == home;
+  if (is_at_home) {
+    job.parking = run->parking_of(home);
+  } else if (const auto scratch = reserve(stretch.range.octets(), stretch.protection)) {
+    job.parking = *scratch;
+  } else {
+    return false;
+  }
+  const bool moved = mover.move_back(job).ok();
+  if (is_at_home) {
+    (void)left.remove({.begin = job.range.end, .end = stretch.range.end});
+  } else if (!moved) {
+    kernel::unmap(job.parking, job.range.octets());
+  }
+  return moved;
+}
+
 }  // namespace
 
 void Rehoming::set_dont_fork() noexcept {
@@ -66,12 +94,13 @@ Expected<Placement, Why> Rehoming::move_in(Range range, Instant now) {
 
 Moved Rehoming::judge(Range range, Range pages) const noexcept {
   if (config_.policy == Policy::kNever) return Why::kPolicy;
-  if (range.empty()) return Why::kTooSmall;
-  if (pages.empty()) return Why::kTooSmall;
+  if (range.empty() || pages.empty()) return Why::kTooSmall;
   if (config_.policy == Policy::kAlways) return Ok{};
   if (pages.octets() < kWorthMovingOctets) return Why::kTooSmall;
   if (is_short_lived(pages)) return Why::kShortLived;
-  if (!runs_.covers(pages) && holds_a_pinning_descriptor()) return Why::kPinned;
+  if (runs_.covers(pages)) return Ok{};
+  if (runs_.runs().size() >= kRunsMax) return Why::kManyMappings;
+  if (holds_a_pinning_descriptor()) return Why::kPinned;
   return Ok{};
 }
 
@@ -104,17 +133,17 @@ Moved Rehoming::bring_in(Range pages) {
 Moved Rehoming::bring_stretch_in(PageMover& mover, Range stretch, int protection) {
   const auto parking = reserve(stretch.octets(), PROT_NONE);
   if (!parking) return parking.error();
-  const Moved moved = mover.move_in({.range = stretch,
-                                     .parking = *parking,
-                                     .offset = arena_.offset_of(stretch.begin),
-                                     .protection = protection,
-                                     .dont_fork = config_.dont_fork});
-  if (!moved) {
-    kernel::unmap(*parking, stretch.octets());
-    return moved;
-  }
-  runs_.insert({.range = stretch, .count = 0, .parking = *parking, .dont_fork = config_.dont_fork});
-  return Ok{};
+  PageMover::Job job{.range = stretch,
+                     .parking = *parking,
+                     .offset = arena_.offset_of(stretch.begin),
+                     .protection = protection,
+                     .dont_fork = config_.dont_fork};
+  const Moved moved = mover.move_in(job);
+  runs_.insert({.range = {.begin = stretch.begin, .end = job.range.begin},
+                .count = 0,
+                .parking = *parking,
+                .dont_fork = config_.dont_fork});
+  return moved;
 }
 
 void Rehoming::move_back(const Placement& placement, Instant now) {
@@ -133,7 +162,7 @@ void Rehoming::orphan(const Placement& placement, Instant now) {
 void Rehoming::release(Range pages) {
   const std::lock_guard lock(mutex_);
   for (const Run& run : quarantined_.remove(pages)) {
-    arena_.punch(arena_.offset_of(run.range.begin), run.range.octets());
+    punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
   }
 }
 
@@ -164,48 +193,27 @@ void Rehoming::bring_home_all(const std::vector<Run>& runs) {
   for (const Run& run : runs) bring_home(run, mover, is_guarded);
 }
 
-/// The program's pages are where it has put them: at home, elsewhere, nowhere.
-void Rehoming::bring_home(Run run, PageMover& mover, bool is_guarded) {
-  RunList left;  // what has not come home
-  run.count = 0;
-  left.insert(run);
+void Rehoming::bring_home(const Run& run, PageMover& mover, bool is_guarded) {
+  RunList left;  // what has not come home, and so has a parked mapping
+  left.insert({.range = run.range, .parking = run.parking, .dont_fork = run.dont_fork});
   Survey found;
-  bool is_done = false;
-  Moved looked = Why::kManyMappings;
-  while (!is_done && !looked && looked.error() == Why::kManyMappings) {
-    looked = survey_arena(run.range, arena_, found);
-    is_done = looked.ok();
+  for (int round = 0; round < kRoundsMax; ++round) {
+    const Moved looked = survey_arena(run.range, arena_, found);
+    if (!looked && looked.error() != Why::kManyMappings) break;
+    bool is_done = looked.ok();
     for (const Stretch& stretch : found) {
-      const std::uintptr_t home = arena_.address_of(stretch.offset);
-      const bool is_at_home = stretch.range.begin == home;
-      PageMover::Job job{.range = stretch.range,
-                         .parking = is_at_home ? run.parking_of(home) : 0,
-                         .offset = stretch.offset,
-                         .protection = stretch.protection};
-      if (!bring_stretch_home(job, mover, is_guarded)) {
-        is_done = false;
-        looked = Why::kNoMemory;
-      } else if (is_at_home) {
-        (void)left.remove(stretch.range);
-      }
+      const bool came = is_guarded ? bring_stretch_home(stretch, mover, arena_, left)
+                                   : make_private(arena_.descriptor(), job_of(stretch)).ok();
+      // What the kernel refuses once is done the other way when it is looked for again.
+      is_done &= came;
+      is_guarded &= came;
     }
-  }
-  if (!is_done) {
-    for (const Run& stranded : left.runs()) runs_.insert(stranded);
+    if (!is_done) continue;
+    for (const Run& unused : left.runs()) kernel::unmap(unused.parking, unused.range.octets());
+    punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
     return;
   }
-  for (const Run& unused : left.runs()) kernel::unmap(unused.parking, unused.range.octets());
-  arena_.punch(arena_.offset_of(run.range.begin), run.range.octets());
-}
-
-bool Rehoming::bring_stretch_home(const PageMover::Job& job, PageMover& mover, bool is_guarded) {
-  PageMover::Job whole = job;
-  if (job.parking == 0) {
-    const auto scratch = reserve(job.range.octets(), job.protection);
-    whole.parking = scratch ? *scratch : 0;
-  }
-  if (is_guarded && whole.parking != 0 && mover.move_back(whole).ok()) return true;
-  return make_private(arena_, job).ok();
+  for (const Run& stranded : left.runs()) runs_.insert(stranded);
 }
 
 }  // namespace verbatim::rehome

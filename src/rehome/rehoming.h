@@ -11,6 +11,7 @@
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
 #include "rehome/run_list.h"
+#include "rehome/survey.h"
 #include "rehome/why.h"
 
 namespace verbatim::rehome {
@@ -22,8 +23,15 @@ enum class Policy : std::uint8_t {
   kNever,
 };
 
-/// From this size on a range is worth moving.
-inline constexpr std::size_t kWorthMovingOctets = 64 * 1024;
+/// From this size on a range is worth moving: a page. Measured (bench/rehome_bench.cc, a 2-core
+/// Neoverse-V1): in and back cost 80 us and 1.1 ms for each further MiB. Against a system call for
+/// each WRITE they have paid after 110 WRITEs of a whole page, 47 of 64 KiB, 18 of a MiB or more,
+/// or 200 of 8 octets into any of these. So it is the life of a region that decides, not its size.
+inline constexpr std::size_t kWorthMovingOctets = 4096;
+
+/// Runs of pages that move at most unless told to. Each has up to four mappings, and a process has
+/// 65530 of them (vm.max_map_count).
+inline constexpr std::size_t kRunsMax = 8192;
 
 /// Where the pages of a range are now.
 struct Placement {
@@ -84,19 +92,20 @@ class Rehoming {
   [[nodiscard]] std::size_t moved_octets();
 
  private:
+  /// Looks at the mappings of a range: more than one where they are many, or one way has failed.
+  static constexpr int kRoundsMax = 1024;
   static constexpr std::size_t kShortLivedMax = 64;  // ranges remembered; then the oldest goes
 
   [[nodiscard]] Moved judge(Range range, Range pages) const noexcept;
   [[nodiscard]] bool is_short_lived(Range pages) const noexcept;
   [[nodiscard]] Moved bring_in(Range pages);
   [[nodiscard]] Moved bring_stretch_in(PageMover& mover, Range stretch, int protection);
-  void bring_home(Run run, PageMover& mover, bool is_guarded);
   void bring_home_all(const std::vector<Run>& runs);
-  [[nodiscard]] bool bring_stretch_home(const PageMover::Job& job, PageMover& mover,
-                                        bool is_guarded);
+  void bring_home(const Run& run, PageMover& mover, bool is_guarded);
   std::vector<Run> give_up(const Placement& placement, Instant now);
   void retry_stranded();
   void adopt(const Run& run);
+  void adopt(const Stretch& stretch, const Run& run, RunList& left);
 
   std::mutex mutex_;
   Config config_;

@@ -9,6 +9,7 @@ namespace verbatim::rehome {
 
 void Rehoming::before_fork() {
   mutex_.lock();
+  arena_.hold_views();
   has_fork_copies_ = true;
   for (const Run& run : runs_.runs()) {
     if (run.dont_fork) continue;
@@ -16,7 +17,7 @@ void Rehoming::before_fork() {
     const Range parking{.begin = run.parking, .end = run.parking + octets};
     has_fork_copies_ &=
         kernel::call(SYS_mprotect, parking.begin, octets, PROT_READ | PROT_WRITE) == 0 &&
-        copy_out(arena_, arena_.offset_of(run.range.begin), parking).ok();
+        copy_out(arena_.descriptor(), arena_.offset_of(run.range.begin), parking).ok();
   }
 }
 
@@ -24,6 +25,7 @@ void Rehoming::after_fork_in_parent() {
   for (const Run& run : runs_.runs()) {
     if (!run.dont_fork) (void)kernel::advise(run.parking, run.range.octets(), MADV_DONTNEED);
   }
+  arena_.let_views_go();
   mutex_.unlock();
 }
 
@@ -32,34 +34,36 @@ void Rehoming::after_fork_in_child() {
   runs_.clear();
   quarantined_.clear();
   arena_.leave();
+  arena_.let_views_go();
   mutex_.unlock();
 }
 
-/// In the child: what a child inherits of the arena becomes its own.
+/// In the child: what it has inherited of the arena becomes its own.
 void Rehoming::adopt(const Run& run) {
   RunList left;
   left.insert(run);
   Survey found;
   Moved looked = Why::kManyMappings;
-  while (!looked && looked.error() == Why::kManyMappings) {
+  for (int round = 0; round < kRoundsMax && !looked; ++round) {
     looked = survey_arena(run.range, arena_, found);
-    for (const Stretch& stretch : found) {
-      const std::uintptr_t home = arena_.address_of(stretch.offset);
-      const std::uintptr_t parking = run.parking_of(home);
-      const std::size_t octets = stretch.range.octets();
-      if (has_fork_copies_ && !run.dont_fork && stretch.range.begin == home &&
-          kernel::call(SYS_mprotect, parking, octets, stretch.protection) == 0 &&
-          return_parked(parking, stretch.range).ok()) {
-        (void)left.remove(stretch.range);
-        continue;
-      }
-      // Later stores of the parent may show in here, but none of ours in the parent.
-      (void)make_private(
-          arena_,
-          {.range = stretch.range, .offset = stretch.offset, .protection = stretch.protection});
-    }
+    for (const Stretch& stretch : found) adopt(stretch, run, left);
   }
   for (const Run& unused : left.runs()) kernel::unmap(unused.parking, unused.range.octets());
+}
+
+void Rehoming::adopt(const Stretch& stretch, const Run& run, RunList& left) {
+  const std::uintptr_t home = arena_.address_of(stretch.offset);
+  const std::uintptr_t parking = run.parking_of(home);
+  if (has_fork_copies_ && !run.dont_fork && stretch.range.begin == home &&
+      kernel::call(SYS_mprotect, parking, stretch.range.octets(), stretch.protection) == 0 &&
+      return_parked(parking, stretch.range).ok()) {
+    (void)left.remove(stretch.range);
+    return;
+  }
+  // Later stores of the parent may show in here, but none of ours in the parent.
+  (void)make_private(
+      arena_.descriptor(),
+      {.range = stretch.range, .offset = stretch.offset, .protection = stretch.protection});
 }
 
 }  // namespace verbatim::rehome

@@ -100,6 +100,11 @@ bool RunList::overlaps(Range range) const noexcept {
   return index < runs_.size() && runs_[index].range.overlaps(range);
 }
 
+const Run* RunList::find(std::uintptr_t address) const noexcept {
+  const std::size_t index = first_ending_after(address);
+  return index < runs_.size() && runs_[index].range.contains(address) ? &runs_[index] : nullptr;
+}
+
 bool RunList::covers(Range range) const noexcept {
   std::uintptr_t covered = range.begin;
   for (std::size_t i = first_ending_after(range.begin); i < runs_.size() && covered < range.end;

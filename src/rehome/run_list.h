@@ -38,6 +38,8 @@ class RunList {
   [[nodiscard]] bool overlaps(Range range) const noexcept;
   /// Is every page of the range in a run?
   [[nodiscard]] bool covers(Range range) const noexcept;
+  /// The run with this page; null if there is none. Valid until the list changes.
+  [[nodiscard]] const Run* find(std::uintptr_t address) const noexcept;
   [[nodiscard]] const std::vector<Run>& runs() const noexcept { return runs_; }
   void clear() noexcept { runs_.clear(); }
 

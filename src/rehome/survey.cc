@@ -47,27 +47,10 @@ bool is_bound(std::uintptr_t address) noexcept {
          mode != MPOL_DEFAULT;
 }
 
-/// Programs that lock memory are few, and smaps is slow: the sum is asked for first.
-Moved look_for_locks(Range pages) noexcept {
-  std::uint64_t locked = 0;
-  long answer = for_each_line("/proc/self/status", [&](std::string_view line) {
-    const auto value = parse_locked(line);
-    locked = value.value_or(locked);
-    return !value.has_value();
-  });
-  if (answer != 0) return unreadable(answer);
-  if (locked == 0) return Ok{};
-  Range current;
-  bool has_locks = false;
-  answer = for_each_line("/proc/self/smaps", [&](std::string_view line) {
-    if (const auto mapping = parse_mapping(line)) current = mapping->range;
-    const auto flags = parse_mapping_flags(line);
-    has_locks |= flags && flags->locked && current.overlaps(pages);
-    return !has_locks && current.begin < pages.end;
-  });
-  if (answer != 0) return unreadable(answer);
-  if (has_locks) return Why::kLocked;
-  return Ok{};
+/// The kernel takes this advice for memory that it may take away, and for no other. It concerns a
+/// page that is about to go in any case.
+bool is_locked(std::uintptr_t address) noexcept {
+  return kernel::advise(address, 1, MADV_COLD) == -EINVAL;
 }
 
 /// The stack of the main thread has a name in /proc/self/maps; ours may be another.
@@ -108,9 +91,10 @@ Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
   if (refusal) return *refusal;
   if (next < pages.end) return Why::kNotThere;
   if (holds_our_stack(pages)) return Why::kStack;
-  if (const Moved locks = look_for_locks(pages); !locks) return locks.error();
   for (const Stretch& stretch : survey) {
-    if (!stretch.is_in_arena && is_bound(stretch.range.begin)) return Why::kBound;
+    if (stretch.is_in_arena) continue;
+    if (is_locked(stretch.range.begin)) return Why::kLocked;
+    if (is_bound(stretch.range.begin)) return Why::kBound;
   }
   return survey;
 }

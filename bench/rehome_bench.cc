@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does it cost to move memory into the arena under running threads, and from which size on is
+// it worth it? Beside it, in the same run: pwrite(2) of the same memory into a new memory file, and
+// mmap(2) over it, which is what moving would cost if no other thread existed; and what a peer pays
+// for memory that did not move, process_vm_writev(2).
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "rehome/rehoming.h"
+
+namespace {
+
+using namespace verbatim;
+
+constexpr std::size_t kMebi = std::size_t{1} << 20;
+
+/// Processor time of this thread: everything here is work, nothing is waiting, and others may be at
+/// work on the same machine.
+double now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
+
+template <typename Work>
+double microseconds(Work&& work) {
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+class Memory {
+ public:
+  explicit Memory(std::size_t octets) : octets_(octets) {
+    data_ = ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memset(data_, 1, octets);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { ::munmap(data_, octets_); }
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] rehome::Range range() const {
+    const auto begin = std::bit_cast<std::uintptr_t>(data_);
+    return {.begin = begin, .end = begin + octets_};
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t octets_;
+};
+
+/// The memory file is made before: this is about the pages.
+double copy_and_map(std::size_t octets) {
+  const Memory memory(octets);
+  const int file = ::memfd_create("bench", MFD_CLOEXEC);
+  bool works = ::ftruncate(file, static_cast<off_t>(octets)) == 0;
+  const double time = microseconds([&] {
+    for (std::size_t at = 0; works && at < octets;) {
+      const auto done = ::pwrite(file, static_cast<char*>(memory.data()) + at,
+                                 std::min(octets - at, kMebi), static_cast<off_t>(at));
+      works = done > 0;
+      at += works ? static_cast<std::size_t>(done) : 0;
+    }
+    works = works && ::mmap(memory.data(), octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                            file, 0) == memory.data();
+  });
+  ::close(file);
+  return works ? time : 0;
+}
+
+struct Cost {
+  double in = 0;
+  double back = 0;
+};
+
+Cost move(rehome::Guarding guarding, std::size_t octets) {
+  static rehome::Rehoming best({.policy = rehome::Policy::kAlways});
+  static rehome::Rehoming user(
+      {.policy = rehome::Policy::kAlways, .guarding = rehome::Guarding::kUserMode});
+  rehome::Rehoming& rehoming = guarding == rehome::Guarding::kBest ? best : user;
+  const Memory memory(octets);
+  Cost cost;
+  const double start = now();
+  const auto moved = rehoming.move_in(memory.range(), Instant());
+  cost.in = now() - start;
+  if (!moved) {
+    std::printf("not moved: %s\n", rehome::to_text(moved.error()));
+    return {};
+  }
+  cost.back = microseconds([&] { rehoming.move_back(*moved, Instant()); });
+  return cost;
+}
+
+void whole_gibibyte() {
+  constexpr std::size_t kOctets = std::size_t{1024} * kMebi;
+  constexpr int kRounds = 5;
+  std::vector<double> peer;
+  std::vector<double> best_in;
+  std::vector<double> best_back;
+  std::vector<double> user_in;
+  std::vector<double> user_back;
+  std::vector<double> best_ratio;
+  std::vector<double> user_ratio;
+  for (int round = 0; round < kRounds; ++round) {
+    peer.push_back(copy_and_map(kOctets));
+    const Cost best = move(rehome::Guarding::kBest, kOctets);
+    const Cost user = move(rehome::Guarding::kUserMode, kOctets);
+    best_in.push_back(best.in);
+    best_back.push_back(best.back);
+    user_in.push_back(user.in);
+    user_back.push_back(user.back);
+    best_ratio.push_back(best.in / peer.back());
+    user_ratio.push_back(user.in / peer.back());
+  }
+  std::printf("1 GiB, medians of %d rounds, us per MiB\n", kRounds);
+  std::printf("  pwrite + mmap(MAP_FIXED)   %7.0f\n", median(peer) / 1024);
+  std::printf("  move in, best guard        %7.0f   ratio %.2f\n", median(best_in) / 1024,
+              median(best_ratio));
+  std::printf("  move in, ordinary user     %7.0f   ratio %.2f\n", median(user_in) / 1024,
+              median(user_ratio));
+  std::printf("  move back, best guard      %7.0f\n", median(best_back) / 1024);
+  std::printf("  move back, ordinary user   %7.0f\n", median(user_back) / 1024);
+}
+
+/// One WRITE into the whole range by system call, less the same by memcpy: what each use saves.
+double saved_per_write(std::size_t octets) {
+  const Memory from(octets);
+  const Memory to(octets);
+  std::vector<double> saved;
+  for (int round = 0; round < 201; ++round) {
+    const iovec source{.iov_base = from.data(), .iov_len = octets};
+    const iovec target{.iov_base = to.data(), .iov_len = octets};
+    const double call =
+        microseconds([&] { (void)::process_vm_writev(::getpid(), &source, 1, &target, 1, 0); });
+    const double copy = microseconds([&] { std::memcpy(to.data(), from.data(), octets); });
+    saved.push_back(call - copy);
+  }
+  return median(saved);
+}
+
+void by_size() {
+  std::printf(
+      "\n  size     in us   back us   saved by a WRITE of it, us   WRITEs until it has paid\n");
+  for (std::size_t octets = 4096; octets <= 4 * kMebi; octets *= 2) {
+    std::vector<double> in;
+    std::vector<double> back;
+    for (int round = 0; round < 51; ++round) {
+      const Cost cost = move(rehome::Guarding::kUserMode, octets);
+      in.push_back(cost.in);
+      back.push_back(cost.back);
+    }
+    const double saved = saved_per_write(octets);
+    std::printf("  %5zu K %7.1f %9.1f %28.2f %26.0f\n", octets / 1024, median(in), median(back),
+                saved, (median(in) + median(back)) / std::max(saved, 0.01));
+  }
+}
+
+}  // namespace
+
+int main() {
+  whole_gibibyte();
+  by_size();
+}

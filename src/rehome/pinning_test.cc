@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehome/pinning.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace verbatim::rehome {
+namespace {
+
+TEST(Pinning, IsDoneThroughFilesKnownByName) {
+  for (const char* link :
+       {"anon_inode:[io_uring]", "/dev/vfio/vfio", "/dev/vfio/12", "anon_inode:[vfio-device]",
+        "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kvm", "anon_inode:kvm-vm",
+        "anon_inode:kvm-vcpu:0", "/dev/infiniband/uverbs0", "/dev/kfd", "/dev/dri/renderD128"}) {
+    EXPECT_TRUE(names_a_pinning_file(link)) << link;
+  }
+  for (const char* link :
+       {"", "/dev/null", "/dev/pts/0", "socket:[1234]", "pipe:[55]", "anon_inode:[eventfd]",
+        "anon_inode:[eventpoll]", "/home/io_uring", "/memfd:verbatim-regions (deleted)"}) {
+    EXPECT_FALSE(names_a_pinning_file(link)) << link;
+  }
+}
+
+TEST(Pinning, IsNotDoneByOrdinaryDescriptors) {
+  const std::array<int, 3> files = {::eventfd(0, EFD_CLOEXEC), ::socket(AF_INET, SOCK_DGRAM, 0),
+                                    ::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  EXPECT_FALSE(holds_a_pinning_descriptor());
+  for (const int file : files) ::close(file);
+}
+
+TEST(Pinning, IsPossibleWhereAnIoUringIsOpen) {
+  std::array<unsigned, 30> parameters{};  // struct io_uring_params has 120 octets
+  const long ring = ::syscall(SYS_io_uring_setup, 2, parameters.data());
+  if (ring < 0) GTEST_SKIP() << "the system allows no io_uring";
+  EXPECT_TRUE(holds_a_pinning_descriptor());
+  ::close(static_cast<int>(ring));
+  EXPECT_FALSE(holds_a_pinning_descriptor());
+}
+
+TEST(Pinning, IsPossibleWhereAnXdpSocketIsOpen) {
+  const int socket = ::socket(44, SOCK_RAW, 0);
+  if (socket < 0) GTEST_SKIP() << "the system allows no AF_XDP socket";
+  EXPECT_TRUE(holds_a_pinning_descriptor());
+  ::close(socket);
+}
+
+}  // namespace
+}  // namespace verbatim::rehome
