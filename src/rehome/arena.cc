@@ -35,15 +35,14 @@ Arena::~Arena() {
   close();
 }
 
-/// Programs close descriptors that are not theirs, and then open others with the same number.
 bool Arena::is_intact() const noexcept {
   struct stat state {};
-  return ::fstat(descriptor_, &state) == 0 && state.st_ino == inode_ &&
+  return is_open() && ::fstat(descriptor_, &state) == 0 && state.st_ino == inode_ &&
          major(state.st_dev) == major_ && minor(state.st_dev) == minor_;
 }
 
 void Arena::close() noexcept {
-  if (descriptor_ >= 0 && is_intact()) (void)kernel::call(SYS_close, descriptor_);
+  if (is_intact()) (void)kernel::call(SYS_close, descriptor_);
   descriptor_ = -1;
 }
 
@@ -97,6 +96,7 @@ bool Arena::is_mapped_by(const Mapping& mapping) const noexcept {
 }
 
 std::span<std::byte> Arena::take_view(std::uint64_t offset, std::size_t octets) noexcept {
+  if (!is_intact()) return {};
   const std::lock_guard lock(mutex_);
   const long at = kernel::map(0, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                               descriptor_, offset);

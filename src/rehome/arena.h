@@ -39,6 +39,10 @@ class Arena {
   /// closed our descriptor.
   [[nodiscard]] Moved admit(Range pages) const noexcept;
 
+  /// Is the descriptor still ours? Programs close descriptors that are not theirs, and then open
+  /// others with the same number.
+  [[nodiscard]] bool is_intact() const noexcept;
+
   [[nodiscard]] std::uint64_t offset_of(std::uintptr_t address) const noexcept {
     return address - base_;
   }
@@ -58,7 +62,6 @@ class Arena {
   void let_views_go() noexcept { mutex_.unlock(); }
 
  private:
-  [[nodiscard]] bool is_intact() const noexcept;
   void close() noexcept;
 
   int descriptor_ = -1;

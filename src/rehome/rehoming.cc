@@ -162,6 +162,7 @@ void Rehoming::orphan(const Placement& placement, Instant now) {
 void Rehoming::release(Range pages) {
   const std::lock_guard lock(mutex_);
   for (const Run& run : quarantined_.remove(pages)) {
+    if (!arena_.is_intact()) continue;
     punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
   }
 }
@@ -197,7 +198,7 @@ void Rehoming::bring_home(const Run& run, PageMover& mover, bool is_guarded) {
   RunList left;  // what has not come home, and so has a parked mapping
   left.insert({.range = run.range, .parking = run.parking, .dont_fork = run.dont_fork});
   Survey found;
-  for (int round = 0; round < kRoundsMax; ++round) {
+  for (int round = 0; round < kRoundsMax && arena_.is_intact(); ++round) {
     const Moved looked = survey_arena(run.range, arena_, found);
     if (!looked && looked.error() != Why::kManyMappings) break;
     bool is_done = looked.ok();

@@ -10,12 +10,12 @@ namespace verbatim::rehome {
 void Rehoming::before_fork() {
   mutex_.lock();
   arena_.hold_views();
-  has_fork_copies_ = true;
+  has_fork_copies_ = arena_.is_intact();
   for (const Run& run : runs_.runs()) {
-    if (run.dont_fork) continue;
+    if (run.dont_fork || !has_fork_copies_) continue;
     const std::size_t octets = run.range.octets();
     const Range parking{.begin = run.parking, .end = run.parking + octets};
-    has_fork_copies_ &=
+    has_fork_copies_ =
         kernel::call(SYS_mprotect, parking.begin, octets, PROT_READ | PROT_WRITE) == 0 &&
         copy_out(arena_.descriptor(), arena_.offset_of(run.range.begin), parking).ok();
   }
@@ -30,11 +30,11 @@ void Rehoming::after_fork_in_parent() {
 }
 
 void Rehoming::after_fork_in_child() {
+  arena_.let_views_go();
   for (const Run& run : runs_.runs()) adopt(run);
   runs_.clear();
   quarantined_.clear();
   arena_.leave();
-  arena_.let_views_go();
   mutex_.unlock();
 }
 
@@ -44,7 +44,7 @@ void Rehoming::adopt(const Run& run) {
   left.insert(run);
   Survey found;
   Moved looked = Why::kManyMappings;
-  for (int round = 0; round < kRoundsMax && !looked; ++round) {
+  for (int round = 0; round < kRoundsMax && !looked && arena_.is_intact(); ++round) {
     looked = survey_arena(run.range, arena_, found);
     for (const Stretch& stretch : found) adopt(stretch, run, left);
   }

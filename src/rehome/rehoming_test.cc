@@ -22,7 +22,7 @@ using test::page;
 class Rehomed : public test::Moving {};
 
 TEST_P(Rehomed, KeepsContentsAndAddress) {
-  const Memory memory(3 * kMebi + 5 * page());
+  const Memory memory(kMebi + 5 * page());
   memory.fill();
   const Placement placement = move_in(memory.range());
   EXPECT_EQ(placement.pages, memory.range());
@@ -35,11 +35,11 @@ TEST_P(Rehomed, KeepsContentsAndAddress) {
 }
 
 TEST_P(Rehomed, LeavesNoTraceInTheMappings) {
-  const Memory memory(8 * kMebi);
+  const Memory memory(4 * kMebi);
   memory.fill();
   const std::size_t before = test::mappings([](const Mapping&) { return true; });
   for (int round = 0; round < 3; ++round) {
-    const Placement whole = move_in(memory.part(kMebi + 3 * page(), 4 * kMebi));
+    const Placement whole = move_in(memory.part(kMebi + 3 * page(), 2 * kMebi));
     const Placement part = move_in(memory.part(2 * kMebi, page()));
     move_back(whole);
     move_back(part);
@@ -95,12 +95,12 @@ TEST_P(Rehomed, KeepsTheProtectionThatTheProgramGivesItMeanwhile) {
 }
 
 TEST_P(Rehomed, MayConsistOfSeveralMappings) {
-  const Memory memory(3 * kMebi);
+  const Memory memory(kMebi + 9 * page());
   memory.fill();
-  ASSERT_EQ(::mprotect(memory.data() + kMebi, 3 * page(), PROT_READ), 0);
+  ASSERT_EQ(::mprotect(memory.data() + 9 * page(), 3 * page(), PROT_READ), 0);
   const Placement placement = move_in(memory.range());
   EXPECT_TRUE(memory.is_filled());
-  ASSERT_EQ(::mprotect(memory.data() + kMebi, 3 * page(), PROT_READ | PROT_WRITE), 0);
+  ASSERT_EQ(::mprotect(memory.data() + 9 * page(), 3 * page(), PROT_READ | PROT_WRITE), 0);
   memory.fill(3);
   move_back(placement);
   EXPECT_TRUE(memory.is_filled(3));

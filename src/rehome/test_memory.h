@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,6 +125,22 @@ int in_a_child(Body&& body) {
   int status = 0;
   if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
   return WEXITSTATUS(status);
+}
+
+/// As in_a_child(), as a user without rights.
+template <typename Body>
+int as_nobody(Body&& body) {
+  return in_a_child([&] {
+    constexpr uid_t kNobody = 65534;
+    if (::getuid() == 0) {
+      ASSERT_EQ(::setgroups(0, nullptr), 0);
+      ASSERT_EQ(::setgid(kNobody), 0);
+      ASSERT_EQ(::setuid(kNobody), 0);
+      ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 1),
+                0);  // which setuid(2) took away, and /proc/self with it
+    }
+    body();
+  });
 }
 
 }  // namespace verbatim::rehome::test

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does not move, and why.
+#include "rehome/survey.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <thread>
+
+#include "rehome/test_moving.h"
+
+namespace verbatim::rehome {
+namespace {
+
+using test::kMebi;
+using test::kMuchLater;
+using test::kStart;
+using test::Memory;
+using test::page;
+
+Range range_of(const void* begin, std::size_t octets) {
+  const auto address = std::bit_cast<std::uintptr_t>(begin);
+  return {.begin = address, .end = address + octets};
+}
+
+class NotMoved : public test::Moving {};
+
+TEST_P(NotMoved, AreFiles) {
+  char path[] = "/tmp/verbatim-file-XXXXXX";
+  const int file = ::mkstemp(path);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::unlink(path), 0);
+  ASSERT_EQ(::ftruncate(file, static_cast<off_t>(4 * page())), 0);
+  for (const int flags : {MAP_PRIVATE, MAP_SHARED}) {
+    void* memory = ::mmap(nullptr, 4 * page(), PROT_READ | PROT_WRITE, flags, file, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    EXPECT_STREQ(refusal(range_of(memory, 4 * page())), to_text(Why::kFileBacked));
+    ::munmap(memory, 4 * page());
+  }
+  ::close(file);
+}
+
+TEST_P(NotMoved, IsMemoryThatTheProgramShares) {
+  const Memory memory(4 * page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+  const char* why = refusal(memory.range());
+  ASSERT_NE(why, nullptr);
+}
+
+TEST_P(NotMoved, IsTheStackOfAnyThread) {
+  std::array<std::byte, 64 * 1024> local;
+  EXPECT_STREQ(refusal(range_of(local.data(), local.size())), to_text(Why::kStack));
+  std::thread([&] {
+    std::array<std::byte, 64 * 1024> its_own;
+    EXPECT_STREQ(refusal(range_of(its_own.data(), its_own.size())), to_text(Why::kStack));
+  }).join();
+}
+
+TEST_P(NotMoved, IsWhatIsNotThere) {
+  const Memory memory(4 * page());
+  ASSERT_EQ(::munmap(memory.data() + page(), page()), 0);
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kNotThere));
+  EXPECT_STREQ(refusal(memory.part(0, 5 * page())), to_text(Why::kNotThere));
+  EXPECT_STREQ(refusal({.begin = page(), .end = 9 * page()}), to_text(Why::kNotThere));
+  EXPECT_EQ(refusal(memory.part(0, page())), nullptr);
+  ASSERT_EQ(::mprotect(memory.data() + 2 * page(), page(), PROT_NONE), 0);
+  EXPECT_STREQ(refusal(memory.part(2 * page(), 2 * page())), to_text(Why::kNotThere));
+}
+
+TEST_P(NotMoved, IsAnAddressThatNobodyHas) {
+  const std::uintptr_t top = ~std::uintptr_t{0};
+  EXPECT_NE(refusal({.begin = top - 16 * page(), .end = top}), nullptr);
+  EXPECT_NE(refusal({.begin = std::uintptr_t{1} << 60, .end = (std::uintptr_t{1} << 60) + 4096}),
+            nullptr);
+}
+
+TEST_P(NotMoved, IsCode) {
+  const Memory memory(4 * page(), PROT_READ | PROT_WRITE | PROT_EXEC);
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kExecutable));
+}
+
+TEST_P(NotMoved, AreLockedPages) {
+  const Memory memory(4 * page());
+  if (::mlock(memory.data() + page(), page()) != 0) GTEST_SKIP() << "the system locks no memory";
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kLocked));
+  ASSERT_EQ(::munlock(memory.data() + page(), page()), 0);
+  EXPECT_EQ(refusal(memory.range()), nullptr);
+}
+
+TEST_P(NotMoved, AreBoundPages) {
+  const Memory memory(4 * page());
+  const unsigned long nodes = 1;
+  if (::syscall(SYS_mbind, memory.data(), memory.octets(), MPOL_BIND, &nodes, 8 * sizeof nodes,
+                0) != 0) {
+    GTEST_SKIP() << "the system binds no memory";
+  }
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kBound));
+}
+
+TEST_P(NotMoved, AreReservedHugePages) {
+  constexpr std::size_t kHugePage = 2 * kMebi;
+  void* memory = ::mmap(nullptr, kHugePage, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "the system has no huge pages";
+  EXPECT_STREQ(refusal(range_of(memory, kHugePage)), to_text(Why::kHugePage));
+  ::munmap(memory, kHugePage);
+}
+
+TEST_P(NotMoved, IsWhatAnotherUserfaultfdWatches) {
+  const Memory memory(4 * page());
+  const auto watcher =
+      static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  ASSERT_GE(watcher, 0);
+  uffdio_api api{};
+  api.api = UFFD_API;
+  ASSERT_EQ(::ioctl(watcher, UFFDIO_API, &api), 0);
+  uffdio_register request{};
+  request.range = {.start = memory.range().begin, .len = page()};
+  request.mode = UFFDIO_REGISTER_MODE_MISSING;
+  ASSERT_EQ(::ioctl(watcher, UFFDIO_REGISTER, &request), 0);
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kUserfaultfd));
+  ::close(watcher);
+  EXPECT_EQ(refusal(memory.range()), nullptr);
+}
+
+/// What was moved before the refusal came is as it was.
+TEST_P(NotMoved, LeavesEverythingAsItWas) {
+  const Memory memory(2 * kMebi);
+  memory.fill();
+  ASSERT_EQ(::mprotect(memory.data() + kMebi, page(), PROT_READ), 0);
+  const auto watcher =
+      static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  ASSERT_GE(watcher, 0);
+  uffdio_api api{};
+  api.api = UFFD_API;
+  ASSERT_EQ(::ioctl(watcher, UFFDIO_API, &api), 0);
+  uffdio_register request{};
+  request.range = {.start = memory.range().end - page(), .len = page()};
+  request.mode = UFFDIO_REGISTER_MODE_MISSING;
+  ASSERT_EQ(::ioctl(watcher, UFFDIO_REGISTER, &request), 0);
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kUserfaultfd));
+  EXPECT_EQ(rehoming_.moved_octets(), 0U);
+  EXPECT_TRUE(memory.is_filled());
+  ::close(watcher);
+}
+
+VB_WITH_EVERY_GUARD(NotMoved);
+
+TEST(Limits, OfFileSizesAreKept) {
+  const int ended = test::in_a_child([] {
+    const rlimit limit{.rlim_cur = 64 * kMebi, .rlim_max = 64 * kMebi};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const Memory memory(4 * kMebi);
+    const Memory large(65 * kMebi);
+    memory.fill();
+    Rehoming rehoming;
+    EXPECT_EQ(rehoming.move_in(large.range(), kStart).error(), Why::kFileSizeLimit);
+    const auto placement = rehoming.move_in(memory.range(), kStart);
+    ASSERT_TRUE(placement.ok()) << to_text(placement.error());
+    EXPECT_LE(placement->offset + placement->pages.octets(), 64 * kMebi);
+    EXPECT_TRUE(memory.is_filled());
+    EXPECT_EQ(rehoming.move_in(large.part(0, page()), kStart).ok() &&
+                  rehoming.move_in(large.part(64 * kMebi, page()), kStart).ok(),
+              false)
+        << "both ends of a memory that is larger than the file";
+    const rlimit less{.rlim_cur = 4096, .rlim_max = 64 * kMebi};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+    const Memory other(4 * page());
+    EXPECT_EQ(rehoming.move_in(other.range(), kStart).error(), Why::kFileSizeLimit);
+    rehoming.move_back(*placement, kMuchLater);
+    EXPECT_TRUE(memory.is_filled());
+  });
+  EXPECT_EQ(ended, 0);
+}
+
+TEST(Limits, OfOpenFilesDelayTheWayBack) {
+  const int ended = test::in_a_child([] {
+    const Memory memory(4 * page());
+    memory.fill();
+    Rehoming rehoming({.policy = Policy::kAlways});
+    const auto placement = rehoming.move_in(memory.range(), kStart);
+    if (!placement && placement.error() == Why::kNoGuard) return;
+    ASSERT_TRUE(placement.ok()) << to_text(placement.error());
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const Memory other(4 * page());
+    EXPECT_EQ(rehoming.move_in(other.range(), kStart).error(), Why::kNoDescriptor);
+    rehoming.move_back(*placement, kMuchLater);
+    EXPECT_TRUE(memory.is_filled());
+    EXPECT_EQ(rehoming.moved_octets(), memory.octets());
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    const auto next = rehoming.move_in(other.range(), kStart);
+    ASSERT_TRUE(next.ok()) << to_text(next.error());
+    EXPECT_EQ(rehoming.moved_octets(), other.octets());
+    EXPECT_TRUE(memory.is_filled());
+    rehoming.move_back(*next, kMuchLater);
+    EXPECT_EQ(test::mappings_of_arena(), 0U);
+  });
+  EXPECT_EQ(ended, 0);
+}
+
+TEST(Limits, OfAddressSpaceAreARefusal) {
+  const int ended = test::in_a_child([] {
+    const Memory memory(64 * kMebi);
+    std::memset(memory.data(), 7, memory.octets());
+    Rehoming rehoming({.policy = Policy::kAlways});
+    const auto probe = rehoming.move_in(memory.part(0, page()), kStart);
+    if (!probe) return;
+    rehoming.move_back(*probe, kMuchLater);
+    const rlimit limit{.rlim_cur = 96 * kMebi, .rlim_max = 96 * kMebi};
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT_EQ(rehoming.move_in(memory.range(), kStart).error(), Why::kNoMemory);
+    EXPECT_EQ(memory.data()[kMebi], std::byte{7});
+  });
+  EXPECT_EQ(ended, 0);
+}
+
+TEST(Descriptor, ThatTheProgramHasClosedIsNotMistakenForOurs) {
+  const int ended = test::in_a_child([] {
+    const Memory memory(4 * page());
+    memory.fill();
+    Rehoming rehoming({.policy = Policy::kAlways});
+    const auto placement = rehoming.move_in(memory.range(), kStart);
+    if (!placement) return;
+    const int file = rehoming.arena().descriptor();
+    ASSERT_EQ(::dup2(::open("/dev/zero", O_RDWR), file), file);
+    const Memory other(4 * page());
+    other.fill();
+    EXPECT_EQ(rehoming.move_in(other.range(), kStart).error(), Why::kRefused);
+    rehoming.move_back(*placement, kMuchLater);
+    EXPECT_TRUE(memory.is_filled());
+    EXPECT_TRUE(other.is_filled());
+    EXPECT_EQ(::fcntl(file, F_GETFD), 0);
+  });
+  EXPECT_EQ(ended, 0);
+}
+
+TEST(Policy, AutomaticMovesNothingWhereSomethingMayHavePinned) {
+  std::array<unsigned, 30> parameters{};  // struct io_uring_params has 120 octets
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 2, parameters.data()));
+  if (ring < 0) GTEST_SKIP() << "the system allows no io_uring";
+  const Memory memory(4 * page());
+  Rehoming automatic;
+  EXPECT_EQ(automatic.move_in(memory.range(), kStart).error(), Why::kPinned);
+  Rehoming always({.policy = Policy::kAlways});
+  const auto placement = always.move_in(memory.range(), kStart);
+  ASSERT_TRUE(placement.ok()) << to_text(placement.error());
+  always.move_back(*placement, kMuchLater);
+  ::close(ring);
+}
+
+}  // namespace
+}  // namespace verbatim::rehome
