@@ -27,6 +27,9 @@ inline constexpr Fencing kBestFencing = Fencing::kFenced;
 inline constexpr Fencing kBestFencing = Fencing::kExpedited;
 #endif
 
+/// What the rare side calls: membarrier(2), or a full_fence() where every frequent side is kFenced.
+using Barrier = void (*)() noexcept;
+
 /// Keeps the compiler from moving memory accesses across; the processor still may.
 inline void compiler_barrier() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
@@ -40,6 +43,16 @@ inline void full_fence() noexcept {
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
+}
+
+/// Between a store of the frequent side and a load that must not be older: a fence if the rare side
+/// has no barrier that reaches us.
+inline void fence_if(Fencing fencing) noexcept {
+  if (kBestFencing == Fencing::kFenced || fencing == Fencing::kFenced) [[unlikely]] {
+    full_fence();
+  } else {
+    compiler_barrier();
+  }
 }
 
 }  // namespace verbatim

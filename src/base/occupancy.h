@@ -35,11 +35,7 @@ class Occupancy {
   /// has said that it can call it; else kFenced.
   void enter(Fencing fencing) noexcept {
     store_next(std::memory_order_relaxed);
-    if (is_fenced(fencing)) {
-      full_fence();  // pairs with the first barrier of quiesce()
-    } else {
-      compiler_barrier();
-    }
+    fence_if(fencing);  // pairs with the first barrier of quiesce()
   }
   /// The caller has loaded and stored all that it wanted.
   void leave(Fencing fencing) noexcept {

@@ -137,8 +137,9 @@ QueuePair::~QueuePair() {
   if (send_port_) setup_.send_cq->detach(*send_port_, send_lane_places_);
   if (receive_port_) setup_.receive_cq->detach(*receive_port_, receive_lane_places_);
   if (in_shared_) {
-    setup_.shared->view().reclaim(static_cast<std::uint32_t>(number_) |
-                                  transport::Landing::kQpClaimBit);
+    // What a message had begun with waits for another one: nobody will report it any more.
+    setup_.shared->view().put_back(static_cast<std::uint32_t>(number_) |
+                                   transport::Landing::kQpClaimBit);
     setup_.shared->drop_user();
     setup_.receive_cq->unpin_capacity();
   }

@@ -109,7 +109,7 @@ class Loop {
   bool post_receive() {
     if (responder_.posted_count() > 0) return true;
     const std::array list{responder_.arena().sge(0, 4096)};
-    return responder_.queue().post({.wr_id = 1, .list = list}, 0).ok();
+    return responder_.queue().post({.wr_id = 1, .list = list}, responder_.port().collected()).ok();
   }
   bool is_lost() { return prng_.per_mille(lost_per_mille_); }
 

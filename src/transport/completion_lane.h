@@ -36,6 +36,9 @@ class CompletionLane {
 
   /// Completions that nobody has collected.
   [[nodiscard]] std::uint32_t count() const noexcept { return load_tail() - load_head(); }
+  /// How many were ever pushed, and ever collected; both wrap.
+  [[nodiscard]] std::uint32_t pushed() const noexcept { return load_tail(); }
+  [[nodiscard]] std::uint32_t collected() const noexcept { return load_head(); }
   [[nodiscard]] std::uint32_t depth() const noexcept { return header().mask + 1; }
 
   // The producer.
@@ -43,7 +46,11 @@ class CompletionLane {
   [[nodiscard]] bool push(const Completion& completion) noexcept {
     Header& h = header();
     const std::uint32_t tail = h.tail;
-    if (tail - load_head() > h.mask) return false;
+    // The head lies in a line that the consumer writes: it is only read when it may have to be.
+    if (tail - h.head_seen > h.mask) [[unlikely]] {
+      h.head_seen = load_head();
+      if (tail - h.head_seen > h.mask) return false;
+    }
     slot(tail) = completion;
     std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
     return true;
@@ -73,6 +80,7 @@ class CompletionLane {
   struct Header {
     std::uint32_t mask = 0;
     alignas(64) std::uint32_t tail = 0;  // atomic; completions ever pushed
+    std::uint32_t head_seen = 0;         // the producer's: the head when it last looked
     alignas(64) std::uint32_t head = 0;  // atomic; completions ever collected
   };
   static std::uint32_t ring_size(std::uint32_t depth) noexcept {

@@ -82,12 +82,14 @@ std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   return count;
 }
 
-void CompletionQueue::arm(Arming what) noexcept {
+void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {
   // Arming for everything is not weakened by a later request for solicited completions.
   const auto wanted = static_cast<std::uint32_t>(what);
   std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
+  if (now >= wanted) return;  // the arming that did it had its barrier
   while (now < wanted && !board_.armed().compare_exchange_weak(now, wanted)) {
   }
+  barrier();  // pairs with the fence in CompletionPort::publish(), or stands for it
 }
 
 void CompletionQueue::stamp(Instant now) noexcept {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "base/fence.h"
 #include "base/time.h"
 #include "transport/completion_lane.h"
 
@@ -61,20 +62,30 @@ class CompletionBoard {
 };
 
 /// What a work queue has of its completion queue: its lane and the board. One producer each.
+///
+/// `fencing` says how the producer keeps its order against arm(): kFenced if the barrier that the
+/// owner calls there does not reach this process.
 class CompletionPort {
  public:
   CompletionPort() noexcept = default;
-  CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t index) noexcept
-      : lane_(lane), board_(board), index_(index) {}
+  CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t index,
+                 Fencing fencing = Fencing::kExpedited) noexcept
+      : lane_(lane), board_(board), index_(index), fencing_(fencing) {}
 
   /// Completions that the consumer has not collected.
   [[nodiscard]] std::uint32_t uncollected() const noexcept { return lane_.count(); }
+  /// How many were ever published, and ever collected; both wrap.
+  [[nodiscard]] std::uint32_t published() const noexcept {
+    return lane_.exists() ? lane_.pushed() : 0;
+  }
+  [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
 
   /// False when the lane is full; then the completion queue has overrun.
   [[nodiscard]] bool publish(const Completion& completion) noexcept {
     if (!lane_.push(completion)) return false;
     board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
+    fence_if(fencing_);                                       // pairs with the barrier in arm()
     if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
       wake_if_armed(completion);
     }
@@ -87,6 +98,7 @@ class CompletionPort {
   CompletionLane lane_;
   CompletionBoard board_;
   std::uint32_t index_ = 0;
+  Fencing fencing_ = Fencing::kExpedited;
 };
 
 /// A completion queue (IBA Vol 1, 10.8.6) as its owner sees it: the lanes that feed it, collected
@@ -114,9 +126,12 @@ class CompletionQueue {
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
 
   /// Asks for one event at the next completion that `what` matches. A completion that is published
-  /// at the same time may not fire: whoever arms looks at the queue once more, and if producers run
-  /// elsewhere, behind a membarrier().
-  void arm(Arming what) noexcept;
+  /// at the same time may not fire; then whoever polls after this finds it.
+  ///
+  /// `barrier` is a fence in every producer at one point of its publish(): behind the store of the
+  /// completion, and then the next poll sees it; or before, and then the producer sees the arming.
+  /// It is membarrier(2) as soon as producers do not share the caller's lock.
+  void arm(Arming what, Barrier barrier = full_fence) noexcept;
   /// Whether an event is due; every arming that fired is one, and each is taken once.
   [[nodiscard]] bool take_event() noexcept {
     auto fired = board_.fired();

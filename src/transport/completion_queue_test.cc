@@ -319,6 +319,27 @@ TEST(CompletionQueue, SurvivesAStragglerOnALaneThatIsGone) {
 
 // ---- Arming (IBA Vol 1, 11.4.2.2)
 
+// A completion whose producer did not see the arming is found by the poll that follows.
+TEST(CompletionQueue, CallsTheBarrierWhenItIsArmedAndNotWhenItWasAlready) {
+  TestQueue test;
+  static int barriers;
+  barriers = 0;
+  const Barrier count = []() noexcept { ++barriers; };
+  test.queue().arm(Arming::kSolicited, count);
+  EXPECT_EQ(barriers, 1);
+  test.queue().arm(Arming::kSolicited, count);
+  EXPECT_EQ(barriers, 1);
+  test.queue().arm(Arming::kAny, count);
+  EXPECT_EQ(barriers, 2);
+  static CompletionBoard board;
+  board = test.board();
+  board.armed().store(0);
+  test.queue().arm(Arming::kAny, []() noexcept {
+    EXPECT_EQ(board.armed().load(), static_cast<std::uint32_t>(Arming::kAny))
+        << "armed, then fenced";
+  });
+}
+
 TEST(CompletionQueue, AnArmedQueueFiresOnce) {
   TestQueue test;
   auto port = test.attach();

@@ -3,19 +3,24 @@
 
 #include <cstring>
 
+#include "base/fence.h"
+
 namespace verbatim::transport {
 
 bool Landing::take_receive() noexcept {
   if (state_->receive_taken) return true;
   if (shared_.exists()) {
-    const auto claim = shared_.claim(static_cast<std::uint32_t>(state_->number) | kQpClaimBit);
+    const auto claim = shared_.claim(claimant());
     if (claim.entry == nullptr) return false;
     state_->shared_slot = claim.slot;
+    state_->shared_wr_id = claim.entry->wr_id;
   } else if (!queue_.exists() || queue_.front() == nullptr) {
     return false;
   }
-  state_->receive_taken = true;
+  state_->published_before = port_.published();
   state_->scatter = {};
+  compiler_barrier();  // whoever finds it taken after our death finds the rest as well
+  state_->receive_taken = true;
   return true;
 }
 
@@ -74,20 +79,32 @@ BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) 
 
 bool Landing::complete_receive(Completion completion) noexcept {
   VB_ASSERT(state_->receive_taken);
-  completion.wr_id = entry().wr_id;
+  completion.wr_id = shared_.exists() ? state_->shared_wr_id : entry().wr_id;
   completion.qp = state_->number;
+  // A shared entry goes back first, so that whoever has collected its completion can post another;
+  // one of our own goes last. recover() knows every state between two barriers.
+  if (shared_.exists() && state_->shared_slot != kSlotReleased) {
+    shared_.release(state_->shared_slot);
+  }
+  compiler_barrier();
   const bool placed = port_.publish(completion);
-  give_entry_back();
+  compiler_barrier();
+  if (!shared_.exists()) queue_.pop();
+  compiler_barrier();
+  state_->receive_taken = false;
   return placed;
 }
 
-void Landing::give_entry_back() noexcept {
-  if (shared_.exists()) {
-    shared_.release(state_->shared_slot);
-  } else {
-    queue_.pop();
+void Landing::recover() noexcept {
+  const bool is_out = state_->receive_taken && port_.published() != state_->published_before;
+  if (is_out) state_->receive_taken = false;
+  if (!shared_.exists()) {
+    if (is_out) queue_.finish_pop(port_.published());
+  } else if (!state_->receive_taken) {
+    shared_.put_back(claimant());  // claimed, and no message knows of it
+  } else if (!shared_.is_claimed_by(claimant(), state_->shared_slot)) {
+    state_->shared_slot = kSlotReleased;  // somebody else may have it by now
   }
-  state_->receive_taken = false;
 }
 
 void Landing::abandon_message() noexcept {
@@ -111,6 +128,7 @@ void Landing::fail(Reason reason) noexcept {
 }
 
 void Landing::flush() noexcept {
+  recover();
   const Completion flushed{.status = WcStatus::kFlushed, .opcode = WcOpcode::kReceive};
   // A message that had begun is over; its receive is reported like the others.
   if (state_->receive_taken) (void)complete_receive(flushed);  // a full queue has overrun already
@@ -122,9 +140,13 @@ void Landing::flush() noexcept {
 }
 
 void Landing::clear() noexcept {
-  if (state_->receive_taken && shared_.exists()) shared_.release(state_->shared_slot);
+  recover();
+  // A receive of the shared queue waits for another message: nothing will ever report it.
+  if (state_->receive_taken && shared_.exists() && state_->shared_slot != kSlotReleased) {
+    shared_.put_back(claimant(), state_->shared_slot);
+  }
   state_->receive_taken = false;
-  if (queue_.exists()) queue_.clear();
+  if (queue_.exists()) queue_.clear(port_.published());
   abandon_message();
 }
 

@@ -27,7 +27,7 @@ class Landing {
       : state_(state), queue_(queue), shared_(shared), port_(port), keys_(keys) {}
 
   /// Claimants of shared receives are queue pair numbers with this bit, so that none is zero.
-  static constexpr std::uint32_t kQpClaimBit = 0x8000'0000;
+  static constexpr std::uint32_t kQpClaimBit = SharedReceiveQueue::kClaimantBit;
 
   /// XRC: the shared receive queue that the next packet names.
   void use_shared(SharedReceiveQueue shared) noexcept { shared_ = shared; }
@@ -54,6 +54,11 @@ class Landing {
   /// Our own receive list is at fault, or its memory is gone: the receive says so, the queue pair
   /// ends.
   void fail(Reason reason) noexcept;
+  /// Decides what became of the receive that a requester in another process was working on when it
+  /// died: its completion is out, or the receive is still taken, or it was never more than claimed
+  /// and goes back. Wherever the requester stopped, the receive ends once. Only when nobody is at
+  /// work here; harmless at any such time. flush() and clear() begin with it.
+  void recover() noexcept;
   /// Every posted receive as flushed; a shared queue keeps its own.
   void flush() noexcept;
   /// RESET: no message, no receive, no completion.
@@ -62,7 +67,10 @@ class Landing {
  private:
   [[nodiscard]] const ReceiveEntry& entry() const noexcept;
   [[nodiscard]] std::span<const memory::Sge> list() const noexcept;
-  void give_entry_back() noexcept;
+  [[nodiscard]] std::uint32_t claimant() const noexcept {
+    return static_cast<std::uint32_t>(state_->number) | kQpClaimBit;
+  }
+  static constexpr std::uint32_t kSlotReleased = 0xffff'ffff;  // shared_slot: no longer ours
 
   ResponderState* state_ = nullptr;
   ReceiveQueue queue_;

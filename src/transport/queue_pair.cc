@@ -363,7 +363,7 @@ Status QueuePair::post_send(SendRequest request) noexcept {
 
 Status QueuePair::post_receive(const ReceiveRequest& request) noexcept {
   if (state() == QpState::kReset || !parts_.receive_queue.exists()) return Errc::kInvalidArgument;
-  auto posted = parts_.receive_queue.post(request, parts_.receive_port.uncollected());
+  auto posted = parts_.receive_queue.post(request, parts_.receive_port.collected());
   if (!posted) return posted;
   if (state() == QpState::kError) rc_.landing().flush();
   return Ok{};

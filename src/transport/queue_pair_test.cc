@@ -445,7 +445,8 @@ TEST(QueuePair, ResetGivesASharedReceiveBack) {
   EXPECT_FALSE(pair.b.post_receive(16).ok());
   ASSERT_TRUE(pair.b.step(QpState::kReset).ok());
   EXPECT_TRUE(pair.b.receives().empty());
-  EXPECT_TRUE(pair.b.post_receive(16).ok());
+  EXPECT_EQ(pair.b.shared().waiting_count(), 16U) << "it waits for another message";
+  EXPECT_FALSE(pair.b.post_receive(16).ok());
 }
 
 TEST(QueuePair, ServesAgainAfterReset) {

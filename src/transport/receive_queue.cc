@@ -16,11 +16,14 @@ ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limi
   return attach(block.data());
 }
 
-Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t uncollected) noexcept {
+Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t collected) noexcept {
   Header& h = header();
   if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
   const std::uint32_t tail = h.tail;
-  if (tail - load_head() + uncollected >= h.depth) return Errc::kNoMemory;
+  // Not by the head: between a completion and the move of the head, a receive would count twice or
+  // not at all. A slot whose completion was collected is free even if the head has yet to pass it,
+  // for the consumer has read it before it published.
+  if (tail - h.dropped - collected >= h.depth) return Errc::kNoMemory;
   ReceiveEntry& slot = entry(tail);
   slot = {.wr_id = request.wr_id,
           .sge_count = static_cast<std::uint32_t>(request.list.size()),
@@ -36,9 +39,14 @@ std::span<const memory::Sge> ReceiveQueue::list_of(const ReceiveEntry& entry) co
   return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
 }
 
-void ReceiveQueue::clear() noexcept {
+void ReceiveQueue::clear(std::uint32_t published) noexcept {
   Header& h = header();
+  h.dropped = h.tail - published;
   std::atomic_ref(h.head).store(h.tail, std::memory_order_release);
+}
+
+void ReceiveQueue::finish_pop(std::uint32_t published) noexcept {
+  if (published + header().dropped == load_head() + 1) pop();
 }
 
 }  // namespace verbatim::transport

@@ -26,7 +26,9 @@ static_assert(sizeof(ReceiveEntry) == sizeof(memory::Sge));
 ///
 /// A view of a block of plain data that the caller provides; the block holds no pointer, so any
 /// process that maps it can make a view of its own. The head moves after the completion is
-/// published: a consumer that dies leaves an entry that a flush still finds.
+/// published: a consumer that dies leaves an entry that a flush still finds. Each receive ends in
+/// one completion in the lane of the queue, so the lane's counters say exactly what became of them:
+/// what was posted and not collected takes a place, wherever the consumer is just now.
 class ReceiveQueue {
  public:
   struct Limits {
@@ -53,12 +55,18 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t sge_limit() const noexcept { return header().sge_limit; }
 
   // The owner.
-  /// `uncollected` is how many completions of this queue wait in its lane: each needs a place
-  /// there.
-  [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t uncollected) noexcept;
+  /// `collected` is how many completions were ever taken out of the lane of this queue. kNoMemory
+  /// when as many receives as it is deep have been posted beyond that.
+  [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t collected) noexcept;
   [[nodiscard]] std::uint32_t posted_count() const noexcept { return load_tail() - load_head(); }
-  /// Forgets everything: a queue pair that goes to RESET.
-  void clear() noexcept;
+  /// How many were ever posted; wraps.
+  [[nodiscard]] std::uint32_t posted() const noexcept { return load_tail(); }
+  /// Forgets everything: a queue pair that goes to RESET. `published` is how many completions were
+  /// ever put into its lane. Not while the consumer is at work.
+  void clear(std::uint32_t published) noexcept;
+  /// The consumer has died: if it had published the completion of the front receive and not taken
+  /// it away, this does.
+  void finish_pop(std::uint32_t published) noexcept;
 
   // The consumer.
   [[nodiscard]] const ReceiveEntry* front() const noexcept {
@@ -78,6 +86,7 @@ class ReceiveQueue {
     std::uint32_t stride = 0;            // octets from slot to slot
     std::uint32_t mask = 0;              // ring size - 1
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted, written by the owner
+    std::uint32_t dropped = 0;  // the owner's: entries that clear() forgot, less completions
     alignas(64) std::uint32_t head = 0;  // atomic; entries ever consumed, written by the consumer
   };
   static std::uint32_t ring_size(std::uint32_t depth) noexcept {

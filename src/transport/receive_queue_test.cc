@@ -39,8 +39,10 @@ class ReceiveQueueTest : public testing::Test {
 
   Status post(std::uint64_t wr_id, std::uint32_t sge_count = 2, std::uint32_t uncollected = 0) {
     const auto list = list_for(wr_id, sge_count);
-    return queue_.post({.wr_id = wr_id, .list = list}, uncollected);
+    return queue_.post({.wr_id = wr_id, .list = list}, popped() - uncollected);
   }
+  /// How many receives were ever consumed; unless a test says otherwise, all are collected.
+  std::uint32_t popped() const { return queue_.posted() - queue_.posted_count(); }
   void expect_front(std::uint64_t wr_id, std::uint32_t sge_count = 2) {
     const ReceiveEntry* front = queue_.front();
     ASSERT_NE(front, nullptr);
@@ -96,8 +98,9 @@ TEST_F(ReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
   TestBlock block(ReceiveQueue::octets_for(kOdd));
   auto queue = ReceiveQueue::create(block.span(), kOdd);
   for (std::uint64_t round = 0; round < 7; ++round) {
-    for (std::uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(queue.post({.wr_id = i}, 0).ok());
-    EXPECT_EQ(queue.post({.wr_id = 9}, 0).error(), Errc::kNoMemory);
+    const auto collected = static_cast<std::uint32_t>(5 * round);
+    for (std::uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(queue.post({.wr_id = i}, collected).ok());
+    EXPECT_EQ(queue.post({.wr_id = 9}, collected).error(), Errc::kNoMemory);
     for (std::uint64_t i = 0; i < 5; ++i) {
       ASSERT_NE(queue.front(), nullptr);
       EXPECT_EQ(queue.front()->wr_id, i);
@@ -112,6 +115,51 @@ TEST_F(ReceiveQueueTest, ACompletionThatNobodyCollectedTakesAPlace) {
   EXPECT_EQ(post(1, 1, 3).error(), Errc::kNoMemory);
   EXPECT_TRUE(post(1, 1, 2).ok());
   EXPECT_EQ(queue_.posted_count(), 2U);
+}
+
+// The consumer runs beside the owner: it publishes a completion and moves the head after that.
+TEST_F(ReceiveQueueTest, CountsAReceiveOnceAlsoWhileItIsBeingCompleted) {
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
+  // One completion is published and collected; the head has yet to move.
+  EXPECT_EQ(queue_.post({.wr_id = 4}, 0).error(), Errc::kNoMemory) << "not collected yet";
+  EXPECT_TRUE(queue_.post({.wr_id = 4}, 1).ok()) << "collected: there is a place";
+  EXPECT_EQ(queue_.post({.wr_id = 5}, 1).error(), Errc::kNoMemory);
+  queue_.pop();
+  EXPECT_EQ(queue_.post({.wr_id = 5}, 1).error(), Errc::kNoMemory) << "the move changes nothing";
+  for (std::uint64_t i = 1; i < 5; ++i) {
+    ASSERT_NE(queue_.front(), nullptr);
+    EXPECT_EQ(queue_.front()->wr_id, i);
+    queue_.pop();
+  }
+}
+
+TEST_F(ReceiveQueueTest, WhatWasClearedNeedsNoPlaceAndItsCompletionsDoUntilTheyAreCollected) {
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
+  queue_.pop();
+  queue_.pop();  // two were completed, one of them collected
+  queue_.clear(2);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(queue_.post({.wr_id = 10 + i}, 1).ok());
+  EXPECT_EQ(queue_.post({.wr_id = 13}, 1).error(), Errc::kNoMemory);
+  EXPECT_TRUE(queue_.post({.wr_id = 13}, 2).ok());
+  EXPECT_EQ(queue_.post({.wr_id = 14}, 2).error(), Errc::kNoMemory);
+  EXPECT_EQ(queue_.front()->wr_id, 10U);
+}
+
+TEST_F(ReceiveQueueTest, FinishesWhatADeadConsumerHadPublished) {
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(post(i).ok());
+  queue_.pop();
+  queue_.finish_pop(1);
+  EXPECT_EQ(queue_.posted_count(), 2U) << "it had not published the second";
+  queue_.finish_pop(2);
+  EXPECT_EQ(queue_.posted_count(), 1U) << "it had published the second and not moved the head";
+  queue_.finish_pop(2);
+  EXPECT_EQ(queue_.front()->wr_id, 2U);
+  queue_.clear(2);
+  ASSERT_TRUE(queue_.post({.wr_id = 7}, 2).ok());
+  queue_.finish_pop(2);
+  EXPECT_EQ(queue_.posted_count(), 1U);
+  queue_.finish_pop(3);
+  EXPECT_EQ(queue_.posted_count(), 0U) << "counts go on behind what was cleared";
 }
 
 TEST_F(ReceiveQueueTest, WithoutDepthTakesNothing) {
@@ -131,11 +179,11 @@ TEST_F(ReceiveQueueTest, LookingDoesNotTake) {
 
 TEST_F(ReceiveQueueTest, ForgetsEverythingWhenCleared) {
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(post(i).ok());
-  queue_.clear();
+  queue_.clear(0);
   EXPECT_EQ(queue_.posted_count(), 0U);
   EXPECT_EQ(queue_.front(), nullptr);
-  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(20 + i).ok());
-  expect_front(20);
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(queue_.post({.wr_id = 20 + i}, 0).ok());
+  expect_front(20, 0);
 }
 
 TEST_F(ReceiveQueueTest, CountersMayWrap) {

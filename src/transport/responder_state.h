@@ -62,12 +62,14 @@ struct alignas(64) ResponderState {
   wire::Psn expected_psn{};
   std::uint32_t msn = 0;  // messages completed, 24 bits
   Inbound inbound = Inbound::kNone;
-  bool receive_taken = false;       // a receive belongs to this message (UC: or to the next)
-  std::uint32_t shared_slot = 0;    // which entry of the shared receive queue, if there is one
-  wire::SrqNumber shared_number{};  // XRC: which shared receive queue
-  memory::SgeCursor scatter{};      // where the next payload octet goes
-  std::uint32_t arrived = 0;        // payload octets of the message so far
-  std::uint32_t write_octets = 0;   // WRITE: its DMA length
+  bool receive_taken = false;      // a receive belongs to this message (UC: or to the next)
+  std::uint32_t shared_slot = 0;   // which entry of the shared receive queue, if there is one
+  std::uint64_t shared_wr_id = 0;  // its wr_id: the entry goes back before the completion is out
+  std::uint32_t published_before = 0;  // completions in the lane's life when the receive was taken
+  wire::SrqNumber shared_number{};     // XRC: which shared receive queue
+  memory::SgeCursor scatter{};         // where the next payload octet goes
+  std::uint32_t arrived = 0;           // payload octets of the message so far
+  std::uint32_t write_octets = 0;      // WRITE: its DMA length
   std::uint64_t write_address = 0;
   wire::MemoryKey write_key{};
 

@@ -23,6 +23,7 @@ SharedReceiveQueue SharedReceiveQueue::create(std::span<std::byte> block, memory
 Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
   Header& h = header();
   if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
+  if (h.tail - load_head() >= h.depth) move_head_on();
   if (h.tail - load_head() >= h.depth) return Errc::kNoMemory;
   const auto free = find_free_slot();
   if (!free) return Errc::kNoMemory;
@@ -30,10 +31,27 @@ Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
   slot.wr_id = request.wr_id;
   slot.sge_count = static_cast<std::uint32_t>(request.list.size());
   std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
-  std::atomic_ref(slot.claim).store(kPosted, std::memory_order_release);  // pairs with claim()
-  order(h.tail).store(*free, std::memory_order_relaxed);  // seen by whoever sees the tail
-  std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
+  queue_up(*free);
   return Ok{};
+}
+
+/// Gives a filled slot the next place of the ring.
+void SharedReceiveQueue::queue_up(std::uint32_t slot) noexcept {
+  Header& h = header();
+  // pairs with claim()
+  std::atomic_ref(entry(slot).claim).store(posted_at(h.tail), std::memory_order_release);
+  order(h.tail).store(slot, std::memory_order_relaxed);  // seen by whoever sees the tail
+  std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
+}
+
+/// A claimant may have died, or be asleep, between its claim and its move of the head.
+void SharedReceiveQueue::move_head_on() noexcept {
+  Header& h = header();
+  std::uint32_t head = load_head();
+  if (head == h.tail) return;
+  const std::uint32_t slot = order(head).load(std::memory_order_relaxed);
+  if (std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == posted_at(head)) return;
+  std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
 }
 
 /// The first that is free, from behind the last one that was taken on: nearly always the next.
@@ -56,14 +74,15 @@ SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noex
     if (head == load_tail()) return {};
     const std::uint32_t number = order(head).load(std::memory_order_relaxed) & h.mask;
     ReceiveEntry& slot = entry(number);
-    std::uint32_t expected = kPosted;
+    std::uint32_t expected = posted_at(head);
     const bool mine = std::atomic_ref(slot.claim)
                           .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
     // Whoever claimed it, the head moves on; a claimant that died before doing so is helped here.
-    // If others have moved it already, the ring may have come round under our feet: then what we
-    // claimed is a later receive, ours all the same, and its own place will be stepped over.
+    // If others have moved it already, the ring may have come round under our feet; then neither
+    // exchange found what it expected.
     std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
     if (!mine) continue;
+    fence_if(fencing_);  // pairs with the barrier in arm_limit()
     check_limit();
     return {.slot = number, .entry = &slot};
   }
@@ -74,18 +93,22 @@ void SharedReceiveQueue::release(std::uint32_t slot) noexcept {
   std::atomic_ref(entry(slot).claim).store(kFree, std::memory_order_release);
 }
 
-void SharedReceiveQueue::reclaim(std::uint32_t claimant) noexcept {
-  for (std::uint32_t slot = 0; slot <= header().mask; ++slot) {
-    std::uint32_t expected = claimant;
-    std::atomic_ref(entry(slot).claim)
-        .compare_exchange_strong(expected, kFree, std::memory_order_acq_rel);
-  }
+void SharedReceiveQueue::put_back(std::uint32_t claimant) noexcept {
+  for (std::uint32_t slot = 0; slot <= header().mask; ++slot) put_back(claimant, slot);
 }
 
-Status SharedReceiveQueue::arm_limit(std::uint32_t limit) noexcept {
+bool SharedReceiveQueue::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
+  if (!is_claimed_by(claimant, slot)) return false;
+  move_head_on();  // its place may still be the one at the head, and a ring of slots has no other
+  queue_up(slot);
+  return true;
+}
+
+Status SharedReceiveQueue::arm_limit(std::uint32_t limit, Barrier barrier) noexcept {
   Header& h = header();
   if (limit > h.depth) return Errc::kInvalidArgument;
   std::atomic_ref(h.limit).store(limit, std::memory_order_relaxed);
+  barrier();  // pairs with the fence in claim(), or stands for it
   check_limit();
   return Ok{};
 }

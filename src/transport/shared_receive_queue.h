@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "base/fence.h"
 #include "memory/domain.h"
 #include "transport/receive_queue.h"
 
@@ -16,12 +17,16 @@ namespace verbatim::transport {
 
 /// Receives that several queue pairs share (IBA Vol 1, 10.2.9). The owner posts; any responder,
 /// possibly in a peer process, claims an entry by one compare-and-swap that records who claims it,
-/// so that the entry of a claimant that died can be found and given back.
+/// so that the entry of a claimant that died can be found and put back.
 ///
 /// A view of a block of plain data that the caller provides. An entry is taken when a message
-/// begins and released when its completion is published, in any order, and some are held for long.
-/// So the ring that keeps the order of posting names slots, and a receive is posted into whichever
-/// slot is free: one that is held costs the others one place and no more.
+/// begins and released just before its completion is published, in any order, and some are held for
+/// long. So the ring that keeps the order of posting names slots, and a receive is posted into
+/// whichever slot is free: one that is held costs the others one place and no more.
+///
+/// The claim word of a posted slot carries its place in the ring: a claimant that slept since it
+/// looked cannot take what was posted into the same slot later, so receives go in order, and only
+/// the place at the head can be claimed while the head has not yet moved past it.
 class SharedReceiveQueue {
  public:
   using Limits = ReceiveQueue::Limits;
@@ -40,9 +45,13 @@ class SharedReceiveQueue {
   SharedReceiveQueue() noexcept = default;
   static SharedReceiveQueue create(std::span<std::byte> block, memory::DomainId domain,
                                    const Limits& limits) noexcept;
-  static SharedReceiveQueue attach(std::byte* block) noexcept {
+  /// `fencing` is kFenced if the barrier that the owner gives to arm_limit() does not reach this
+  /// process.
+  static SharedReceiveQueue attach(std::byte* block,
+                                   Fencing fencing = Fencing::kExpedited) noexcept {
     SharedReceiveQueue queue;
     queue.block_ = block;
+    queue.fencing_ = fencing;
     return queue;
   }
 
@@ -53,11 +62,12 @@ class SharedReceiveQueue {
 
   // The owner.
   [[nodiscard]] Status post(const ReceiveRequest& request) noexcept;
-  /// Receives that nobody has claimed.
+  /// Receives that nobody has claimed; one more while a claimant is about to move the head.
   [[nodiscard]] std::uint32_t waiting_count() const noexcept { return load_tail() - load_head(); }
   /// An event is due once when fewer than `limit` receives wait; 0 disarms. kInvalidArgument beyond
-  /// the depth.
-  [[nodiscard]] Status arm_limit(std::uint32_t limit) noexcept;
+  /// the depth. `barrier` is membarrier(2) as soon as claimants do not share the caller's lock: a
+  /// claim then sees the limit, or is seen here.
+  [[nodiscard]] Status arm_limit(std::uint32_t limit, Barrier barrier = full_fence) noexcept;
   [[nodiscard]] std::uint32_t limit() const noexcept {
     return std::atomic_ref(header().limit).load(std::memory_order_relaxed);
   }
@@ -65,19 +75,30 @@ class SharedReceiveQueue {
   [[nodiscard]] bool take_limit_event() noexcept {
     return std::atomic_ref(header().limit_reached).exchange(0, std::memory_order_acquire) != 0;
   }
-  /// Gives back what `claimant` had claimed and not released.
-  void reclaim(std::uint32_t claimant) noexcept;
+  /// Posts anew what `claimant` had claimed and not released. It is gone or no longer at work, and
+  /// none of these receives was or will be reported: whoever calls this has made sure.
+  void put_back(std::uint32_t claimant) noexcept;
+  /// The same for one that is known. False when `claimant` does not have the slot.
+  bool put_back(std::uint32_t claimant, std::uint32_t slot) noexcept;
+  [[nodiscard]] bool is_claimed_by(std::uint32_t claimant, std::uint32_t slot) const noexcept {
+    return std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == claimant;
+  }
 
   // A responder.
-  /// `claimant` is not zero and names the queue pair on this host.
+  /// `claimant` names the queue pair on this host and has kClaimantBit.
+  static constexpr std::uint32_t kClaimantBit = 0x8000'0000;
   [[nodiscard]] Claim claim(std::uint32_t claimant) noexcept;
   void release(std::uint32_t slot) noexcept;
   [[nodiscard]] const ReceiveEntry& at(std::uint32_t slot) const noexcept { return entry(slot); }
   [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept;
 
  private:
-  static constexpr std::uint32_t kFree = 0;              // claim word: the slot may be posted into
-  static constexpr std::uint32_t kPosted = 0xffff'ffff;  // claim word: waits for a claimant
+  // The claim word: a claimant, or one of these.
+  static constexpr std::uint32_t kFree = 0;  // the slot may be posted into
+  static constexpr std::uint32_t kPostedBit = 0x4000'0000;
+  static constexpr std::uint32_t posted_at(std::uint32_t place) noexcept {
+    return kPostedBit | (place & (kPostedBit - 1));
+  }
   struct Header {
     std::uint32_t depth = 0;
     std::uint32_t sge_limit = 0;
@@ -118,9 +139,12 @@ class SharedReceiveQueue {
     return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with claim()
   }
   [[nodiscard]] std::optional<std::uint32_t> find_free_slot() noexcept;
+  void queue_up(std::uint32_t slot) noexcept;
+  void move_head_on() noexcept;
   void check_limit() noexcept;
 
   std::byte* block_ = nullptr;
+  Fencing fencing_ = Fencing::kExpedited;
 };
 
 }  // namespace verbatim::transport

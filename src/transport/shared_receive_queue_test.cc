@@ -247,20 +247,30 @@ TEST_F(SharedReceiveQueueTest, RefusesALimitBeyondItsDepth) {
 
 // ---- Claimants that died
 
-TEST_F(SharedReceiveQueueTest, GivesBackWhatADeadClaimantHeld) {
+TEST_F(SharedReceiveQueueTest, PutsBackWhatADeadClaimantHeld) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   claim(1, kBob);
   const Claim alive = claim(2, kAlice);
   claim(3, kBob);
-  queue_.reclaim(kBob);
-  EXPECT_EQ(queue_.waiting_count(), 1U) << "what was posted stays posted";
-  EXPECT_TRUE(post(5).ok());
-  EXPECT_TRUE(post(6).ok());
+  queue_.put_back(kBob);
+  EXPECT_EQ(queue_.waiting_count(), 3U) << "both wait again, behind what was posted";
   EXPECT_EQ(post(7).error(), Errc::kNoMemory) << "what the living holds stays held";
   EXPECT_EQ(queue_.at(alive.slot).wr_id, 2U);
   claim(4);
-  claim(5);
-  claim(6);
+  claim(1);
+  claim(3);
+  EXPECT_TRUE(is_empty());
+}
+
+TEST_F(SharedReceiveQueueTest, PutsBackOneThatTheClaimantReallyHas) {
+  for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
+  const Claim mine = claim(1, kAlice);
+  EXPECT_FALSE(queue_.put_back(kBob, mine.slot));
+  EXPECT_TRUE(queue_.put_back(kAlice, mine.slot));
+  EXPECT_FALSE(queue_.put_back(kAlice, mine.slot));
+  claim(2);
+  queue_.release(claim(1, kAlice).slot);
+  EXPECT_FALSE(queue_.put_back(kAlice, mine.slot)) << "it was released";
 }
 
 /// Dies at the worst moment: the entry is claimed, the head has not moved.
@@ -270,12 +280,57 @@ TEST_F(SharedReceiveQueueTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
   block_.word(kHeadAt) -= 1;
   claim(2, kAlice);
   EXPECT_EQ(queue_.waiting_count(), 1U);
-  queue_.reclaim(kBob);
+  queue_.put_back(kBob);
+  EXPECT_TRUE(queue_.at(half.slot).wr_id == 1U);
   claim(3, kAlice);
+  claim(1, kAlice);
   EXPECT_TRUE(is_empty());
-  ASSERT_TRUE(post(4).ok());
-  ASSERT_TRUE(post(5).ok());
-  EXPECT_EQ(queue_.at(half.slot).wr_id, 5U) << "its slot serves again";
+}
+
+TEST_F(SharedReceiveQueueTest, TheOwnerStepsOverOneThatDiedHalfway) {
+  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
+  const Claim half = claim(1, kBob);
+  queue_.release(half.slot);
+  block_.word(kHeadAt) -= 1;
+  EXPECT_TRUE(post(5).ok()) << "three wait and none is held";
+  for (std::uint64_t i = 2; i <= 5; ++i) claim(i);
+}
+
+TEST_F(SharedReceiveQueueTest, AFullQueueHasAPlaceForWhatADeadClaimantHeldHalfway) {
+  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
+  claim(1, kBob);
+  block_.word(kHeadAt) -= 1;
+  queue_.put_back(kBob);
+  EXPECT_EQ(queue_.waiting_count(), 4U);
+  for (const std::uint64_t i : {2U, 3U, 4U, 1U}) claim(i);
+  EXPECT_TRUE(is_empty());
+}
+
+/// Sleeps at the worst moment: it has read which slot is next, and the ring comes round.
+TEST_F(SharedReceiveQueueTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSameSlot) {
+  ASSERT_TRUE(post(1).ok());
+  const std::uint32_t posted = queue_.at(0).claim;
+  const Claim first = claim(1, kBob);
+  queue_.release(first.slot);
+  for (std::uint64_t i = 2; i <= 5; ++i) ASSERT_TRUE(post(i).ok());
+  for (std::uint32_t slot = 0; slot < 4; ++slot) {
+    EXPECT_NE(queue_.at(slot).claim, posted) << "its compare-and-swap would find what it expects";
+  }
+}
+
+TEST_F(SharedReceiveQueueTest, CallsTheBarrierBetweenArmingTheLimitAndLooking) {
+  for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
+  static SharedReceiveQueue* racing = nullptr;
+  racing = &queue_;
+  // A claim that did not see the limit, and reaches memory only with the barrier.
+  ASSERT_TRUE(queue_
+                  .arm_limit(2,
+                             []() noexcept {
+                               EXPECT_EQ(racing->limit(), 2U);
+                               (void)racing->claim(kBob);
+                             })
+                  .ok());
+  EXPECT_TRUE(queue_.take_limit_event());
 }
 
 // ---- Threads

@@ -51,6 +51,7 @@ class Receiver {
   [[nodiscard]] ResponderState& state() noexcept { return state_; }
   [[nodiscard]] SharedReceiveQueue shared() const noexcept { return shared_; }
   [[nodiscard]] ReceiveQueue queue() const noexcept { return queue_; }
+  [[nodiscard]] CompletionPort port() const noexcept { return port_; }
   std::vector<Completion> completions() { return completions_.take(); }
   /// The same without a vector: how many there were.
   [[nodiscard]] std::size_t collect(std::span<Completion> into) noexcept {
@@ -63,8 +64,9 @@ class Receiver {
   /// Posts a receive and returns its wr_id.
   std::uint64_t post_receive(std::vector<memory::Sge> list) {
     const ReceiveRequest request{.wr_id = next_wr_id_++, .list = list};
-    const Status posted = shared_.exists() ? shared_.post(request)
-                                           : queue_.post(request, 0);  // lanes are deep enough
+    const Status posted = shared_.exists()
+                              ? shared_.post(request)
+                              : queue_.post(request, queue_.posted() - queue_.posted_count());
     VB_ASSERT(posted.ok());
     return request.wr_id;
   }
