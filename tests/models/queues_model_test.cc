@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "models/weak_memory.h"
+
+// The queues that two processes share, step by step: completion lanes and their hints, arming,
+// receive queues and what posting counts by, key entries. Each model takes its orderings as
+// arguments, so that the tests can leave one out and see what it was for.
+namespace verbatim::models {
+namespace {
+
+using enum Order;
+using enum Test;
+
+// ---- transport/completion_lane.h: a lane of one place, used twice
+
+struct LaneOrders {
+  Order push = kRelease;
+  Order see_push = kAcquire;
+  Order pop = kRelease;
+  Order see_pop = kAcquire;
+};
+
+bool lane_mixes_completions(const LaneOrders& orders) {
+  Program program;
+  const Var tail = program.var();
+  const Var head = program.var();
+  const Var slot = program.var();
+  Reg first;
+  Reg second;
+  program.thread([&](Thread& t) {
+    t.store(slot, 1);
+    t.store(tail, 1, orders.push);
+    t.await(head, kEqual, 1, orders.see_pop);
+    t.store(slot, 2);
+    t.store(tail, 2, orders.push);
+  });
+  program.thread([&](Thread& t) {
+    t.await(tail, kNotEqual, 0, orders.see_push);
+    first = t.load(slot);
+    t.store(head, 1, orders.pop);
+    t.await(tail, kEqual, 2, orders.see_push);
+    second = t.load(slot);
+  });
+  EXPECT_FALSE(program.can_get_stuck());
+  return program.can_end([&](const Outcome& end) { return end[first] != 1 || end[second] != 2; });
+}
+
+TEST(LaneModel, HandsEveryCompletionOver) { EXPECT_FALSE(lane_mixes_completions({})); }
+TEST(LaneModel, NeedsTheReleaseOfPush) { EXPECT_TRUE(lane_mixes_completions({.push = kRelaxed})); }
+TEST(LaneModel, NeedsTheAcquireThatSeesIt) {
+  EXPECT_TRUE(lane_mixes_completions({.see_push = kRelaxed}));
+}
+TEST(LaneModel, NeedsTheReleaseOfPop) { EXPECT_TRUE(lane_mixes_completions({.pop = kRelaxed})); }
+
+// ---- transport/completion_queue.h: a lane that ran dry lowers its hint
+
+enum class Lower { kExchange, kRelaxedExchange, kStore };
+
+bool hint_is_lost(Lower lower, Order raise = kRelease) {
+  Program program;
+  const Var tail = program.var();
+  const Var hint = program.var(1);
+  Reg again;
+  program.thread([&](Thread& t) {
+    t.store(tail, 1, kRelease);
+    t.store(hint, 1, raise);
+  });
+  program.thread([&](Thread& t) {
+    const Reg dry = t.load(tail, kAcquire);
+    t.when(dry, kEqual, 0, [&] {
+      if (lower == Lower::kStore) {
+        t.store(hint, 0);
+      } else {
+        t.exchange(hint, 0, lower == Lower::kExchange ? kAcquire : kRelaxed);
+      }
+      again = t.load(tail, kAcquire);
+    });
+  });
+  return program.can_end([&](const Outcome& end) { return end[again] == 0 && end[hint] == 0; });
+}
+
+TEST(HintModel, NoCompletionIsLeftBehindALoweredHint) {
+  EXPECT_FALSE(hint_is_lost(Lower::kExchange));
+}
+TEST(HintModel, AStoreWouldBeOvertakenByTheSecondLook) { EXPECT_TRUE(hint_is_lost(Lower::kStore)); }
+TEST(HintModel, NeedsTheAcquireOfTheExchange) {
+  EXPECT_TRUE(hint_is_lost(Lower::kRelaxedExchange));
+}
+TEST(HintModel, NeedsTheReleaseOfTheProducer) {
+  EXPECT_TRUE(hint_is_lost(Lower::kExchange, kRelaxed));
+}
+
+// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any "wake him"
+
+enum class Side { kNothing, kFence, kMembarrier };
+
+void put(Thread& t, Side what) {
+  if (what == Side::kFence) t.fence();
+  if (what == Side::kMembarrier) t.membarrier();
+}
+
+/// The owner arms, looks once more, and sleeps until the event if it finds nothing.
+bool sleeper_is_forgotten(Side owner, Side producer) {
+  Program program;
+  const Var hint = program.var();
+  const Var armed = program.var();
+  const Var fired = program.var();
+  program.thread([&](Thread& t) {
+    t.store(hint, 1, kRelease);
+    put(t, producer);
+    const Reg is_armed = t.load(armed);
+    t.when(is_armed, kEqual, 1, [&] {
+      const Reg was = t.exchange(armed, 0, kAcquireRelease);
+      t.when(was, kEqual, 1, [&] { t.store(fired, 1, kRelease); });
+    });
+  });
+  program.thread([&](Thread& t) {
+    t.compare_exchange(armed, 0, 1, kAcquireRelease);
+    put(t, owner);
+    const Reg waiting = t.load(hint, kAcquire);
+    t.when(waiting, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
+  });
+  return program.can_get_stuck();
+}
+
+TEST(ArmingModel, WakesWithAMembarrierOfTheOwner) {
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kNothing));
+}
+TEST(ArmingModel, WakesWithFencesOnBothSides) {
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kFence, Side::kFence));
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kFence));
+}
+TEST(ArmingModel, ForgetsTheSleeperWithoutABarrier) {
+  EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kNothing));
+  EXPECT_TRUE(sleeper_is_forgotten(Side::kFence, Side::kNothing));
+  EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kFence));
+}
+
+// ---- transport/receive_queue.h: what post() counts by
+
+/// One receive is posted, and its consumer publishes the completion and moves the head. The sum of
+/// what is posted and what is published and not collected is one at any time: is it also what the
+/// owner computes?
+bool head_and_lane_disagree(bool lane_first) {
+  Program program;
+  const Var head = program.var();
+  const Var published = program.var();
+  Reg saw_head;
+  Reg saw_published;
+  program.thread([&](Thread& t) {
+    t.store(published, 1, kRelease);
+    t.store(head, 1, kRelease);
+  });
+  program.thread([&](Thread& t) {
+    if (lane_first) saw_published = t.load(published, kAcquire);
+    saw_head = t.load(head, kAcquire);
+    if (!lane_first) saw_published = t.load(published, kAcquire);
+  });
+  return program.can_end(
+      [&](const Outcome& end) { return 1 - end[saw_head] + end[saw_published] != 1; });
+}
+
+TEST(ReceiveCountModel, TheHeadAndTheLaneCannotBeReadTogether) {
+  EXPECT_TRUE(head_and_lane_disagree(true));
+  EXPECT_TRUE(head_and_lane_disagree(false));
+}
+
+/// A slot is written again once its completion was collected, also before the head has moved.
+bool slot_is_reused_too_early(Order push) {
+  Program program;
+  const Var entry = program.var(1);
+  const Var tail = program.var(1);
+  const Var head = program.var();
+  const Var lane = program.var();
+  const Var published = program.var();
+  Reg scattered_by;
+  Reg completed;
+  program.thread([&](Thread& t) {
+    t.await(tail, kNotEqual, 0, kAcquire);
+    scattered_by = t.load(entry);
+    t.store(lane, scattered_by);
+    t.store(published, 1, push);
+    t.store(head, 1, kRelease);
+  });
+  program.thread([&](Thread& t) {
+    t.await(published, kEqual, 1, kAcquire);
+    completed = t.load(lane);
+    t.store(entry, 2);
+    t.store(tail, 2, kRelease);
+  });
+  return program.can_end(
+      [&](const Outcome& end) { return end[scattered_by] != 1 || end[completed] != 1; });
+}
+
+TEST(ReceiveCountModel, ACollectedCompletionFreesItsSlot) {
+  EXPECT_FALSE(slot_is_reused_too_early(kRelease));
+  EXPECT_TRUE(slot_is_reused_too_early(kRelaxed));
+}
+
+// ---- memory/key_entry.h: withdraw(), fill(), publish() against read_live()
+
+bool reader_mixes_bindings(Order store, Order load, bool checks_generation = true) {
+  Program program;
+  const Var generation = program.var();
+  const Var live = program.var(1);
+  const Var base = program.var(1);
+  const Var octets = program.var(1);
+  Reg before;
+  Reg key;
+  Reg saw_base;
+  Reg saw_octets;
+  Reg after;
+  program.thread([&](Thread& t) {
+    t.store(live, 0, store);
+    t.store(generation, 1, store);
+    t.store(base, 2, store);
+    t.store(octets, 2, store);
+    t.store(live, 1, store);  // the same key again, for other memory
+  });
+  program.thread([&](Thread& t) {
+    before = t.load(generation, load);
+    key = t.load(live, load);
+    saw_base = t.load(base, load);
+    saw_octets = t.load(octets, load);
+    after = t.load(generation, load);
+  });
+  return program.can_end([&](const Outcome& end) {
+    const bool granted = end[key] == 1 && (!checks_generation || end[before] == end[after]);
+    return granted && end[saw_base] != end[saw_octets];
+  });
+}
+
+TEST(KeyEntryModel, AReaderSeesOneBindingOrNone) {
+  EXPECT_FALSE(reader_mixes_bindings(kRelease, kAcquire));
+}
+TEST(KeyEntryModel, NeedsReleasesAcquiresAndTheGeneration) {
+  EXPECT_TRUE(reader_mixes_bindings(kRelaxed, kAcquire));
+  EXPECT_TRUE(reader_mixes_bindings(kRelease, kRelaxed));
+  EXPECT_TRUE(reader_mixes_bindings(kRelease, kAcquire, false));
+}
+
+}  // namespace
+}  // namespace verbatim::models
