@@ -369,7 +369,9 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
 void Adapter::transmit(QueuePair& qp) noexcept {
   if (abandoned_) return;
   const Instant at = now();
+  Allowance allowance;
   for (int packets = 0; packets < kTurnPackets; ++packets) {
+    if (!may_send_next(qp, allowance, at)) return;
     const auto frame = link_.next_frame();
     transport::QueuePair::Transmit sent;
     if (!guarded(
@@ -379,6 +381,8 @@ void Adapter::transmit(QueuePair& qp) noexcept {
       continue;
     }
     if (sent.octets == 0) return;
+    allowance.octets -= std::min(allowance.octets,
+                                 link::Backpressure::charge({.packets = 1, .octets = sent.octets}));
     link_.commit({.source = sent.path->source,
                   .destination = sent.path->destination,
                   .source_port = sent.path->source_port,
@@ -387,6 +391,30 @@ void Adapter::transmit(QueuePair& qp) noexcept {
                  sent.octets);
   }
   list_ready(qp);  // there is more; others first
+}
+
+/// Unreliable services wait while their receiver, if it is one of this host, has no room: nobody
+/// would hear of what is lost there. Their timer comes back to it, and others are not delayed.
+bool Adapter::may_send_next(QueuePair& qp, Allowance& allowance, Instant at) noexcept {
+  const auto next = qp.machine().next_unreliable_destination(at);
+  if (!next || next->number == wire::QpNumber::kMulticast) return true;
+  const link::Backpressure::Receiver receiver{
+      .address = {.gid = next->path->destination, .scope = port_.interface_index},
+      .slot = static_cast<std::uint32_t>(next->number) / host::kNumbersPerSlot};
+  if (receiver == allowance.receiver && allowance.octets > 0) return true;
+  allowance.receiver = receiver;
+  allowance.octets = backpressure_.room_at(receiver, at);
+  // What is on its way is not in anybody's buffer yet.
+  const std::size_t on_the_way = link::Backpressure::charge(link_.load_to_send());
+  if (allowance.octets <= on_the_way && on_the_way > 0) {
+    link_.flush();
+    allowance.octets = backpressure_.room_at(receiver, at);
+  } else if (allowance.octets != link::Backpressure::kUnlimited) {
+    allowance.octets -= on_the_way;
+  }
+  if (allowance.octets > 0) return true;
+  qp.machine().hold_until(at + link::Backpressure::kNextLook);
+  return false;
 }
 
 void Adapter::list_ready(QueuePair& qp) noexcept {

@@ -18,6 +18,7 @@
 #include "device/port_info.h"
 #include "host/segment.h"
 #include "host/slot.h"
+#include "link/backpressure.h"
 #include "link/shared_port.h"
 #include "link/udp_link.h"
 #include "memory/key_registry.h"
@@ -160,6 +161,12 @@ class Adapter {
   void take_forwarded(Instant at) noexcept;
   void run_timers(Instant at) noexcept;
   void transmit(QueuePair& qp) noexcept;
+  /// What an unreliable queue pair may send to one receiver before the next look at it.
+  struct Allowance {
+    link::Backpressure::Receiver receiver{};
+    std::size_t octets = 0;  // as Backpressure charges
+  };
+  [[nodiscard]] bool may_send_next(QueuePair& qp, Allowance& allowance, Instant at) noexcept;
   void settle(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
@@ -178,6 +185,7 @@ class Adapter {
   std::atomic<bool> removed_{false};
   host::Slot slot_;
   link::SharedPort shared_port_;
+  link::Backpressure backpressure_{shared_port_};
   host::Segment segment_;
   link::UdpLink link_;
   std::vector<memory::DomainTable::Entry> domain_entries_;

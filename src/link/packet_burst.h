@@ -49,6 +49,12 @@ struct Incoming {
   }
 };
 
+/// Packets and their octets together.
+struct Load {
+  std::size_t packets = 0;
+  std::size_t octets = 0;
+};
+
 /// What became of packets at a link.
 struct LinkCounters {
   std::uint64_t packets_sent = 0;

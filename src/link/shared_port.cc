@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -51,6 +52,12 @@ std::string text_of(const LocalAddress& address) {
   return text.data();
 }
 
+host::SocketLabel label_of(const LocalAddress& address, std::uint32_t slot) noexcept {
+  return {.address = address.gid.octets,
+          .scope = needs_scope(address.gid) ? address.scope : 0,
+          .slot = slot};
+}
+
 void pass(const SharedPort::Options& options, SharedPort::Step step) {
   if (options.at_step != nullptr) options.at_step(step);
 }
@@ -64,10 +71,7 @@ struct SharedPort::Group {
   std::optional<std::size_t> counted{};  // sockets there are, as the system says
   std::size_t size = 0;                  // as far as we know
 
-  explicit Group(const LocalAddress& of) : address(of) {
-    label.address = of.gid.octets;
-    label.scope = needs_scope(of.gid) ? of.scope : 0;
-  }
+  explicit Group(const LocalAddress& of) : address(of), label(label_of(of, 0)) {}
   /// The system's list does not say on which link an address is that every link may have.
   [[nodiscard]] bool counts_exactly() const noexcept { return !needs_scope(address.gid); }
   void update_size(const host::SocketShare& share) {
@@ -283,6 +287,19 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
     share_.add(group.labelled(static_cast<std::uint32_t>(group.size++)), socket.release());
   }
   return Ok{};
+}
+
+std::optional<SharedPort::Fill> SharedPort::fill_of(const LocalAddress& address,
+                                                    std::uint32_t slot) noexcept {
+  const std::unique_lock lock(share_.mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return Fill{.used = 1, .limit = 1};
+  const int socket = share_.find(label_of(address, slot));
+  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t octets = sizeof memory;
+  if (socket < 0 || ::getsockopt(socket, SOL_SOCKET, SO_MEMINFO, memory.data(), &octets) != 0) {
+    return std::nullopt;
+  }
+  return Fill{.used = memory[SK_MEMINFO_RMEM_ALLOC], .limit = memory[SK_MEMINFO_RCVBUF]};
 }
 
 /// The share keeps one descriptor of it, and the receiver has another.

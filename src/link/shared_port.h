@@ -69,6 +69,15 @@ class SharedPort {
                                                        std::uint32_t slot, std::string& message) {
     return extend(addresses, slot, message, Options());
   }
+  /// How full the receive buffer of a slot's socket is, in the system's count; nothing when we do
+  /// not have that socket. Never waits: while the sockets change hands, it is full.
+  struct Fill {
+    std::size_t used = 0;
+    std::size_t limit = 0;
+  };
+  [[nodiscard]] std::optional<Fill> fill_of(const LocalAddress& address,
+                                            std::uint32_t slot) noexcept;
+
   /// Give up the slot after this, or others would read its sockets, too.
   void leave() noexcept { share_.close(); }
 

@@ -71,6 +71,12 @@ void TrainSender::start_train(const Outgoing& to, Exit exit, std::size_t octets)
   used_ += octets;
 }
 
+Load TrainSender::load() const noexcept {
+  Load load{.octets = used_};
+  for (std::size_t i = 0; i < count_; ++i) load.packets += trains_[i].segments;
+  return load;
+}
+
 void TrainSender::flush(LinkCounters& counters) noexcept {
   waited_ = false;
   for (std::size_t first = 0; first < count_; ++first) {

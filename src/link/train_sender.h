@@ -55,6 +55,8 @@ class TrainSender {
   /// Begins a train with the packet in next_frame().
   void start_train(const Outgoing& to, Exit exit, std::size_t octets) noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
+  /// What waits for flush().
+  [[nodiscard]] Load load() const noexcept;
   [[nodiscard]] bool is_full() const noexcept {
     return count_ == kTrains || used_ + kFrameOctets > kBufferOctets;
   }

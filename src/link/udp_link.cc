@@ -250,6 +250,10 @@ bool UdpLink::has_packets_to_send() const noexcept {
   return state_ != nullptr && !state_->sender.is_empty();
 }
 
+Load UdpLink::load_to_send() const noexcept {
+  return state_ != nullptr ? state_->sender.load() : Load{};
+}
+
 std::span<const Incoming> UdpLink::receive(Look look) noexcept {
   if (state_ == nullptr) return {};
   const auto burst = receive_burst(look);

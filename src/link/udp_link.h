@@ -88,6 +88,7 @@ class UdpLink {
 
   /// Whether something is committed and not yet flushed.
   [[nodiscard]] bool has_packets_to_send() const noexcept;
+  [[nodiscard]] Load load_to_send() const noexcept;
 
   /// Takes some of what has arrived, without waiting.
   enum class Look : std::uint8_t { kAtAllAddresses, kAtTheLastAddress };

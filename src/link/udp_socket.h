@@ -15,6 +15,8 @@ namespace verbatim::link {
 struct LocalAddress {
   wire::Gid gid{};
   std::uint32_t scope = 0;  // interface index, for link-local IPv6 and for groups
+
+  friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 
 /// A UDP socket of RoCEv2, for one of its two uses. Owns the descriptor, which does not block and

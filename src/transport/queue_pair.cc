@@ -455,6 +455,13 @@ Instant QueuePair::next_timeout() const noexcept {
 
 // ---- Packets out ----
 
+std::optional<UnreliableSender::Destination> QueuePair::next_unreliable_destination(
+    Instant now) const noexcept {
+  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
+  if (is_reliable() || !is_sending) return std::nullopt;
+  return unreliable_.next_destination(now);
+}
+
 std::size_t QueuePair::poll_sender(Instant now, std::span<std::byte> frame,
                                    std::uint16_t identification, const Path** to) noexcept {
   if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return 0;

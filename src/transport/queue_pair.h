@@ -110,6 +110,12 @@ class QueuePair {
   /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.
   [[nodiscard]] Transmit poll_transmit(Instant now, std::span<std::byte> frame,
                                        std::uint16_t ipv4_identification = 0) noexcept;
+  /// Where an unreliable service sends next; nothing when it has nothing to send now, and for
+  /// reliable ones, which hear of losses.
+  [[nodiscard]] std::optional<UnreliableSender::Destination> next_unreliable_destination(
+      Instant now) const noexcept;
+  /// The owner saw no room there: an unreliable service sends nothing before `until`.
+  void hold_until(Instant until) noexcept { unreliable_.hold_until(until); }
   [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,6 +35,8 @@ class RatePolicy {
     sent_ += octets;
     if (sent_ >= limit_.octets) not_before_ = period_ends_;
   }
+  /// The owner saw that the receiver has no room.
+  void hold_until(Instant until) noexcept { not_before_ = std::max(not_before_, until); }
   void handle_congestion_notification(Instant) noexcept { ++notifications_; }
   [[nodiscard]] Instant next_opportunity() const noexcept { return not_before_; }
   [[nodiscard]] std::uint64_t notification_count() const noexcept { return notifications_; }

@@ -27,6 +27,16 @@ TEST(RatePolicy, LetsAPeriodsWorthGoAtOnceAndTheRestWait) {
   EXPECT_TRUE(rate.may_send(at(120)));
 }
 
+TEST(RatePolicy, WhoIsHeldWaitsEvenWithoutALimit) {
+  RatePolicy rate;
+  rate.hold_until(at(50));
+  EXPECT_FALSE(rate.may_send(at(49)));
+  EXPECT_EQ(rate.next_opportunity(), at(50));
+  rate.hold_until(at(20));
+  EXPECT_FALSE(rate.may_send(at(49))) << "the longer of two waits";
+  EXPECT_TRUE(rate.may_send(at(50)));
+}
+
 TEST(RatePolicy, NothingIsSavedUp) {
   RatePolicy rate;
   rate.limit({.octets = 10'000, .period = microseconds(20)});

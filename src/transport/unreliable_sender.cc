@@ -62,6 +62,18 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
   return 0;
 }
 
+std::optional<UnreliableSender::Destination> UnreliableSender::next_destination(
+    Instant now) const noexcept {
+  if (failed_ || queue_->is_empty() || !rate_.may_send(now)) return std::nullopt;
+  if (paused_ && cursor_packet_ == 0) return std::nullopt;
+  const SendEntry& entry = queue_->at(queue_->head());
+  if (is_local(entry.opcode)) return std::nullopt;
+  if (config_.transport != wire::Transport::kUd) {
+    return Destination{.path = &path_, .number = config_.dest_qp};
+  }
+  return Destination{.path = &queue_->path_of(entry), .number = entry.remote_qp};
+}
+
 Instant UnreliableSender::next_timeout() const noexcept {
   const bool waits = !failed_ && !queue_->is_empty() && !(paused_ && cursor_packet_ == 0);
   return waits ? rate_.next_opportunity() : Instant::never();

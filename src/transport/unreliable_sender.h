@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/time.h"
@@ -52,6 +53,15 @@ class UnreliableSender {
   [[nodiscard]] std::size_t poll_transmit(Instant now, std::span<std::byte> frame,
                                           std::uint16_t ipv4_identification,
                                           const Path** to) noexcept;
+
+  /// Where the next packet goes; nothing when none may leave now.
+  struct Destination {
+    const Path* path = nullptr;  // valid until the next call of anything here
+    wire::QpNumber number{};
+  };
+  [[nodiscard]] std::optional<Destination> next_destination(Instant now) const noexcept;
+  /// That destination has no room: nothing leaves before `until`.
+  void hold_until(Instant until) noexcept { rate_.hold_until(until); }
 
   /// When there will be something to send that the rate holds back now.
   [[nodiscard]] Instant next_timeout() const noexcept;

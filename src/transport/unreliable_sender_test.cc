@@ -197,6 +197,30 @@ TEST_F(UcSenderTest, InlineDataIsThatOfTheTimeOfPosting) {
   EXPECT_EQ(together, before);
 }
 
+TEST_F(UcSenderTest, SaysWhereItSendsNextUntilItHasNothingOrIsHeld) {
+  EXPECT_FALSE(sender_.next_destination(Instant{}));
+  post(request(SendOpcode::kSend, 300));
+  const auto next = sender_.next_destination(Instant{});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->number, kPeerQp);
+  EXPECT_EQ(next->path->destination, test_path().destination);
+  const Instant later = Instant{} + std::chrono::microseconds(50);
+  sender_.hold_until(later);
+  EXPECT_FALSE(sender_.next_destination(Instant{}));
+  EXPECT_FALSE(poll());
+  EXPECT_EQ(sender_.next_timeout(), later);
+  EXPECT_TRUE(sender_.next_destination(later));
+}
+
+TEST_F(UdSenderTest, SaysWhereTheNextDatagramGoes) {
+  way_.destination.octets[15] = 0x99;
+  post(request(SendOpcode::kSend, 8));
+  const auto next = sender_.next_destination(Instant{});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->number, wire::QpNumber{0x00'7777});
+  EXPECT_EQ(next->path->destination, way_.destination);
+}
+
 TEST_F(UcSenderTest, WhilePausedAMessageIsFinishedAndNoneBegun) {
   post(request(SendOpcode::kSend, 600));
   post(request(SendOpcode::kSend, 8));

@@ -184,7 +184,6 @@ TEST_F(ManyProcesses, KeepTheirDataWholeOverABadNetwork) {
                              "; both drop 1%; out duplicate 1%; out reorder 1%; in corrupt 0.3%; "
                              "out delay 50us..500us 1%";
   ASSERT_EQ(::setenv("VERBATIM_FAULTS", faults.c_str(), 1), 0);
-  board->timeout = 15;           // 0.13 s
   board->area_octets = 150'000;  // more than one train
   for (std::uint32_t i = 0; i < kCount; ++i) start(i, 0, kCount);
   ::unsetenv("VERBATIM_FAULTS");
