@@ -41,13 +41,15 @@ TEST(Mapping, OfAMemoryFileIsSharedAndHasAName) {
 
 TEST(Mapping, IsPrivateMemoryWithoutANameOrWithThatOfMemory) {
   for (const char* name : {"", " ", "   [heap]", " [anon:glibc: malloc arena]"}) {
-    const auto mapping = parse_mapping(std::string("1000-2000 rw-p 00000000 00:00 0 ") + name);
+    const std::string line = std::string("1000-2000 rw-p 00000000 00:00 0 ") + name;
+    const auto mapping = parse_mapping(line);
     ASSERT_TRUE(mapping) << name;
     EXPECT_TRUE(mapping->is_private_anonymous()) << name;
     EXPECT_FALSE(mapping->is_stack());
   }
   for (const char* name : {"[vvar]", "[vdso]", "[stack]", "[anon_shmem:x]", "/dev/zero"}) {
-    const auto mapping = parse_mapping(std::string("1000-2000 rw-p 00000000 00:00 0 ") + name);
+    const std::string line = std::string("1000-2000 rw-p 00000000 00:00 0 ") + name;
+    const auto mapping = parse_mapping(line);
     ASSERT_TRUE(mapping) << name;
     EXPECT_FALSE(mapping->is_private_anonymous()) << name;
   }

@@ -191,7 +191,7 @@ TEST_P(Forked, InTheMiddleOfAMoveChildrenSeeEveryPage) {
       rehoming_.move_back(*placement, kMuchLater);
     }
   });
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < test::rounds(30); ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
       bool is_whole = true;

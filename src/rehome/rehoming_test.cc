@@ -150,7 +150,7 @@ TEST_P(Rehomed, AgreesWithAModelOverRandomRanges) {
   memory.fill();
   Prng prng(7);
   std::vector<Placement> live;
-  for (int step = 0; step < 150; ++step) {
+  for (int step = 0; step < test::rounds(150); ++step) {
     if (live.size() < 2 || prng.below(3) != 0) {
       const std::size_t begin = prng.below(250 * page());
       const std::size_t octets = 1 + prng.below(memory.octets() - begin);

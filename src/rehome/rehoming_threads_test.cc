@@ -88,7 +88,7 @@ class RehomedUnderThreads : public test::Moving {
  protected:
   void move_often(const Memory& memory, int rounds) {
     Counters counters(memory, 2);
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < test::rounds(rounds); ++round) {
       const auto placement = rehoming_.move_in(memory.range(), kStart);
       ASSERT_TRUE(placement.ok()) << to_text(placement.error());
       if (round % 4 == 0) std::this_thread::yield();
@@ -102,7 +102,7 @@ class RehomedUnderThreads : public test::Moving {
 };
 
 TEST_P(RehomedUnderThreads, LosesNoStoreInThousandsOfSmallMoves) {
-  move_often(Memory(3 * page()), 1000);
+  move_often(Memory(3 * page()), 700);
 }
 
 TEST_P(RehomedUnderThreads, LosesNoStoreInMovesOfSeveralPieces) {
@@ -110,7 +110,7 @@ TEST_P(RehomedUnderThreads, LosesNoStoreInMovesOfSeveralPieces) {
 }
 
 TEST_P(RehomedUnderThreads, LosesNoStoreOfPagesThatComeToBeMeanwhile) {
-  for (int round = 0; round < 10; ++round) move_often(Memory(1024 * page()), 1);
+  for (int round = 0; round < test::rounds(10); ++round) move_often(Memory(1024 * page()), 1);
 }
 
 TEST_P(RehomedUnderThreads, MovesInPartsFromManyThreads) {
@@ -120,7 +120,7 @@ TEST_P(RehomedUnderThreads, MovesInPartsFromManyThreads) {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     movers.emplace_back([&, seed] {
       Prng prng(seed);
-      for (int round = 0; round < 100; ++round) {
+      for (int round = 0; round < test::rounds(100); ++round) {
         const std::size_t begin = prng.below(60);
         const std::size_t count = 1 + prng.below(64 - begin);
         const auto placement =
@@ -156,7 +156,7 @@ TEST_P(RehomedUnderThreads, LosesNoStoreOfASystemCallThatSucceeds) {
       stored[index] = value;
     }
   });
-  for (int round = 0; round < 200; ++round) move_back(move_in(memory.range()));
+  for (int round = 0; round < test::rounds(200); ++round) move_back(move_in(memory.range()));
   stopped = true;
   reader.join();
   for (std::size_t i = 0; i < 64; ++i) {
@@ -194,7 +194,7 @@ TEST_P(RehomedUnderThreads, IsNotHeldUpByAHandlerThatStoresThere) {
       std::this_thread::yield();
     }
   });
-  for (int round = 0; round < 100; ++round) move_back(move_in(memory.range()));
+  for (int round = 0; round < test::rounds(100); ++round) move_back(move_in(memory.range()));
   stopped = true;
   sender.join();
   ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
@@ -212,7 +212,7 @@ TEST(OrdinaryUser, MovesMemoryUnderThreads) {
     ASSERT_TRUE(probe.ok()) << to_text(probe.error());
     rehoming.move_back(*probe, kMuchLater);
     Counters counters(memory, 2);
-    for (int round = 0; round < 30; ++round) {
+    for (int round = 0; round < test::rounds(30); ++round) {
       const auto placement = rehoming.move_in(memory.range(), kStart);
       ASSERT_TRUE(placement.ok()) << to_text(placement.error());
       rehoming.move_back(*placement, kMuchLater);

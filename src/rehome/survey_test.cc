@@ -85,9 +85,12 @@ TEST_P(NotMoved, IsCode) {
 
 TEST_P(NotMoved, AreLockedPages) {
   const Memory memory(4 * page());
-  if (::mlock(memory.data() + page(), page()) != 0) GTEST_SKIP() << "the system locks no memory";
+  // Sanitizers replace mlock(3).
+  if (::syscall(SYS_mlock, memory.data() + page(), page()) != 0) {
+    GTEST_SKIP() << "the system locks no memory";
+  }
   EXPECT_STREQ(refusal(memory.range()), to_text(Why::kLocked));
-  ASSERT_EQ(::munlock(memory.data() + page(), page()), 0);
+  ASSERT_EQ(::syscall(SYS_munlock, memory.data() + page(), page()), 0);
   EXPECT_EQ(refusal(memory.range()), nullptr);
 }
 
@@ -207,6 +210,7 @@ TEST(Limits, OfOpenFilesDelayTheWayBack) {
 }
 
 TEST(Limits, OfAddressSpaceAreARefusal) {
+  if (test::kIsSanitized) GTEST_SKIP() << "sanitizers need terabytes of addresses";
   const int ended = test::in_a_child([] {
     const Memory memory(64 * kMebi);
     std::memset(memory.data(), 7, memory.octets());
