@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rehome/line_reader.h"
+#include "rehome/mapping_reader.h"
 
 namespace verbatim::rehome {
 namespace {
@@ -94,7 +94,12 @@ TEST(Mapping, IsRefusedInAnyOtherForm) {
   }
 }
 
-TEST(Mapping, EveryLineOfThisProcessIsUnderstoodAndInOrder) {
+struct Seen {
+  Mapping mapping;
+  std::string name;
+};
+
+TEST(Mapping, EveryOneOfThisProcessIsUnderstoodAndInOrder) {
   std::uintptr_t last = 0;
   std::size_t lines = 0;
   const long answer = for_each_line("/proc/self/maps", [&](std::string_view line) {
@@ -109,6 +114,57 @@ TEST(Mapping, EveryLineOfThisProcessIsUnderstoodAndInOrder) {
   });
   EXPECT_EQ(answer, 0);
   EXPECT_GT(lines, 5U);
+}
+
+TEST(Mapping, IsTheSameInTheTextAndWhenAskedFor) {
+  std::vector<Seen> asked;
+  std::vector<Seen> read;
+  asked.reserve(1000);
+  read.reserve(1000);
+  const auto keep_in = [](std::vector<Seen>& list) {
+    return [&list](const Mapping& mapping) {
+      list.push_back({.mapping = mapping, .name = std::string(mapping.name)});
+      return list.size() < 1000;
+    };
+  };
+  if (query_mappings(0, keep_in(asked)) == -ENOTTY) GTEST_SKIP() << "the kernel is older than 6.11";
+  asked.clear();  // whatever has been allocated above is in both
+  EXPECT_EQ(query_mappings(0, keep_in(asked)), 0);
+  EXPECT_EQ(read_mappings(0, keep_in(read)), 0);
+  ASSERT_GT(asked.size(), 5U);
+  std::size_t same = 0;
+  for (const Seen& one : asked) {
+    for (const Seen& other : read) {
+      same += one.mapping.range == other.mapping.range && one.name == other.name &&
+                      one.mapping.readable == other.mapping.readable &&
+                      one.mapping.writable == other.mapping.writable &&
+                      one.mapping.executable == other.mapping.executable &&
+                      one.mapping.shared == other.mapping.shared &&
+                      one.mapping.inode == other.mapping.inode &&
+                      one.mapping.major == other.mapping.major &&
+                      one.mapping.minor == other.mapping.minor &&
+                      (one.mapping.inode == 0 || one.mapping.offset == other.mapping.offset)
+                  ? 1U
+                  : 0U;
+    }
+  }
+  EXPECT_GE(same + 2, asked.size()) << "the heap may have grown between the two";
+  EXPECT_GT(same, 5U);
+}
+
+TEST(Mapping, BeginsWhereAskedTo) {
+  const auto here = std::bit_cast<std::uintptr_t>(&parse_mapping);
+  for (const bool in_text : {false, true}) {
+    Range found;
+    const auto visit = [&](const Mapping& mapping) {
+      found = mapping.range;
+      return false;
+    };
+    const long answer = in_text ? read_mappings(here, visit) : query_mappings(here, visit);
+    if (answer == -ENOTTY) continue;
+    EXPECT_EQ(answer, 0);
+    EXPECT_TRUE(found.contains(here));
+  }
 }
 
 TEST(Pages, OfARangeAreThoseInsideOrThoseTouched) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
+
 namespace verbatim::rehome {
 
 namespace {
@@ -174,11 +176,13 @@ Moved PageMover::open(Guarding guarding) noexcept {
   return Ok{};
 }
 
-bool PageMover::register_faults(Range range, std::uint64_t mode) noexcept {
+Moved PageMover::register_faults(Range range, std::uint64_t mode) noexcept {
   uffdio_register request{};
   request.range = {.start = range.begin, .len = range.octets()};
   request.mode = mode;
-  return kernel::call(SYS_ioctl, faults_.number(), UFFDIO_REGISTER, &request) == 0;
+  const long answer = kernel::call(SYS_ioctl, faults_.number(), UFFDIO_REGISTER, &request);
+  if (answer != 0) return reason_of(answer);
+  return Ok{};
 }
 
 bool PageMover::protect(Range range) noexcept {
@@ -254,7 +258,7 @@ Moved PageMover::move_piece_in(const Job& piece) noexcept {
 Moved PageMover::hold_stores(Range range) noexcept {
   const std::uint64_t mode =
       UFFDIO_REGISTER_MODE_MISSING | (copies_under_protection_ ? UFFDIO_REGISTER_MODE_WP : 0);
-  if (!register_faults(range, mode)) return Why::kUserfaultfd;
+  if (const Moved ours = register_faults(range, mode); !ours) return ours;
   if (copies_under_protection_ && !protect(range)) return Why::kRefused;
   return Ok{};
 }
@@ -280,8 +284,21 @@ Moved PageMover::replace_by_arena(const Job& piece, bool is_copied) noexcept {
     if (kernel::failed(mapped)) moved = reason_of(mapped);
     if (moved && piece.dont_fork) (void)kernel::advise(at, octets, MADV_DONTFORK);
   }
-  if (!moved) (void)return_parked(piece.parking, piece.range);  // it was there a moment ago
+  if (!moved && !return_parked(piece.parking, piece.range)) copy_parked(piece);
   return moved;
+}
+
+/// A process that has as many mappings as it may have cannot move one, but it has one: the pages
+/// are copied into it, and whoever waits for one finds it.
+void PageMover::copy_parked(const Job& piece) noexcept {
+  uffdio_copy request{};
+  request.dst = piece.range.begin;
+  request.src = piece.parking;
+  request.len = piece.range.octets();
+  const long copied = kernel::call(SYS_ioctl, faults_.number(), UFFDIO_COPY, &request);
+  // Without this the program's memory would be gone.
+  VB_ASSERT(copied == 0);
+  kernel::unmap(piece.parking, piece.range.octets());
 }
 
 Moved PageMover::move_piece_back(const Job& piece) noexcept {
@@ -304,13 +321,12 @@ Moved PageMover::move_piece_back(const Job& piece) noexcept {
 
 Moved PageMover::hold_arena_stores(Range range) noexcept {
   if (copies_arena_under_protection_) {
-    if (!register_faults(range, UFFDIO_REGISTER_MODE_WP)) return Why::kNoGuard;
+    if (const Moved ours = register_faults(range, UFFDIO_REGISTER_MODE_WP); !ours) return ours;
     if (!protect(range)) return Why::kRefused;
     return Ok{};
   }
-  if (!register_faults(range, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR)) {
-    return Why::kNoGuard;
-  }
+  constexpr std::uint64_t kAnyUse = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR;
+  if (const Moved ours = register_faults(range, kAnyUse); !ours) return ours;
   // Every page is mapped anew at its next use, and that waits.
   if (kernel::advise(range.begin, range.octets(), MADV_DONTNEED) != 0) return Why::kRefused;
   return Ok{};

@@ -61,8 +61,9 @@ class PageMover {
   [[nodiscard]] Moved replace_by_arena(const Job& piece, bool is_copied) noexcept;
   [[nodiscard]] Moved hold_stores(Range range) noexcept;
   [[nodiscard]] Moved hold_arena_stores(Range range) noexcept;
-  [[nodiscard]] bool register_faults(Range range, std::uint64_t mode) noexcept;
+  [[nodiscard]] Moved register_faults(Range range, std::uint64_t mode) noexcept;
   [[nodiscard]] bool protect(Range range) noexcept;
+  void copy_parked(const Job& piece) noexcept;
   void release_faults(Range range) noexcept;
   void wake(Range range) noexcept;
 

@@ -63,7 +63,7 @@ class Rehoming {
   explicit Rehoming(const Config& config) noexcept : config_(config) {}
   Rehoming(const Rehoming&) = delete;
   Rehoming& operator=(const Rehoming&) = delete;
-  /// Everything must have moved back.
+  /// What has not moved back stays where it is, and goes on working.
   ~Rehoming() = default;
 
   void set_dont_fork() noexcept;
@@ -86,7 +86,7 @@ class Rehoming {
   void after_fork_in_parent();
   void after_fork_in_child();
 
-  /// The file that peers map.
+  /// The file that peers map; open from the first placement on.
   [[nodiscard]] Arena& arena() noexcept { return arena_; }
   /// Octets that are moved now.
   [[nodiscard]] std::size_t moved_octets();

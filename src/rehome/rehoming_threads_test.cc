@@ -204,13 +204,10 @@ TEST_P(RehomedUnderThreads, IsNotHeldUpByAHandlerThatStoresThere) {
 VB_WITH_EVERY_GUARD(RehomedUnderThreads);
 
 TEST(OrdinaryUser, MovesMemoryUnderThreads) {
+  VB_SKIP_IF_NOTHING_MOVES();
   const int ended = test::as_nobody([] {
     const Memory memory(kMebi + page());
     Rehoming rehoming;
-    const auto probe = rehoming.move_in(memory.range(), kStart);
-    if (!probe && probe.error() == Why::kNoGuard) return;  // nothing to be had here
-    ASSERT_TRUE(probe.ok()) << to_text(probe.error());
-    rehoming.move_back(*probe, kMuchLater);
     Counters counters(memory, 2);
     for (int round = 0; round < test::rounds(30); ++round) {
       const auto placement = rehoming.move_in(memory.range(), kStart);

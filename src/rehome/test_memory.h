@@ -92,6 +92,15 @@ class Memory {
   std::byte* data_ = nullptr;
 };
 
+/// Some systems offer no userfaultfd: containers with an old seccomp profile, emulators.
+inline bool can_move() {
+  const Memory memory(page());
+  Rehoming rehoming({.policy = Policy::kAlways});
+  const auto placement = rehoming.move_in(memory.range(), Instant());
+  if (placement) rehoming.move_back(*placement, Instant::at(std::chrono::hours(1)));
+  return placement.ok() || placement.error() != Why::kNoGuard;
+}
+
 /// Memory that the arena really holds.
 inline std::size_t arena_octets(Rehoming& rehoming) {
   struct stat state {};
@@ -156,3 +165,6 @@ int as_nobody(Body&& body) {
 }
 
 }  // namespace verbatim::rehome::test
+
+#define VB_SKIP_IF_NOTHING_MOVES() \
+  if (!test::can_move()) GTEST_SKIP() << "no userfaultfd"

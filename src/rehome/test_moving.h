@@ -13,13 +13,7 @@ inline constexpr Instant kMuchLater = Instant::at(std::chrono::hours(1));
 /// Promises that hold for every way to hold up other threads.
 class Moving : public ::testing::TestWithParam<Guarding> {
  protected:
-  void SetUp() override {
-    const Memory memory(page());
-    const auto placement = rehoming_.move_in(memory.range(), kStart);
-    if (!placement && placement.error() == Why::kNoGuard) GTEST_SKIP() << "no userfaultfd";
-    ASSERT_TRUE(placement.ok()) << to_text(placement.error());
-    rehoming_.move_back(*placement, kMuchLater);
-  }
+  void SetUp() override { VB_SKIP_IF_NOTHING_MOVES(); }
   void TearDown() override {
     EXPECT_EQ(rehoming_.moved_octets(), 0U);
     EXPECT_EQ(mappings_of_arena(), 0U);
