@@ -613,8 +613,8 @@ void Adapter::take_forwarded(Instant at) noexcept {
     const std::size_t octets = slot_.take_forwarded(forwarded_);
     const auto incoming = unpack_forwarded(std::span(forwarded_).first(octets));
     if (!incoming) return;
-    link_.record_forwarded(*incoming);
-    handle(*incoming, Came::kForwarded, at);
+    const auto packet = std::span(forwarded_).first(octets).subspan(sizeof(ForwardHeader));
+    if (link_.admit_forwarded(*incoming, packet)) handle(*incoming, Came::kForwarded, at);
   }
 }
 

@@ -71,7 +71,9 @@ class FaultInjector {
   /// A packet that is to be overtaken waits so long for others of its flow.
   static constexpr Duration kOvertakePatience = std::chrono::milliseconds(5);
 
-  explicit FaultInjector(const FaultRules& rules);
+  /// With a slot, incoming packets for queue pairs of other slots pass: they are about to be
+  /// forwarded to their process, whose rules they are for.
+  explicit FaultInjector(const FaultRules& rules, std::optional<std::uint32_t> slot = {});
 
   /// Whether the packet shall be sent now; if so, it may have been changed.
   [[nodiscard]] bool handle_outgoing(Instant now, const Outgoing& to, const Frame& packet);
@@ -88,6 +90,11 @@ class FaultInjector {
   /// burst is, and until the next call.
   [[nodiscard]] std::span<const Incoming> handle_incoming(Instant now,
                                                           std::span<const Incoming> burst);
+
+  /// The same for one packet that another process has forwarded to us: whether it arrives now,
+  /// maybe changed. What was held back or copied comes with the next burst.
+  [[nodiscard]] bool handle_forwarded(Instant now, const Incoming& about,
+                                      std::span<std::byte> octets);
 
   [[nodiscard]] Instant next_due() const noexcept;
   [[nodiscard]] const FaultCounters& counters() const noexcept { return counters_; }
@@ -109,10 +116,12 @@ class FaultInjector {
     std::span<std::byte> octets{};
   };
   [[nodiscard]] bool handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet);
+  [[nodiscard]] bool is_for_another_slot(std::span<const std::byte> packet) const noexcept;
   void take_in(Instant now, const Incoming& about, std::span<const std::byte> octets);
   void release_in(Instant now);
   [[nodiscard]] static std::optional<Held> take_due(Instant now, Waiting& waiting);
 
+  std::optional<std::uint32_t> slot_;
   FaultLane lane_in_;
   FaultLane lane_out_;
   Waiting waiting_in_;

@@ -221,6 +221,39 @@ TEST(FaultInjector, WhatArrivesLateIsGivenWithoutABurst) {
   EXPECT_EQ(late[0].hop_limit, 3);
 }
 
+TEST(FaultInjector, LeavesWhatIsForAnotherSlotToTheRulesOfItsProcess) {
+  constexpr std::uint32_t kThird = 3;
+  FaultInjector injector(rules("in drop"), kThird);
+  const auto arrives = [&](std::uint32_t qp) {
+    const Octets octets = packet(1, qp);
+    const Incoming incoming{.octets = octets};
+    return injector.handle_incoming(at_ms(0), std::span(&incoming, 1)).size() == 1;
+  };
+  EXPECT_FALSE(arrives(0x03'0011));
+  EXPECT_TRUE(arrives(0x02'0011));
+  EXPECT_FALSE(arrives(1)) << "management";
+  EXPECT_FALSE(arrives(0xff'ffff)) << "a group";
+}
+
+TEST(FaultInjector, RulesAreForForwardedPacketsToo) {
+  FaultInjector injector(
+      rules("in drop first=1; in delay 2ms first=1; in corrupt first=1 after=1"));
+  const auto arrives = [&](std::uint32_t psn) {
+    Octets octets = packet(psn);
+    const bool does = injector.handle_forwarded(at_ms(0), {.hop_limit = 3}, octets);
+    return does && octets == packet(psn);
+  };
+  EXPECT_FALSE(arrives(1)) << "dropped";
+  EXPECT_FALSE(arrives(2)) << "delayed";
+  EXPECT_FALSE(arrives(3)) << "corrupted";
+  EXPECT_TRUE(arrives(4));
+  EXPECT_EQ(injector.next_due(), at_ms(2));
+  const auto late = injector.handle_incoming(at_ms(2), {});
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(psn_of(late[0].octets), 2U);
+  EXPECT_EQ(late[0].hop_limit, 3);
+}
+
 TEST(FaultInjector, FragmentsOfPacketsAreHarmless) {
   FaultInjector injector(rules("both corrupt; both duplicate; both reorder; both drop qp=0"));
   for (std::size_t size = 0; size <= 16; ++size) {

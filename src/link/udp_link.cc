@@ -164,7 +164,13 @@ Status UdpLink::leave(const LocalAddress& group) noexcept {
 }
 
 void UdpLink::set_faults(const FaultRules& rules) {
-  faults_ = rules.rules.empty() ? nullptr : std::make_unique<FaultInjector>(rules);
+  VB_ASSERT(state_ != nullptr);
+  faults_ = rules.rules.empty() ? nullptr : std::make_unique<FaultInjector>(rules, state_->slot);
+}
+
+bool UdpLink::admit_forwarded(const Incoming& incoming, std::span<std::byte> octets) noexcept {
+  if (capture_ != nullptr) capture_->record_received(interface_, incoming);
+  return faults_ == nullptr || faults_->handle_forwarded(now(), incoming, octets);
 }
 
 void UdpLink::record_to(Capture& capture, std::uint32_t interface) noexcept {

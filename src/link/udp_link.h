@@ -53,14 +53,15 @@ class UdpLink {
   [[nodiscard]] Status add(Receiver receiver) noexcept;
   void close() noexcept;
 
-  /// Faults on purpose (docs/FAULTS.md), between the caller and all that follows.
+  /// Faults on purpose (docs/FAULTS.md), between the caller and all that follows. Call it when
+  /// open.
   void set_faults(const FaultRules& rules);
   /// Records what goes through the sockets as packets of `interface`. Call it when open.
   void record_to(Capture& capture, std::uint32_t interface) noexcept;
-  /// Records a packet that came through another process's socket.
-  void record_forwarded(const Incoming& incoming) noexcept {
-    if (capture_ != nullptr) capture_->record_received(interface_, incoming);
-  }
+  /// Records a packet that came through another process's socket and lies in `octets`. Whether it
+  /// arrives now, maybe changed: faults are for it, too.
+  [[nodiscard]] bool admit_forwarded(const Incoming& incoming,
+                                     std::span<std::byte> octets) noexcept;
   /// Receives what is sent to a multicast group, too, on the interface that it names.
   /// kAlreadyExists when it does so already; kNoDevice when the interface cannot.
   [[nodiscard]] Status join(const LocalAddress& group) noexcept;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the programs that Debian ships for RDMA adapters on ours, unmodified, as an ordinary user.
 
-Usage: run.py --build build/release [--full] [--filter TEXT] [--list]
+Usage: run.py --build build/release [--full] [--only plain|faults] [--filter TEXT] [--list]
 
 Networks: two processes in one namespace, and two namespaces joined by a veth, with IPv4 and IPv6
 GIDs. Making namespaces needs root; the programs themselves run as nobody, without capabilities.
@@ -15,8 +15,9 @@ import shutil
 import sys
 import time
 
+import hosts
 from cases import all_cases
-from hosts import CM_LIBRARY, PATIENCE, Installation, Network
+from hosts import CM_LIBRARY, Installation, Network
 
 SKIPPED = 77
 NETWORKS = (("one", 1500), ("two", 1500), ("two", 9000))
@@ -76,7 +77,7 @@ def judge(name, status, output):
 
 def run_crowd(network, programs, port, count=5):
     """Runs a server that stays, and several clients at once."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + hosts.PATIENCE
     server = network.server.start(programs[0])
     clients = []
     try:
@@ -97,7 +98,7 @@ def run_crowd(network, programs, port, count=5):
 
 def run_pair(network, programs, port, environments, waits_for_server=True):
     """Runs both ends; (why it failed, or nothing; output of both)."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + hosts.PATIENCE
     server = network.server.start(programs[0], environments[0])
     client = None
     try:
@@ -123,7 +124,7 @@ def run_case(case, network, gid, port, address):
     if programs[1] is None:
         alone = network.server.start(programs[0])
         try:
-            status = alone.wait(time.monotonic() + PATIENCE)
+            status = alone.wait(time.monotonic() + hosts.PATIENCE)
             why = judge(case.program, status, alone.output())
             if not why and "vb0" not in alone.output():
                 why = "vb0 is not listed"
@@ -138,12 +139,13 @@ def run_case(case, network, gid, port, address):
                     waits_for_server=case.kind not in SERVES_FOR_EVER)
 
 
-def plan(full, wanted, has_cm):
+def plan(full, wanted, only, has_cm):
     """(kind, mtu) -> list of (case, family). The covering selection runs every case between two hosts
     and all but the longest between two processes; MTUs and families take turns."""
     todo = {network: [] for network in NETWORKS}
     cases = [c for c in all_cases() if (full or c.small) and wanted in c.label
-             and (has_cm or not c.needs_cm)]
+             and (has_cm or not c.needs_cm)
+             and only in (None, "faults" if c.faults else "plain")]
     if full:
         for kind, mtu in NETWORKS:
             todo[kind, mtu] = [(case, family) for case in cases for family in ("ipv4", "ipv6")
@@ -216,13 +218,17 @@ def main():
     options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
     options.add_argument("--full", action="store_true", help="every option on every network")
     options.add_argument("--filter", default="", help="only cases whose line contains this")
+    options.add_argument("--only", choices=("plain", "faults"),
+                         help="only the cases without, or with, a bad network")
+    options.add_argument("--patience", type=float, default=60,
+                         help="seconds that any one program gets; more on a busy machine")
     options.add_argument("--list", action="store_true", help="print the cases and stop")
     options.add_argument("--verbose", action="store_true", help="print what the programs print")
     given = options.parse_args()
     has_cm = os.path.exists(os.path.join(given.build, CM_LIBRARY))
     if not has_cm:
         print("left out: what connects through librdmacm, which this build does not have")
-    todo = plan(given.full, given.filter, has_cm)
+    todo = plan(given.full, given.filter, given.only, has_cm)
     if given.list:
         for (kind, mtu), cases in todo.items():
             for case, family in cases:
@@ -236,6 +242,7 @@ def main():
     if missing:
         print("SKIPPED: not installed: " + " ".join(missing))
         return SKIPPED
+    hosts.PATIENCE = given.patience
     installation = Installation(given.build)
     try:
         return run_all(todo, installation.command, given.verbose)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What works: every operation, events and channels, shared receives, datagrams, windows, and the
 // extended interfaces.
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -344,6 +345,76 @@ TEST_F(VerbsEvents, DescriptorsThatMustNotBlockDoNot) {
   errno = 0;
   EXPECT_EQ(ibv_get_async_event(context, &event), -1);
   EXPECT_EQ(errno, EAGAIN);
+}
+
+std::atomic<int> signals_seen{0};
+
+/// While it lives, this thread gets one signal after the other, with a handler of these flags.
+class SignalRain {
+ public:
+  explicit SignalRain(int flags) {
+    signals_seen = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) { ++signals_seen; };
+    action.sa_flags = flags;
+    EXPECT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+    const pthread_t target = ::pthread_self();
+    rain_ = std::thread([this, target] {
+      while (!is_over_.load()) {
+        ::pthread_kill(target, SIGUSR1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  SignalRain(const SignalRain&) = delete;
+  SignalRain& operator=(const SignalRain&) = delete;
+  ~SignalRain() {
+    is_over_ = true;
+    rain_.join();
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_ {};
+  std::atomic<bool> is_over_{false};
+  std::thread rain_;
+};
+
+TEST_F(VerbsEvents, ASignalEndsTheWaitAsItEndsARead) {
+  ibv_comp_channel* channel = make_channel();
+  ::fcntl(context->async_fd, F_SETFL, 0);
+  const SignalRain rain(0);
+  ibv_cq* cq = nullptr;
+  void* tag = nullptr;
+  errno = 0;
+  EXPECT_EQ(ibv_get_cq_event(channel, &cq, &tag), -1);
+  EXPECT_EQ(errno, EINTR);
+  ibv_async_event event;
+  errno = 0;
+  EXPECT_EQ(ibv_get_async_event(context, &event), -1);
+  EXPECT_EQ(errno, EINTR);
+  EXPECT_GT(signals_seen.load(), 0);
+}
+
+TEST_F(VerbsEvents, SignalsThatRestartCallsLeaveTheWaitAlone) {
+  ibv_comp_channel* channel = make_channel();
+  ibv_cq* cq = make_cq(16, channel);
+  near = make_qp({.send_cq = cq});
+  far = make_qp({.send_cq = make_cq()});
+  connect(near, far);
+  Buffer& buffer = make_buffer(64);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  const SignalRain rain(SA_RESTART);
+  std::thread late([&] {
+    while (signals_seen.load() < 20) std::this_thread::yield();
+    EXPECT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), buffer.mr->rkey), 0);
+  });
+  ibv_cq* which = nullptr;
+  void* tag = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel, &which, &tag), 0) << std::strerror(errno);
+  late.join();
+  EXPECT_EQ(which, cq);
+  ibv_ack_cq_events(cq, 1);
 }
 
 TEST_F(VerbsEvents, SolicitedArmingWaitsForASolicitedMessage) {
