@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/acquire.h"
 #include "memory/access.h"
 #include "memory/domain.h"
 #include "wire/ids.h"
@@ -47,7 +48,7 @@ static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
 /// reads one value of a later filling will also read the later generation.
 template <typename T>
 [[nodiscard]] T load_field(const T& field) noexcept {
-  return std::atomic_ref(const_cast<T&>(field)).load(std::memory_order_acquire);
+  return load_acquire(field);
 }
 template <typename T>
 void store_field(T& field, T value) noexcept {
@@ -116,10 +117,14 @@ template <typename Load>
   return load(entry.generation) == generation;
 }
 
-/// The same for any thread of any process. The acquire loads cost 3 ns over plain ones on a
-/// Neoverse-V1; one fence instead of them costs 10 ns.
+/// The same for any thread of any process. Behind a release to a line that a peer polls, as every
+/// request has one, it costs 6 ns with `ldapr` on a Neoverse-V1, 50 ns with `ldar`.
 [[nodiscard]] inline bool read_live(const KeyEntry& entry, std::uint32_t key,
                                     LiveEntry& copy) noexcept {
+  if (kHasLdapr) [[likely]] {
+    const auto load = [](const auto& field) noexcept { return load_acquire_with_ldapr(field); };
+    return read_live_through(load, entry, key, copy);
+  }
   const auto load = [](const auto& field) noexcept { return load_field(field); };
   return read_live_through(load, entry, key, copy);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/acquire.h"
 #include "base/assert.h"
 #include "base/time.h"
 #include "transport/work.h"
@@ -92,10 +93,10 @@ class CompletionLane {
                                        std::size_t{number & header().mask} * sizeof(Completion));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
-    return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with push()
+    return load_acquire(header().tail);  // pairs with push()
   }
   [[nodiscard]] std::uint32_t load_head() const noexcept {
-    return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with pop()
+    return load_acquire(header().head);  // pairs with pop()
   }
 
   std::byte* block_ = nullptr;  // the caller's, 64-aligned

@@ -73,8 +73,7 @@ std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
       continue;
     }
     const std::size_t before = count;
-    // pairs with the release in CompletionPort::publish()
-    const bool hinted = board_.hint(turn_).load(std::memory_order_acquire) != 0;
+    const bool hinted = board_.is_hinted(turn_);
     while (hinted && count < into.size() && collect(turn_, into[count])) ++count;
     looked = count == before ? looked + 1 : 0;
     ++turn_;  // also when the lane has more: the next poll is the others'

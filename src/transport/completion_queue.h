@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/acquire.h"
 #include "base/expected.h"
 #include "base/fence.h"
 #include "base/time.h"
@@ -38,6 +39,10 @@ class CompletionBoard {
   [[nodiscard]] std::uint32_t lane_limit() const noexcept { return header().lane_limit; }
   [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t lane) const noexcept {
     return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane));
+  }
+  /// pairs with the release in CompletionPort::publish()
+  [[nodiscard]] bool is_hinted(std::uint32_t lane) const noexcept {
+    return load_acquire(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane)) != 0;
   }
   /// Eight hints at once, for a quick look; lane is a multiple of eight.
   [[nodiscard]] std::uint64_t hints_from(std::uint32_t lane) const noexcept {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/acquire.h"
 #include "base/expected.h"
 #include "memory/scatter_gather.h"
 #include "transport/work.h"
@@ -102,10 +103,10 @@ class ReceiveQueue {
                                          std::size_t{number & h.mask} * h.stride);
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
-    return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with post()
+    return load_acquire(header().tail);  // pairs with post()
   }
   [[nodiscard]] std::uint32_t load_head() const noexcept {
-    return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with pop()
+    return load_acquire(header().head);  // pairs with pop()
   }
 
   std::byte* block_ = nullptr;  // the caller's, as long as the queue pair

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "base/acquire.h"
 #include "base/expected.h"
 #include "base/fence.h"
 #include "memory/domain.h"
@@ -133,10 +134,10 @@ class SharedReceiveQueue {
                                          std::size_t{slot & h.mask} * h.stride);
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
-    return std::atomic_ref(header().tail).load(std::memory_order_acquire);  // pairs with post()
+    return load_acquire(header().tail);  // pairs with post()
   }
   [[nodiscard]] std::uint32_t load_head() const noexcept {
-    return std::atomic_ref(header().head).load(std::memory_order_acquire);  // pairs with claim()
+    return load_acquire(header().head);  // pairs with claim()
   }
   [[nodiscard]] std::optional<std::uint32_t> find_free_slot() noexcept;
   void queue_up(std::uint32_t slot) noexcept;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/fence.h"
+
+#if defined(__aarch64__) && !defined(VB_TSAN)
+#define VB_LDAPR 1
+#endif
+
+namespace verbatim {
+
+/// Whether this CPU has the acquire load that does not wait for earlier releases of its own thread
+/// (Armv8.3 `ldapr`). False until the library is initialised, which is always right.
+#if defined(VB_LDAPR)
+extern const bool kHasLdapr;
+#else
+inline constexpr bool kHasLdapr = false;
+#endif
+
+/// An acquire load where kHasLdapr is true. For loops that ask once.
+template <typename T>
+[[nodiscard]] inline T load_acquire_with_ldapr(const T& from) noexcept {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+#if defined(VB_LDAPR)
+  // clang-format off
+  if constexpr (sizeof(T) == 1) {
+    std::uint32_t value;
+    __asm__ __volatile__(".arch_extension rcpc\n\tldaprb %w0, %1" : "=r"(value) : "Q"(from) : "memory");
+    return std::bit_cast<T>(static_cast<std::uint8_t>(value));
+  } else if constexpr (sizeof(T) == 2) {
+    std::uint32_t value;
+    __asm__ __volatile__(".arch_extension rcpc\n\tldaprh %w0, %1" : "=r"(value) : "Q"(from) : "memory");
+    return std::bit_cast<T>(static_cast<std::uint16_t>(value));
+  } else if constexpr (sizeof(T) == 4) {
+    std::uint32_t value;
+    __asm__ __volatile__(".arch_extension rcpc\n\tldapr %w0, %1" : "=r"(value) : "Q"(from) : "memory");
+    return std::bit_cast<T>(value);
+  } else {
+    std::uint64_t value;
+    __asm__ __volatile__(".arch_extension rcpc\n\tldapr %x0, %1" : "=r"(value) : "Q"(from) : "memory");
+    return std::bit_cast<T>(value);
+  }
+  // clang-format on
+#else
+  return std::atomic_ref(const_cast<T&>(from)).load(std::memory_order_acquire);
+#endif
+}
+
+/// An acquire load for the hot path. What the compiler makes of memory_order_acquire, `ldar`, also
+/// waits until every earlier release of its thread has reached memory; behind a release to a line
+/// that a peer polls, that is the time the line takes to come over. No order here rests on it.
+template <typename T>
+[[nodiscard]] inline T load_acquire(const T& from) noexcept {
+  if (kHasLdapr) [[likely]]
+    return load_acquire_with_ldapr(from);
+  return std::atomic_ref(const_cast<T&>(from)).load(std::memory_order_acquire);
+}
+
+}  // namespace verbatim
