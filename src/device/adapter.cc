@@ -33,8 +33,10 @@ constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 constexpr std::uint32_t kFirstNumber = 16;
 // The last number of the last slot means "multicast"; it is left out everywhere, too.
 constexpr std::uint32_t kLastNumber = host::kNumbersPerSlot - 2;
-// Packets that one queue pair may send before the next has its turn.
-constexpr int kTurnPackets = 64;
+// Packets that one queue pair sends before the next has its turn; a train is not cut for that.
+constexpr std::uint32_t kTurnPackets = 64;
+// Packets of a run are longer.
+constexpr std::size_t kShortestMtu = 256;
 // A caller that polls looks where packets came from last; every so many calls everywhere.
 constexpr std::uint32_t kCallsPerRound = 32;
 // How long answers may wait for company when the caller does not come back: longer than the
@@ -370,25 +372,34 @@ void Adapter::transmit(QueuePair& qp) noexcept {
   if (abandoned_) return;
   const Instant at = now();
   Allowance allowance;
-  for (int packets = 0; packets < kTurnPackets; ++packets) {
+  for (std::uint32_t packets = 0; packets < kTurnPackets;) {
     if (!may_send_next(qp, allowance, at)) return;
     const auto frame = link_.next_frame();
+    const transport::TrainRoom room{.frame = frame.octets,
+                                    .identification = frame.identification,
+                                    .packet_octets = frame.packet_octets,
+                                    .packets_left = frame.packets_left,
+                                    .packets_max = frame.packets_max,
+                                    .octets_max = frame.octets_max};
     transport::QueuePair::Transmit sent;
-    if (!guarded(
-            [&] { sent = qp.machine().poll_transmit(at, frame.octets, frame.identification); })) {
+    if (!guarded([&] { sent = qp.machine().poll_train(at, room); })) {
       ++counters_.memory_faults;
       qp.machine().handle_memory_fault();
+      ++packets;
       continue;
     }
     if (sent.octets == 0) return;
-    allowance.octets -= std::min(allowance.octets,
-                                 link::Backpressure::charge({.packets = 1, .octets = sent.octets}));
-    link_.commit({.source = sent.path->source,
-                  .destination = sent.path->destination,
-                  .source_port = sent.path->source_port,
-                  .traffic_class = sent.path->traffic_class,
-                  .hop_limit = sent.path->hop_limit},
-                 sent.octets);
+    packets += sent.packets;
+    allowance.octets -=
+        std::min(allowance.octets,
+                 link::Backpressure::charge({.packets = sent.packets, .octets = sent.octets}));
+    link_.commit(
+        {.source = sent.path->source,
+         .destination = sent.path->destination,
+         .source_port = sent.path->source_port,
+         .traffic_class = sent.path->traffic_class,
+         .hop_limit = sent.path->hop_limit},
+        {.octets = sent.octets, .packets = sent.packets, .identification = sent.identification});
   }
   list_ready(qp);  // there is more; others first
 }
@@ -523,14 +534,52 @@ void Adapter::finish_call(Got got) noexcept {
 void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noexcept {
   const auto seed =
       wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
-  std::uint16_t identification = 0;
+  Origin origin{.seed = seed, .at = at, .came = came, .identification = 0};
   link::Incoming packet = incoming;
   packet.segment_octets = 0;
-  incoming.for_each_packet([&](std::span<const std::byte> octets) {
-    packet.octets = octets;
-    handle_packet(packet,
-                  {.seed = seed, .at = at, .came = came, .identification = identification++});
-  });
+  const std::size_t each =
+      incoming.segment_octets != 0 ? incoming.segment_octets : incoming.octets.size();
+  auto left = incoming.octets;
+  while (!left.empty()) {
+    packet.octets = left;
+    const bool may_be_run = each > kShortestMtu && left.size() >= 2 * each;
+    std::size_t taken = may_be_run ? handle_run(packet, each, origin) : 0;
+    if (taken == 0) {
+      packet.octets = left.first(std::min(each, left.size()));
+      handle_packet(packet, origin);
+      taken = 1;
+    }
+    origin.identification = static_cast<std::uint16_t>(origin.identification + taken);
+    left = left.subspan(std::min(taken * each, left.size()));
+  }
+}
+
+/// The packets at the front that go on with a message which is arriving at one of our queue pairs:
+/// how many were taken.
+std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t packet_octets,
+                                const Origin& origin) noexcept {
+  const auto bth = wire::BthView::parse(incoming.octets);
+  if (!bth || wire::transport_of(bth->opcode()) != wire::Transport::kRc) return 0;
+  const wire::Operation operation = wire::operation_of(bth->opcode());
+  const bool goes_on =
+      operation == wire::Operation::kWriteMiddle || operation == wire::Operation::kSendMiddle;
+  const auto number = static_cast<std::uint32_t>(bth->dest_qp());
+  QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
+  if (!goes_on || qp == nullptr || qp->number() != bth->dest_qp()) return 0;
+  const transport::TrainArrival train{.octets = incoming.octets,
+                                      .packet_octets = packet_octets,
+                                      .identification = origin.identification,
+                                      .seed = &origin.seed,
+                                      .source = incoming.source,
+                                      .destination = incoming.destination};
+  std::size_t taken = 0;
+  if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
+    ++counters_.memory_faults;
+    qp->machine().handle_memory_fault();
+    taken = 0;
+  }
+  list_ready(*qp);
+  return taken;
 }
 
 void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept {

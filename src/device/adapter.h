@@ -152,6 +152,8 @@ class Adapter {
     std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
   };
   void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
+  [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
+                                       const Origin& origin) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
   void deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
                Instant at) noexcept;

@@ -21,11 +21,23 @@ struct Outgoing {
   friend bool operator==(const Outgoing&, const Outgoing&) = default;
 };
 
-/// Room for the next packet to send, and what its ICRC is computed with: the IPv4 identification
-/// that the packet will have if it continues the train that is being put together.
+/// Room for the next packets to send, and what their ICRCs are computed with: the IPv4
+/// identification that a packet will have if it continues the train that is being put together.
 struct Frame {
-  std::span<std::byte> octets{};
-  std::uint16_t identification = 0;
+  std::span<std::byte> octets{};     // for one packet of any length, or for as many as fit
+  std::uint16_t identification = 0;  // of the first
+  std::size_t packet_octets = 0;     // of the open train's packets; 0: none is open
+  std::uint32_t packets_left = 0;    // that the open train still takes
+  std::uint32_t packets_max = 1;     // of one train; 1: packets go one by one
+  std::size_t octets_max = 0;        // of one train
+};
+
+/// What was written into a frame: one packet, or several of equal length, each with the
+/// identification behind that of the one before.
+struct Written {
+  std::size_t octets = 0;  // of all of them
+  std::uint32_t packets = 1;
+  std::uint16_t identification = 0;  // that the first was written with
 };
 
 /// What arrived in one piece: a packet, BTH to ICRC, or a train of packets of one flow, and what

@@ -29,46 +29,64 @@ bool refuses_trains(int error) noexcept {
 
 Frame TrainSender::next_frame() noexcept {
   VB_ASSERT(!is_full());
-  Frame frame{.octets = std::span(buffer_).subspan(used_, kFrameOctets)};
-  if (count_ > 0 && trains_[count_ - 1].is_open && trains_[count_ - 1].is_ipv4) {
-    frame.identification = static_cast<std::uint16_t>(trains_[count_ - 1].segments);
-  }
+  Frame frame{.octets = std::span(buffer_).subspan(used_)};
+  if (!use_trains_) return frame;
+  frame.packets_max = kSegments;
+  frame.octets_max = kTrainOctets;
+  if (count_ == 0 || !trains_[count_ - 1].is_open) return frame;
+  const Train& train = trains_[count_ - 1];
+  if (train.is_ipv4) frame.identification = static_cast<std::uint16_t>(train.segments);
+  frame.packet_octets = train.segment_octets;
+  frame.packets_left = train.packets_left;
   return frame;
 }
 
-bool TrainSender::continues_train(const Outgoing& to, std::size_t octets) const noexcept {
+bool TrainSender::continues_train(const Outgoing& to, const Written& written) const noexcept {
   if (count_ == 0) return false;
   const Train& train = trains_[count_ - 1];
-  return train.is_open && octets <= train.segment_octets && octets >= kShortestPacket &&
-         train.segments < kSegments && train.octets + octets <= kTrainOctets &&
+  const std::size_t of_equal_length = written.packets * train.segment_octets;
+  const bool is_alike =
+      written.packets == 1 ? written.octets <= of_equal_length : written.octets == of_equal_length;
+  return train.is_open && is_alike && written.octets >= kShortestPacket &&
+         written.packets <= train.packets_left &&
+         written.identification == (train.is_ipv4 ? train.segments : 0) &&
          buffer_[used_ + kSlotOctetAt] == train.slot && to == train.to;
 }
 
-void TrainSender::join_train(std::size_t octets) noexcept {
+void TrainSender::join_train(const Written& written) noexcept {
   Train& train = trains_[count_ - 1];
-  train.is_open = octets == train.segment_octets;
-  train.octets += octets;
-  ++train.segments;
-  used_ += octets;
+  train.octets += written.octets;
+  train.segments += written.packets;
+  train.packets_left -= written.packets;
+  train.is_open =
+      written.octets == written.packets * train.segment_octets && train.packets_left > 0;
+  used_ += written.octets;
 }
 
-void TrainSender::start_train(const Outgoing& to, Exit exit, std::size_t octets) noexcept {
-  const std::uint16_t prepared_for = next_frame().identification;
-  const auto packet = std::span(buffer_).subspan(used_, octets);
-  if (prepared_for != 0 && to.destination.is_ipv4_mapped() && octets >= kShortestPacket) {
-    wire::change_identification(packet, prepared_for, 0);
+void TrainSender::start_train(const Outgoing& to, Exit exit, const Written& written) noexcept {
+  const std::size_t each = written.packets == 1 ? written.octets : written.octets / written.packets;
+  const bool is_ipv4 = to.destination.is_ipv4_mapped();
+  if (written.identification != 0 && is_ipv4 && each >= kShortestPacket) {
+    for (std::size_t number = 0; number < written.packets; ++number) {
+      wire::change_identification(std::span(buffer_).subspan(used_ + number * each, each),
+                                  static_cast<std::uint16_t>(written.identification + number),
+                                  static_cast<std::uint16_t>(number));
+    }
   }
   Train& train = trains_[count_++];
   train.to = to;
   train.socket = exit.socket;
-  train.is_ipv4 = to.destination.is_ipv4_mapped();
-  train.is_open = use_trains_ && octets >= kShortestPacket;
-  train.slot = octets > kSlotOctetAt ? packet[kSlotOctetAt] : std::byte{0};
+  train.is_ipv4 = is_ipv4;
+  train.slot = each > kSlotOctetAt ? buffer_[used_ + kSlotOctetAt] : std::byte{0};
   train.at = used_;
-  train.octets = train.segment_octets = octets;
-  train.segments = 1;
+  train.octets = written.octets;
+  train.segment_octets = each;
+  train.segments = written.packets;
+  const std::size_t longest = std::min(kSegments, kTrainOctets / std::max(each, kShortestPacket));
+  train.packets_left = static_cast<std::uint32_t>(longest) - written.packets;
+  train.is_open = use_trains_ && each >= kShortestPacket && train.packets_left > 0;
   train.name_octets = store_address(train.name, to.destination, kRocePort, exit.scope);
-  used_ += octets;
+  used_ += written.octets;
 }
 
 Load TrainSender::load() const noexcept {

@@ -48,17 +48,19 @@ class TrainSender {
   }
 
   [[nodiscard]] Frame next_frame() noexcept;
-  /// Whether the packet in next_frame(), of so many octets, goes where the open train goes.
-  [[nodiscard]] bool continues_train(const Outgoing& to, std::size_t octets) const noexcept;
-  /// Takes the packet in next_frame() into the open train.
-  void join_train(std::size_t octets) noexcept;
-  /// Begins a train with the packet in next_frame().
-  void start_train(const Outgoing& to, Exit exit, std::size_t octets) noexcept;
+  /// Whether what is in next_frame() goes where the open train goes, and fits into it.
+  [[nodiscard]] bool continues_train(const Outgoing& to, const Written& written) const noexcept;
+  /// Takes what is in next_frame() into the open train.
+  void join_train(const Written& written) noexcept;
+  /// Begins a train with what is in next_frame().
+  void start_train(const Outgoing& to, Exit exit, const Written& written) noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
   /// What waits for flush().
   [[nodiscard]] Load load() const noexcept;
+  /// No train begins that the rest of the buffer would cut short.
   [[nodiscard]] bool is_full() const noexcept {
-    return count_ == kTrains || used_ + kFrameOctets > kBufferOctets;
+    const bool begins_anew = count_ > 0 && !trains_[count_ - 1].is_open;
+    return count_ == kTrains || used_ + (begins_anew ? kTrainOctets : kFrameOctets) > kBufferOctets;
   }
 
   /// Packets that leave from one socket keep their order; different sockets are different flows.
@@ -69,12 +71,13 @@ class TrainSender {
     Outgoing to{};
     int socket = -1;  // -1: sent
     bool is_ipv4 = false;
-    bool is_open = false;  // nothing shorter has joined yet
+    bool is_open = false;  // nothing shorter has joined yet, and it takes more
     std::byte slot{};      // of the destination queue pair number
     std::size_t at = 0;    // in the buffer
     std::size_t octets = 0;
     std::size_t segment_octets = 0;
     std::size_t segments = 0;
+    std::uint32_t packets_left = 0;  // that it still takes
     socklen_t name_octets = 0;
     SocketAddress name;
   };

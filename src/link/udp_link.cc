@@ -204,30 +204,39 @@ void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes
 
 Frame UdpLink::next_frame() noexcept {
   if (state_ == nullptr) return {};
-  return state_->sender.next_frame();
+  Frame frame = state_->sender.next_frame();
+  if (faults_ != nullptr) frame.packets_max = 1;  // each packet has its own fate
+  return frame;
 }
 
 void UdpLink::commit(const Outgoing& to, std::size_t octets) noexcept {
-  VB_ASSERT(state_ != nullptr && octets <= kFrameOctets);
-  if (faults_ == nullptr) return put(to, octets);
+  VB_ASSERT(state_ != nullptr);
+  commit(to, {.octets = octets, .identification = state_->sender.next_frame().identification});
+}
+
+void UdpLink::commit(const Outgoing& to, const Written& written) noexcept {
+  VB_ASSERT(state_ != nullptr && written.packets > 0 &&
+            written.octets <= written.packets * kFrameOctets);
+  if (faults_ == nullptr) return put(to, written);
+  VB_ASSERT(written.packets == 1);
   Frame packet = next_frame();
-  packet.octets = packet.octets.first(octets);
-  if (faults_->handle_outgoing(now(), to, packet)) put(to, octets);
+  packet.octets = packet.octets.first(written.octets);
+  if (faults_->handle_outgoing(now(), to, packet)) put(to, written);
   put_released();
 }
 
-/// The packet in next_frame() shall leave.
-void UdpLink::put(const Outgoing& to, std::size_t octets) noexcept {
+/// What is in next_frame() shall leave.
+void UdpLink::put(const Outgoing& to, const Written& written) noexcept {
   TrainSender& sender = state_->sender;
-  if (sender.continues_train(to, octets)) {
-    sender.join_train(octets);
+  if (sender.continues_train(to, written)) {
+    sender.join_train(written);
   } else {
     const auto exit = state_->exit_of(to);
     if (!exit) {
-      ++counters_.send_failures;
+      counters_.send_failures += written.packets;
       return;
     }
-    sender.start_train(to, *exit, octets);
+    sender.start_train(to, *exit, written);
   }
   if (sender.is_full()) sender.flush(counters_);
 }
@@ -241,7 +250,7 @@ void UdpLink::put_released() noexcept {
     if (released->to.destination.is_ipv4_mapped() && packet.size() >= kShortestPacket) {
       wire::change_identification(packet, released->identification, frame.identification);
     }
-    put(released->to, packet.size());
+    put(released->to, {.octets = packet.size(), .identification = frame.identification});
   }
 }
 

@@ -80,10 +80,15 @@ class UdpLink {
   void steer(const wire::Gid& local, std::span<const ServiceRoute> routes,
              std::uint32_t fallback) noexcept;
 
-  /// Room for the next packet to send, kFrameOctets long, empty unless open. Write it, with the
-  /// identification that the frame names, then commit(). The burst is sent by flush(), or when it
-  /// is full.
+  /// Room for the next packet to send, at least kFrameOctets long, empty unless open. Write it,
+  /// with the identification that the frame names, then commit(). The burst is sent by flush(), or
+  /// when it is full.
+  ///
+  /// Several packets of equal length may be written at once, one behind the other: as many as the
+  /// open train still takes, where it has packets of this length, else as many as a train takes,
+  /// with identifications from 0 on.
   [[nodiscard]] Frame next_frame() noexcept;
+  void commit(const Outgoing& to, const Written& written) noexcept;
   void commit(const Outgoing& to, std::size_t octets) noexcept;
   void flush() noexcept;
 
@@ -103,7 +108,7 @@ class UdpLink {
 
  private:
   struct State;
-  void put(const Outgoing& to, std::size_t octets) noexcept;
+  void put(const Outgoing& to, const Written& written) noexcept;
   void put_released() noexcept;
   [[nodiscard]] std::span<const Incoming> receive_burst(Look look) noexcept;
 

@@ -53,8 +53,14 @@ bool Cluster::step(Instant no_later_than) {
   for (const auto& endpoint : endpoints_) next = std::min(next, endpoint->next_timeout());
   if (next == Instant::never()) return false;
   now_ = std::max(now_, next);
-  while (auto frame = network_.take_arrived(now_)) {
-    if (Endpoint* endpoint = find(frame->destination)) endpoint->handle_frame(now_, *frame);
+  arrived_.clear();
+  while (auto frame = network_.take_arrived(now_)) arrived_.push_back(std::move(*frame));
+  for (std::span<const Frame> left = arrived_; !left.empty();) {
+    const auto ends = std::ranges::find_if(
+        left, [&](const Frame& frame) { return frame.destination != left.front().destination; });
+    const auto here = left.first(static_cast<std::size_t>(ends - left.begin()));
+    if (Endpoint* endpoint = find(here.front().destination)) endpoint->handle_frames(now_, here);
+    left = left.subspan(here.size());
   }
   for (auto& endpoint : endpoints_) endpoint->handle_timeouts(now_);
   return true;

@@ -44,6 +44,7 @@ class Cluster {
   LossyNetwork network_;
   Observer* observer_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::vector<Frame> arrived_;  // at this instant
   Instant now_{};
   std::uint64_t trace_ = 0;
   std::uint64_t frames_ = 0;

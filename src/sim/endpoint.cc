@@ -21,7 +21,7 @@ Endpoint::Endpoint(const Config& config)
       domain_entries_(kDomainCount),
       domains_(domain_entries_),
       free_keys_(kKeyCount),
-      scratch_(wire::kMaxTransportOctets) {
+      scratch_(kTrainPackets * wire::kMaxTransportOctets) {
   const auto block = take_shared(kKeyCount * sizeof(memory::KeyEntry));
   auto* entries = std::bit_cast<memory::KeyEntry*>(block.data());
   std::uninitialized_value_construct_n(entries, kKeyCount);
@@ -165,6 +165,47 @@ transport::Path Endpoint::path_to(const wire::Gid& peer, wire::QpNumber ours,
   return path;
 }
 
+void Endpoint::handle_frames(Instant now, std::span<const Frame> frames) {
+  while (!frames.empty()) {
+    const Frame& first = frames.front();
+    const auto ends = std::ranges::find_if(frames, [&](const Frame& frame) {
+      return frame.source != first.source || frame.source_port != first.source_port ||
+             frame.destination != first.destination || frame.octets.size() != first.octets.size();
+    });
+    const auto alike = frames.first(static_cast<std::size_t>(ends - frames.begin()));
+    std::size_t taken = handle_train(alike);
+    if (taken == 0) {
+      handle_frame(now, first);
+      taken = 1;
+    }
+    frames = frames.subspan(taken);
+  }
+}
+
+/// Frames of one flow and one length, as a link would hand them over: in one piece, and numbered.
+std::size_t Endpoint::handle_train(std::span<const Frame> frames) {
+  const Frame& first = frames.front();
+  const auto bth = wire::BthView::parse(first.octets);
+  if (!bth || first.octets.size() < wire::Bth::kSize + wire::kIcrcSize) return 0;
+  const auto index = static_cast<std::uint32_t>(bth->dest_qp()) - config_.first_qp_number;
+  if (index >= qps_.size()) return 0;
+  std::vector<std::byte> train;
+  for (std::size_t number = 0; number < frames.size(); ++number) {
+    const auto& octets = frames[number].octets;
+    train.insert(train.end(), octets.begin(), octets.end());
+    if (!first.source.is_ipv4_mapped()) continue;
+    wire::change_identification(std::span(train).last(octets.size()), 0,
+                                static_cast<std::uint16_t>(number));
+  }
+  const auto seed = wire::IcrcSeed::roce_v2(first.source, first.destination, first.source_port);
+  return qps_[index]->handle_train({.octets = train,
+                                    .packet_octets = first.octets.size(),
+                                    .identification = 0,
+                                    .seed = &seed,
+                                    .source = first.source,
+                                    .destination = first.destination});
+}
+
 void Endpoint::handle_frame(Instant now, const Frame& frame) {
   const auto count = [&](wire::WireError error) {
     ++drops_.malformed[static_cast<std::size_t>(error)];
@@ -211,20 +252,40 @@ Instant Endpoint::next_timeout() const noexcept {
 }
 
 bool Endpoint::poll_transmit(Instant now, Frame& frame) {
+  if (written_ == train_.packets && !poll_train(now)) return false;
+  frame = addressed_;
+  const std::size_t each = train_.octets / train_.packets;
+  const auto packet = std::span(scratch_).subspan(written_ * each, each);
+  frame.octets.assign(packet.begin(), packet.end());
+  const auto written_as = static_cast<std::uint16_t>(train_.identification + written_++);
+  if (frame.source.is_ipv4_mapped()) {
+    wire::change_identification(frame.octets, written_as, 0);  // each frame leaves by itself
+  }
+  return true;
+}
+
+/// The machines write as if for a link that puts trains together, sometimes into an open one.
+bool Endpoint::poll_train(Instant now) {
+  const transport::TrainRoom room{.frame = scratch_,
+                                  .identification = kTrainPackets / 2,
+                                  .packet_octets = train_octets_,
+                                  .packets_left = kTrainPackets / 2,
+                                  .packets_max = kTrainPackets,
+                                  .octets_max = scratch_.size()};
   for (std::size_t tried = 0; tried < qps_.size(); ++tried) {
-    transport::QueuePair& qp = *qps_[turn_];
-    const auto sent = qp.poll_transmit(now, scratch_);
+    const auto sent = qps_[turn_]->poll_train(now, room);
     if (sent.octets == 0) {
       turn_ = turn_ + 1 == qps_.size() ? 0 : turn_ + 1;
       continue;
     }
-    frame.source = sent.path->source;
-    frame.destination = sent.path->destination;
-    frame.source_port = sent.path->source_port;
-    frame.hop_limit = sent.path->hop_limit;
-    frame.traffic_class = sent.path->traffic_class;
-    frame.octets.assign(scratch_.begin(),
-                        scratch_.begin() + static_cast<std::ptrdiff_t>(sent.octets));
+    addressed_.source = sent.path->source;
+    addressed_.destination = sent.path->destination;
+    addressed_.source_port = sent.path->source_port;
+    addressed_.hop_limit = sent.path->hop_limit;
+    addressed_.traffic_class = sent.path->traffic_class;
+    train_ = sent;
+    train_octets_ = train_octets_ == 0 ? sent.octets / sent.packets : 0;
+    written_ = 0;
     return true;
   }
   return false;

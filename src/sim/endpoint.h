@@ -86,6 +86,8 @@ class Endpoint {
                                         wire::QpNumber theirs) const noexcept;
 
   void handle_frame(Instant now, const Frame& frame);
+  /// What arrived at one instant, in order: packets of one flow are taken as trains.
+  void handle_frames(Instant now, std::span<const Frame> frames);
   void handle_timeouts(Instant now);
   [[nodiscard]] Instant next_timeout() const noexcept;
   /// The next frame that any queue pair wants to send; false when there is none.
@@ -95,7 +97,10 @@ class Endpoint {
 
  private:
   static constexpr std::size_t kGuardOctets = 64;
+  static constexpr std::uint32_t kTrainPackets = 8;
   [[nodiscard]] std::span<std::byte> take_shared(std::size_t octets);
+  [[nodiscard]] std::size_t handle_train(std::span<const Frame> frames);
+  [[nodiscard]] bool poll_train(Instant now);
 
   Config config_;
   MemorySource private_;
@@ -116,8 +121,12 @@ class Endpoint {
   std::vector<std::unique_ptr<transport::CompletionQueue>> cqs_;
   std::vector<transport::SharedReceiveQueue> shared_;
   std::vector<std::unique_ptr<transport::QueuePair>> qps_;
-  std::size_t turn_ = 0;  // which queue pair sends next
-  std::vector<std::byte> scratch_;
+  std::size_t turn_ = 0;                    // which queue pair sends next
+  std::vector<std::byte> scratch_;          // the packets that a machine wrote last
+  transport::QueuePair::Transmit train_{};  // how many and how long
+  std::uint32_t written_ = 0;               // of them that have left
+  Frame addressed_{};                       // where they go
+  std::size_t train_octets_ = 0;            // of a packet of the train that is said to be open
   Drops drops_;
 };
 

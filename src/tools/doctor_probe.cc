@@ -79,7 +79,8 @@ void ProbeLink::put(const Order& order) {
   std::vector<std::byte> payload(std::max(order.payload_octets, kNameOctets));
   store_name(payload, order.name);
   const link::Frame frame = link_.next_frame();
-  if (wire::PacketBuilder::octets_for(headers, payload.size()) > frame.octets.size()) return;
+  const std::size_t room = std::min(frame.octets.size(), link::kFrameOctets);
+  if (wire::PacketBuilder::octets_for(headers, payload.size()) > room) return;
   wire::PacketBuilder builder(frame.octets, headers, payload.size(),
                               {.seed = &seed, .ipv4_identification = frame.identification});
   builder.append(payload);

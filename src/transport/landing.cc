@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/landing.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fence.h"
@@ -47,6 +48,48 @@ BasicStatus<memory::Refusal> Landing::scatter(std::span<const std::byte> payload
       });
   state_->scatter = cursor;
   return placed;
+}
+
+std::span<std::byte> Landing::receive_run() const noexcept {
+  if (!state_->receive_taken) return {};
+  const auto elements = list();
+  const memory::SgeCursor cursor = state_->scatter;
+  if (cursor.index >= elements.size()) return {};
+  const memory::Sge& sge = elements[cursor.index];
+  if (cursor.offset >= sge.octets) return {};
+  const std::uint64_t octets =
+      std::min<std::uint64_t>(sge.octets - cursor.offset, kMaxMessageOctets - state_->arrived);
+  auto grant = keys_.check_local({.key = sge.lkey,
+                                  .domain = shared_.exists() ? shared_.domain() : state_->domain,
+                                  .qp = {},
+                                  .address = sge.address + cursor.offset,
+                                  .octets = octets,
+                                  .need = memory::Access::kLocalWrite});
+  if (!grant) return {};
+  return {grant->local(), octets};
+}
+
+void Landing::skip(std::uint32_t octets) noexcept {
+  const memory::Sge& sge = list()[state_->scatter.index];
+  state_->scatter.offset += octets;
+  if (state_->scatter.offset >= sge.octets) {
+    state_->scatter = {.index = state_->scatter.index + 1, .offset = 0};
+  }
+}
+
+std::span<std::byte> Landing::write_run(std::uint64_t octets) const noexcept {
+  const std::uint64_t due = state_->write_octets;
+  if (due <= state_->arrived) return {};
+  octets = std::min(octets, due - state_->arrived - 1);
+  if (octets == 0) return {};
+  auto grant = keys_.check_remote({.key = state_->write_key,
+                                   .domain = state_->domain,
+                                   .qp = state_->number,
+                                   .address = state_->write_address + state_->arrived,
+                                   .octets = octets,
+                                   .need = memory::Access::kRemoteWrite});
+  if (!grant) return {};
+  return {grant->local(), octets};
 }
 
 BasicStatus<memory::Refusal> Landing::begin_write(const wire::Reth& reth) noexcept {

@@ -38,6 +38,13 @@ class Landing {
   [[nodiscard]] bool take_receive() noexcept;
   /// Room in the receive that was taken.
   [[nodiscard]] std::uint64_t receive_octets() const noexcept;
+  /// Where the next octets of the message go, as far as they lie in one piece: of a SEND all that
+  /// the receive has there, of a WRITE at most `octets`, and less than all that it has announced.
+  /// Empty when that may not be, which scatter() and write() say more about.
+  [[nodiscard]] std::span<std::byte> receive_run() const noexcept;
+  [[nodiscard]] std::span<std::byte> write_run(std::uint64_t octets) const noexcept;
+  /// So many octets of receive_run() have been filled.
+  void skip(std::uint32_t octets) noexcept;
   /// Places payload behind what arrived before. Not for payload that does not fit.
   [[nodiscard]] BasicStatus<memory::Refusal> scatter(std::span<const std::byte> payload) noexcept;
 

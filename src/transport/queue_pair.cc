@@ -413,6 +413,13 @@ void QueuePair::handle_packet(Instant now, const Arrival& arrival,
   settle();
 }
 
+std::size_t QueuePair::handle_train(const TrainArrival& train) noexcept {
+  if (config_.type != QpType::kRc || !takes_requests() || !established_) return 0;
+  if (train.source != path_.destination || train.destination != path_.source) return 0;
+  work_ = Work::kExecuting;
+  return rc_.handle_train(train, path_.pkey);
+}
+
 void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept {
   if (!established_) {
     established_ = true;
@@ -462,33 +469,41 @@ std::optional<UnreliableSender::Destination> QueuePair::next_unreliable_destinat
   return unreliable_.next_destination(now);
 }
 
-std::size_t QueuePair::poll_sender(Instant now, std::span<std::byte> frame,
-                                   std::uint16_t identification, const Path** to) noexcept {
-  if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return 0;
-  *to = &path_;
+QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) noexcept {
+  if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return {};
   work_ = Work::kSending;
-  const std::size_t octets = is_reliable()
-                                 ? requester_.poll_transmit(now, frame, identification)
-                                 : unreliable_.poll_transmit(now, frame, identification, to);
+  Transmit transmit{.path = &path_};
+  if (is_reliable()) {
+    const TrainPart part = requester_.poll_train(now, room);
+    transmit.octets = part.octets;
+    transmit.packets = part.packets;
+    transmit.identification = part.identification;
+  } else {
+    transmit.octets =
+        unreliable_.poll_transmit(now, room.frame, room.identification, &transmit.path);
+    transmit.packets = 1;
+    transmit.identification = room.identification;
+  }
   settle();
-  return octets;
+  return transmit;
 }
 
-QueuePair::Transmit QueuePair::poll_transmit(Instant now, std::span<std::byte> frame,
-                                             std::uint16_t ipv4_identification) noexcept {
+QueuePair::Transmit QueuePair::poll_train(Instant now, const TrainRoom& room) noexcept {
   // Answers and requests take turns, so that neither a long READ nor a long WRITE starves the
   // other.
   const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();
-  Transmit transmit;
   if (!owes || sender_turn_) {
     sender_turn_ = false;
-    transmit.octets = poll_sender(now, frame, ipv4_identification, &transmit.path);
+    const Transmit transmit = poll_sender(now, room);
     if (transmit.octets > 0 || !owes) return transmit;
   }
   if (!rc_.owes_answers()) return {};  // the sender's failure has ended the connection
   sender_turn_ = true;
   work_ = Work::kAnswering;
-  transmit = {.octets = rc_.poll_transmit(path_, frame, ipv4_identification), .path = &path_};
+  const Transmit transmit{.octets = rc_.poll_transmit(path_, room.frame, room.identification),
+                          .packets = 1,
+                          .identification = room.identification,
+                          .path = &path_};
   settle();
   return transmit;
 }

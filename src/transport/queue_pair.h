@@ -72,8 +72,10 @@ class QueuePair {
     memory::KeyTable keys;
   };
   struct Transmit {
-    std::size_t octets = 0;      // 0: nothing to send now
-    const Path* path = nullptr;  // valid until the next call of anything here
+    std::size_t octets = 0;            // 0: nothing to send now
+    std::uint32_t packets = 0;         // of equal length
+    std::uint16_t identification = 0;  // over IPv4, of the first
+    const Path* path = nullptr;        // valid until the next call of anything here
   };
 
   QueuePair(const Config& config, const Parts& parts) noexcept;
@@ -100,16 +102,24 @@ class QueuePair {
   /// `xrc_shared` is the shared receive queue that the packet's XRCETH names, if it has one.
   void handle_packet(Instant now, const Arrival& arrival,
                      SharedReceiveQueue xrc_shared = {}) noexcept;
+  /// Takes as many packets from the front of a train as go on with the message that is arriving,
+  /// and returns how many. Their ICRC is checked here, as they are placed. The others, and those
+  /// that are wrong in any way, are for handle_packet().
+  [[nodiscard]] std::size_t handle_train(const TrainArrival& train) noexcept;
   void handle_timeout(Instant now) noexcept;
-  /// The owner caught a fault inside handle_packet() or poll_transmit(): memory that a request or a
-  /// receive names is registered, but the program has unmapped it. What was at work fails.
+  /// The owner caught a fault inside a call that handles or polls packets: memory that a request or
+  /// a receive names is registered, but the program has unmapped it. What was at work fails.
   void handle_memory_fault() noexcept;
   /// The owner saw that a completion queue overran: the queue pair is lost.
   void handle_completion_overrun() noexcept;
 
+  /// Writes one packet, or several alike.
+  [[nodiscard]] Transmit poll_train(Instant now, const TrainRoom& room) noexcept;
   /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.
   [[nodiscard]] Transmit poll_transmit(Instant now, std::span<std::byte> frame,
-                                       std::uint16_t ipv4_identification = 0) noexcept;
+                                       std::uint16_t ipv4_identification = 0) noexcept {
+    return poll_train(now, {.frame = frame, .identification = ipv4_identification});
+  }
   /// Where an unreliable service sends next; nothing when it has nothing to send now, and for
   /// reliable ones, which hear of losses.
   [[nodiscard]] std::optional<UnreliableSender::Destination> next_unreliable_destination(
@@ -155,8 +165,7 @@ class QueuePair {
   [[nodiscard]] bool is_of_our_service(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
-  [[nodiscard]] std::size_t poll_sender(Instant now, std::span<std::byte> frame,
-                                        std::uint16_t identification, const Path** to) noexcept;
+  [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
   Config config_;
   Parts parts_;
@@ -168,7 +177,7 @@ class QueuePair {
   UcResponder uc_;
   UdResponder ud_;
   std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
-  Work work_ = Work::kSending;   // what handle_packet() or poll_transmit() does now
+  Work work_ = Work::kSending;   // what handles or polls packets now
   bool established_ = false;     // a packet has arrived
   bool drain_reported_ = false;  // SQD: the event was raised
   bool sender_turn_ = false;     // whose turn it is to send, when both have something

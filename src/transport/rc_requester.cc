@@ -57,35 +57,39 @@ bool RcRequester::may_start(const SendEntry& entry) const noexcept {
   return true;
 }
 
-std::size_t RcRequester::poll_transmit(Instant now, std::span<std::byte> frame,
-                                       std::uint16_t ipv4_identification) noexcept {
-  if (failed_ || waits_for_receiver_ || !rate_.may_send(now)) return 0;
+TrainPart RcRequester::poll_train(Instant now, const TrainRoom& room) noexcept {
+  if (failed_ || waits_for_receiver_ || !rate_.may_send(now)) return {};
   while (cursor_ != queue_->tail()) {
     SendEntry& entry = queue_->at(cursor_);
-    if (entry.stage == SendStage::kFailed) return 0;
+    if (entry.stage == SendStage::kFailed) return {};
     if (entry.stage == SendStage::kPosted) {
-      if (!may_start(entry)) return 0;
+      if (!may_start(entry)) return {};
       if (is_local(entry.opcode)) {
         execute_locally(entry);
-        if (failed_) return 0;
+        if (failed_) return {};
         continue;
       }
     }
-    if (in_flight() >= window_.packets()) return 0;
+    if (in_flight() >= window_.packets() || waits_for_a_train(entry, room)) return {};
     const bool needs_answer = is_answered(entry.opcode);
     if (needs_answer && config_.max_read_atomic == 0) {
       fail_entry(entry, WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed);
-      return 0;
+      return {};
     }
-    if (needs_answer && reads_in_flight_ >= config_.max_read_atomic) return 0;
+    if (needs_answer && reads_in_flight_ >= config_.max_read_atomic) return {};
     if (entry.stage == SendStage::kPosted) start_entry(entry);
     const Psn before = sent_psn_;
-    const std::size_t octets = needs_answer ? send_answered(entry, frame, ipv4_identification)
-                                            : send_segment(entry, frame, ipv4_identification);
-    if (octets > 0) note_sent(now, octets, before);
-    return octets;
+    TrainPart part;
+    if (!needs_answer) part = send_run(entry, room);
+    if (part.packets == 0) {
+      part = {.packets = 1, .identification = room.identification};
+      part.octets = needs_answer ? send_answered(entry, room.frame, room.identification)
+                                 : send_segment(entry, room.frame, room.identification);
+    }
+    if (part.octets > 0) note_sent(now, part, before);
+    return part;
   }
-  return 0;
+  return {};
 }
 
 void RcRequester::start_entry(SendEntry& entry) noexcept {
@@ -220,7 +224,7 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
   if (sent_psn_.is_before(after)) {
     sent_psn_ = after;
   } else {
-    ++counters_.packets_resent;
+    counters_.packets_resent += is_answered(entry.opcode) ? 1 : packets;
   }
   cursor_packet_ += packets;
   if (cursor_packet_ == entry.packets) {
@@ -231,9 +235,9 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
 
 /// `before` is what sent_psn_ was: only a packet that was never sent before can be timed. Of what a
 /// READ brings back, the first packet tells how long it takes to be heard; the others follow it.
-void RcRequester::note_sent(Instant now, std::size_t octets, Psn before) noexcept {
-  ++counters_.packets_sent;
-  rate_.handle_sent(now, octets);
+void RcRequester::note_sent(Instant now, const TrainPart& part, Psn before) noexcept {
+  counters_.packets_sent += part.packets;
+  rate_.handle_sent(now, part.octets);
   if (!times_ && before.is_before(sent_psn_)) {
     times_ = true;
     timed_psn_ = before;

@@ -15,8 +15,10 @@
 #include "transport/segmentation.h"
 #include "transport/send_queue.h"
 #include "transport/send_window.h"
+#include "transport/train.h"
 #include "wire/packet.h"
 #include "wire/packet_builder.h"
+#include "wire/packet_run.h"
 #include "wire/psn.h"
 
 namespace verbatim::transport {
@@ -84,10 +86,14 @@ class RcRequester {
   }
   void handle_timeout(Instant now) noexcept;
 
-  /// Writes the next packet into `frame`, which holds wire::kMaxTransportOctets; 0 when there is
-  /// none to send now.
+  /// Writes the next packet, or several of one message that are alike; none when there is nothing
+  /// to send now.
+  [[nodiscard]] TrainPart poll_train(Instant now, const TrainRoom& room) noexcept;
+  /// The next packet alone; 0 when there is none to send now.
   [[nodiscard]] std::size_t poll_transmit(Instant now, std::span<std::byte> frame,
-                                          std::uint16_t ipv4_identification) noexcept;
+                                          std::uint16_t ipv4_identification) noexcept {
+    return poll_train(now, {.frame = frame, .identification = ipv4_identification}).octets;
+  }
   [[nodiscard]] Instant next_timeout() const noexcept;
 
   /// The owner caught a fault while this read or wrote a program's memory: the request at work
@@ -117,6 +123,12 @@ class RcRequester {
   [[nodiscard]] bool may_start(const SendEntry& entry) const noexcept;
   void start_entry(SendEntry& entry) noexcept;
   void execute_locally(SendEntry& entry) noexcept;
+  [[nodiscard]] bool waits_for_a_train(const SendEntry& entry,
+                                       const TrainRoom& room) const noexcept;
+  [[nodiscard]] TrainPart send_run(SendEntry& entry, const TrainRoom& room) noexcept;
+  [[nodiscard]] std::uint32_t alike_packets(const SendEntry& entry) const noexcept;
+  void write_run(SendEntry& entry, std::uint32_t count, const std::byte* payload,
+                 wire::PacketRun& run) noexcept;
   [[nodiscard]] std::size_t send_segment(SendEntry& entry, std::span<std::byte> frame,
                                          std::uint16_t identification) noexcept;
   [[nodiscard]] std::size_t send_answered(SendEntry& entry, std::span<std::byte> frame,
@@ -124,7 +136,7 @@ class RcRequester {
   [[nodiscard]] bool gather_payload(SendEntry& entry, const Segment& segment,
                                     wire::PacketBuilder& builder) noexcept;
   [[nodiscard]] bool wants_ack(std::uint32_t packet_index) const noexcept;
-  void note_sent(Instant now, std::size_t octets, wire::Psn before) noexcept;
+  void note_sent(Instant now, const TrainPart& part, wire::Psn before) noexcept;
   void advance_cursor(std::uint32_t packets, const SendEntry& entry) noexcept;
 
   // Answers.

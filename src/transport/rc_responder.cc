@@ -104,14 +104,18 @@ void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue na
     return;
   }
   ++counters_.requests;
-  forget_ancient();
-  const bool owes_nak = state_->answer_owed && state_->answer.kind() != wire::Syndrome::Kind::kAck;
-  if (owes_nak) state_->answer_owed = false;  // it came after all
-  state_->nak_sent = false;
+  note_accepted();
   // What is remembered is answered by its own response.
   const bool wants_ack =
       packet.bth().ack_request() && !is_remembered(family_of(packet.operation()));
   if (wants_ack) owe(wire::Syndrome::ack(), packet.psn());
+}
+
+void RcResponder::note_accepted() noexcept {
+  forget_ancient();
+  const bool owes_nak = state_->answer_owed && state_->answer.kind() != wire::Syndrome::Kind::kAck;
+  if (owes_nak) state_->answer_owed = false;  // it came after all
+  state_->nak_sent = false;
 }
 
 /// XRC: a message stays with the shared receive queue that its first packet names (annex A14).

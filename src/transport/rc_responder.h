@@ -8,6 +8,7 @@
 #include "transport/landing.h"
 #include "transport/path.h"
 #include "transport/responder_state.h"
+#include "transport/train.h"
 #include "wire/packet.h"
 
 namespace verbatim::transport {
@@ -39,6 +40,13 @@ class RcResponder {
 
   /// XRC: `named` is the shared receive queue that the packet names; it need not exist.
   void handle_request(const wire::PacketView& packet, SharedReceiveQueue named = {}) noexcept;
+
+  /// Takes the packets at the front of a train that go on with the message that is arriving, and
+  /// place more of it in one piece of memory; returns how many. Not for XRC. Their ICRC is checked
+  /// here. It may take none, and says nothing about those that it does not take: each is for
+  /// handle_request(). Of one that turns out to be corrupt, what it brought is in memory, at a
+  /// place of which nothing is promised before the message is complete.
+  [[nodiscard]] std::size_t handle_train(const TrainArrival& train, wire::PKey pkey) noexcept;
 
   /// Writes the next answer into `frame`, which holds wire::kMaxTransportOctets; 0 when none is
   /// owed.
@@ -85,6 +93,15 @@ class RcResponder {
   [[nodiscard]] Judgement check_resources(const wire::PacketView& packet) noexcept;
   [[nodiscard]] Judgement check_lengths(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] Judgement check_key(const wire::PacketView& packet) noexcept;
+
+  // Many at once.
+  struct Middles {
+    std::size_t count = 0;
+    std::byte* to = nullptr;
+  };
+  [[nodiscard]] Middles find_middles(const TrainArrival& train, wire::PKey pkey) const noexcept;
+  [[nodiscard]] std::size_t place(const TrainArrival& train, const Middles& middles) noexcept;
+  void note_accepted() noexcept;
 
   // Executing.
   [[nodiscard]] Judgement execute(const wire::PacketView& packet) noexcept;

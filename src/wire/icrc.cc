@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 
 #include "base/assert.h"
 #include "base/byte_order.h"
@@ -163,6 +165,30 @@ std::uint32_t icrc_over_headers(std::uint32_t state, std::span<const std::byte> 
   VB_ASSERT(headers.size() >= Bth::kSize);
   const auto changed = std::to_integer<std::size_t>(headers[kBthEcnAt] ^ std::byte{0xff});
   return crc32_update(state ^ kBthEcnBeforehand[changed], headers);
+}
+
+/// Twelve octets, each looked up by itself, so that nothing waits for anything but the register.
+std::uint32_t IcrcRun::behind_bth(std::span<const std::byte, Bth::kSize> bth,
+                                  std::uint16_t ipv4_identification) const noexcept {
+  std::uint32_t words[3];
+  std::memcpy(words, bth.data(), sizeof words);
+  if constexpr (std::endian::native == std::endian::big) {
+    for (std::uint32_t& word : words) word = __builtin_bswap32(word);
+  }
+  words[0] ^= start_ ^ (is_ipv4_ ? kIpv4Identification.part_of(ipv4_identification) : 0);
+  words[kBthEcnAt / 4] |= 0xff;
+  std::uint32_t state = 0;
+  for (std::size_t word = 0; word < 3; ++word) {
+    for (std::size_t octet = 0; octet < 4; ++octet) {
+      const std::size_t behind = Bth::kSize - 1 - 4 * word - octet;  // octets that follow it
+      state ^= kCrc32Slices[behind][(words[word] >> (8 * octet)) & 0xff];
+    }
+  }
+  return state;
+}
+
+bool is_icrc(std::span<const std::byte, kIcrcSize> octets, std::uint32_t state) noexcept {
+  return load_be<std::uint32_t, 0>(octets) == __builtin_bswap32(~state);
 }
 
 void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {

@@ -44,8 +44,27 @@ class IcrcSeed {
 [[nodiscard]] std::uint32_t icrc_over_headers(std::uint32_t state,
                                               std::span<const std::byte> headers) noexcept;
 
+/// The same for many packets that are alike: one flow, one length, a BTH and nothing else in front
+/// of the payload. What they have in common is computed once. A value, as long as the train.
+class IcrcRun {
+ public:
+  IcrcRun(const IcrcSeed& seed, std::size_t transport_octets) noexcept
+      : start_(seed.start(transport_octets)), is_ipv4_(seed.is_ipv4()) {}
+
+  /// The register behind the BTH of a packet.
+  [[nodiscard]] std::uint32_t behind_bth(std::span<const std::byte, 12> bth,
+                                         std::uint16_t ipv4_identification) const noexcept;
+
+ private:
+  std::uint32_t start_;  // the register at the BTH, the identification being 0
+  bool is_ipv4_;
+};
+
 /// Stores the finished ICRC as it goes on the wire.
 void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept;
+
+/// Whether these four octets are the ICRC that `state` is finished to.
+[[nodiscard]] bool is_icrc(std::span<const std::byte, 4> octets, std::uint32_t state) noexcept;
 
 /// Changes a finished packet (BTH to ICRC, at most kIcrcMaxTransportOctets) over IPv4 from one
 /// identification to another without reading the rest of it.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/assert.h"
+#include "wire/bth.h"
+#include "wire/crc32.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace verbatim::wire {
+
+/// Writes packets that are alike, one behind the other: one flow, one length, a BTH and nothing
+/// else in front of a payload that needs no padding. Over IPv4 their identifications follow each
+/// other. What PacketBuilder does for each packet is done once here.
+class PacketRun {
+ public:
+  [[nodiscard]] static constexpr std::size_t octets_for(std::size_t payload_octets) noexcept {
+    return Bth::kSize + payload_octets + kIcrcSize;
+  }
+
+  PacketRun(std::span<std::byte> frame, std::size_t payload_octets, const IcrcSeed& seed,
+            std::uint16_t first_identification) noexcept
+      : frame_(frame),
+        payload_octets_(payload_octets),
+        icrc_(seed, octets_for(payload_octets)),
+        identification_(first_identification) {
+    VB_ASSERT(payload_octets % 4 == 0);
+  }
+
+  /// `payload` has the octets of one packet.
+  void append(const Bth& bth, const std::byte* payload) noexcept {
+    VB_ASSERT(frame_.size() - at_ >= octets_for(payload_octets_));
+    std::byte* const to = frame_.data() + at_;
+    const std::span<std::byte, Bth::kSize> header(to, Bth::kSize);
+    bth.emit(header);
+    const std::uint32_t state = crc32_copy(icrc_.behind_bth(header, identification_++),
+                                           to + Bth::kSize, {payload, payload_octets_});
+    store_icrc(std::span<std::byte, kIcrcSize>(to + Bth::kSize + payload_octets_, kIcrcSize),
+               state);
+    at_ += octets_for(payload_octets_);
+  }
+
+  /// Written so far.
+  [[nodiscard]] std::size_t octets() const noexcept { return at_; }
+
+ private:
+  std::span<std::byte> frame_;
+  std::size_t payload_octets_;  // of each packet
+  std::size_t at_ = 0;          // octets written
+  IcrcRun icrc_;
+  std::uint16_t identification_;  // of the next packet
+};
+
+}  // namespace verbatim::wire
