@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 
 #include "base/assert.h"
 #include "base/byte_order.h"
@@ -167,24 +165,10 @@ std::uint32_t icrc_over_headers(std::uint32_t state, std::span<const std::byte> 
   return crc32_update(state ^ kBthEcnBeforehand[changed], headers);
 }
 
-/// Twelve octets, each looked up by itself, so that nothing waits for anything but the register.
 std::uint32_t IcrcRun::behind_bth(std::span<const std::byte, Bth::kSize> bth,
                                   std::uint16_t ipv4_identification) const noexcept {
-  std::uint32_t words[3];
-  std::memcpy(words, bth.data(), sizeof words);
-  if constexpr (std::endian::native == std::endian::big) {
-    for (std::uint32_t& word : words) word = __builtin_bswap32(word);
-  }
-  words[0] ^= start_ ^ (is_ipv4_ ? kIpv4Identification.part_of(ipv4_identification) : 0);
-  words[kBthEcnAt / 4] |= 0xff;
-  std::uint32_t state = 0;
-  for (std::size_t word = 0; word < 3; ++word) {
-    for (std::size_t octet = 0; octet < 4; ++octet) {
-      const std::size_t behind = Bth::kSize - 1 - 4 * word - octet;  // octets that follow it
-      state ^= kCrc32Slices[behind][(words[word] >> (8 * octet)) & 0xff];
-    }
-  }
-  return state;
+  const std::uint32_t part = is_ipv4_ ? kIpv4Identification.part_of(ipv4_identification) : 0;
+  return icrc_over_headers(start_ ^ part, bth);
 }
 
 bool is_icrc(std::span<const std::byte, kIcrcSize> octets, std::uint32_t state) noexcept {
