@@ -107,7 +107,7 @@ Cost move(rehome::Guarding guarding, std::size_t octets) {
 
 void whole_gibibyte() {
   constexpr std::size_t kOctets = std::size_t{1024} * kMebi;
-  constexpr int kRounds = 5;
+  constexpr int kRounds = 3;
   std::vector<double> peer;
   std::vector<double> best_in;
   std::vector<double> best_back;
@@ -134,6 +134,7 @@ void whole_gibibyte() {
               median(user_ratio));
   std::printf("  move back, best guard      %7.0f\n", median(best_back) / 1024);
   std::printf("  move back, ordinary user   %7.0f\n", median(user_back) / 1024);
+  std::fflush(stdout);
 }
 
 /// One WRITE into the whole range by system call, less the same by memcpy: what each use saves.
@@ -141,7 +142,7 @@ double saved_per_write(std::size_t octets) {
   const Memory from(octets);
   const Memory to(octets);
   std::vector<double> saved;
-  for (int round = 0; round < 201; ++round) {
+  for (int round = 0; round < 101; ++round) {
     const iovec source{.iov_base = from.data(), .iov_len = octets};
     const iovec target{.iov_base = to.data(), .iov_len = octets};
     const double call =
@@ -158,7 +159,7 @@ void by_size() {
   for (std::size_t octets = 4096; octets <= 4 * kMebi; octets *= 2) {
     std::vector<double> in;
     std::vector<double> back;
-    for (int round = 0; round < 51; ++round) {
+    for (int round = 0; round < 21; ++round) {
       const Cost cost = move(rehome::Guarding::kUserMode, octets);
       in.push_back(cost.in);
       back.push_back(cost.back);
