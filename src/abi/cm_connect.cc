@@ -197,16 +197,21 @@ int accept(rdma_cm_id* id, rdma_conn_param* given) {
   }
   handle.state = IdState::kConnecting;
   const Status accepted = handle.device->with_agent([&](cm::Agent& agent, Instant now) {
-    return agent.accept(now, handle.communication,
-                        {.qpn = wire::QpNumber{param.qp_num},
-                         .starting_psn = handle.starting_psn,
-                         .responder_resources = param.responder_resources,
-                         .initiator_depth = param.initiator_depth,
-                         .rnr_retry_count = param.rnr_retry_count,
-                         .end_to_end_flow_control = param.flow_control != 0,
-                         .uses_srq = param.srq != 0,
-                         .ece = handle.local_ece,
-                         .private_data = octets_at(param.private_data, param.private_data_len)});
+    auto answered =
+        agent.accept(now, handle.communication,
+                     {.qpn = wire::QpNumber{param.qp_num},
+                      .starting_psn = handle.starting_psn,
+                      .responder_resources = param.responder_resources,
+                      .initiator_depth = param.initiator_depth,
+                      .rnr_retry_count = param.rnr_retry_count,
+                      .end_to_end_flow_control = param.flow_control != 0,
+                      .uses_srq = param.srq != 0,
+                      .ece = handle.local_ece,
+                      .private_data = octets_at(param.private_data, param.private_data_len)});
+    if (answered && id->qp != nullptr) {
+      handle_of<QpHandle>(id->qp).object->set_awaited(handle.communication);
+    }
+    return answered;
   });
   if (!accepted) {
     handle.state = IdState::kRequested;

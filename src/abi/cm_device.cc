@@ -216,7 +216,24 @@ void CmDevice::take_leave() noexcept {
   }
   communications.clear();
   gsi().serve();
+  await_farewells();
   gsi().leave();
+}
+
+/// What a kernel would do after the program has ended: a disconnect that got lost is said again.
+/// Peers that are there answer within a round trip; nobody waits long for one that is not.
+void CmDevice::await_farewells() noexcept {
+  constexpr auto kPause = std::chrono::microseconds(100);
+  constexpr int kPausesPerCopy = 100;
+  constexpr int kCopies = 15;
+  for (int copy = 0; copy < kCopies && gsi().agent().has_farewells(); ++copy) {
+    for (int pause = 0; pause < kPausesPerCopy && gsi().agent().has_farewells(); ++pause) {
+      std::this_thread::sleep_for(kPause);
+      (void)adapter_->progress();
+    }
+    gsi().agent().repeat_farewells();
+    gsi().serve();
+  }
 }
 
 void CmDevice::handle(const cm::Event& event) noexcept {

@@ -56,6 +56,7 @@ class CmDevice final : public device::CmObserver {
 
  private:
   void handle_request(const cm::Event& event) noexcept;
+  void await_farewells() noexcept;
 
   ibv_context* verbs_;
   ibv_pd* pd_;

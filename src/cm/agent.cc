@@ -201,6 +201,17 @@ Status Agent::answer_service(Instant now, wire::CommId id, const ServiceAnswer& 
   return Ok{};
 }
 
+bool Agent::has_connection(wire::ServiceId service_id, const Address& between) const {
+  constexpr std::uint64_t kPort = 0xffff;  // of a service ID of rdma_cm
+  const Address other_way{.local = between.remote, .remote = between.local};
+  return table_.find_if([&](const Communication& communication) {
+    const auto difference = static_cast<std::uint64_t>(communication.service_id) ^
+                            static_cast<std::uint64_t>(service_id);
+    return communication.state == State::kEstablished && (difference & kPort) == 0 &&
+           (communication.address == between || communication.address == other_way);
+  }) != nullptr;
+}
+
 Expected<QpSettings> Agent::qp_settings(wire::CommId id) const {
   const Communication* communication = table_.find(id);
   if (communication == nullptr || !communication->is_owned) return Errc::kNoSuchObject;

@@ -111,6 +111,14 @@ class Agent {
   Expected<wire::CommId> resolve_service(Instant now, const ServiceRequest& request);
   Status answer_service(Instant now, wire::CommId id, const ServiceAnswer& answer);
 
+  /// Whether a connection stands between these two addresses, whichever end is ours, that was made
+  /// with this port of any port space: then somebody listened there, and may listen again.
+  [[nodiscard]] bool has_connection(wire::ServiceId service_id, const Address& between) const;
+  /// Whether some disconnect of ours was not acknowledged yet.
+  [[nodiscard]] bool has_farewells() const noexcept;
+  /// Sends all of those once more; for an owner that will not be there when it is time.
+  void repeat_farewells();
+
   /// Gives the ID back: refuses a request, disconnects what stands, forgets the rest.
   Status destroy(Instant now, wire::CommId id);
 

@@ -162,6 +162,37 @@ TEST(AgentDisconnect, WhatIsNotThereIsDisconnectedForThePeersSake) {
   EXPECT_EQ(drep.transaction, dreq.transaction);
 }
 
+TEST(AgentDisconnect, AFarewellCanBeSaidAgainBeforeItsTime) {
+  Bench bench;
+  const auto standing = bench.to_active_established();
+  EXPECT_FALSE(bench.agent.has_farewells());
+  bench.agent.repeat_farewells();
+  EXPECT_TRUE(bench.sent_nothing());
+  ASSERT_TRUE(bench.agent.destroy(bench.now, standing));
+  const auto dreq = bench.sent_one<CmDreq>();
+  EXPECT_TRUE(bench.agent.has_farewells()) << "destroyed, not acknowledged";
+  bench.agent.repeat_farewells();
+  EXPECT_EQ(bench.sent_one<CmDreq>(), dreq);
+  EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(standing)), Verdict::kHandled);
+  EXPECT_FALSE(bench.agent.has_farewells());
+}
+
+TEST(AgentDisconnect, ItKnowsWithWhomAConnectionStands) {
+  Bench bench;
+  const auto id = bench.to_passive_established();
+  const Address other_way{.local = kAddress.remote, .remote = kAddress.local};
+  EXPECT_TRUE(bench.agent.has_connection(kService, kAddress));
+  EXPECT_TRUE(bench.agent.has_connection(kService, other_way));
+  const auto number = static_cast<std::uint64_t>(kService);
+  EXPECT_TRUE(bench.agent.has_connection(wire::ServiceId{number ^ 0x10000}, kAddress))
+      << "the same port of another port space";
+  EXPECT_FALSE(bench.agent.has_connection(wire::ServiceId{number ^ 1}, kAddress));
+  const Address strangers{.local = kAddress.local, .remote = kAddress.local};
+  EXPECT_FALSE(bench.agent.has_connection(kService, strangers));
+  ASSERT_TRUE(bench.agent.disconnect(bench.now, id));
+  EXPECT_FALSE(bench.agent.has_connection(kService, kAddress));
+}
+
 TEST(AgentDisconnect, NoRestIsLongerThanItsLimit) {
   Bench bench;
   bench.listen();

@@ -49,6 +49,18 @@ Status Agent::destroy(Instant now, wire::CommId id) {
   return Ok{};
 }
 
+bool Agent::has_farewells() const noexcept {
+  return table_.find_if([](const Communication& communication) {
+    return communication.state == State::kDreqSent;
+  }) != nullptr;
+}
+
+void Agent::repeat_farewells() {
+  table_.for_each([&](Communication& communication) {
+    if (communication.state == State::kDreqSent) repeat(communication);
+  });
+}
+
 void Agent::handle_timeout(Instant now) {
   if (now < earliest_) return;
   earliest_ = Instant::never();

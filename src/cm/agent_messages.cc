@@ -124,6 +124,8 @@ Verdict Agent::MessageHandler::accept_request(Listener& listener, const wire::Cm
       std::clamp(duration_of(TimeCode{req.local_cm_response_timeout}), kPatienceMin, kPatienceMax);
   communication->peer_patience =
       answer_time(TimeCode{req.remote_cm_response_timeout}, communication->settings.ack_timeout);
+  agent.table_.index_by_peer_id(*communication);
+  agent.table_.index_by_peer_qp(*communication);
   agent.tell(*communication, EventKind::kConnectRequest, req);
   return Verdict::kHandled;
 }
@@ -201,6 +203,7 @@ Verdict Agent::MessageHandler::accept_reply(Communication& communication, const 
     return Verdict::kStaleConnection;
   }
   communication.settings = settings;
+  agent.table_.index_by_peer_qp(communication);
   communication.state = State::kRepReceived;
   communication.has_message = false;
   agent.set_deadline(communication, Instant::never());
@@ -326,11 +329,12 @@ Verdict Agent::MessageHandler::operator()(const wire::CmDrep& drep) {
 }
 
 Verdict Agent::MessageHandler::operator()(const wire::CmSidrReq& req) {
-  Communication* known = agent.table_.find_if([&](const Communication& other) {
-    const bool is_service =
-        other.state == State::kSidrReceived || other.state == State::kSidrAnswered;
-    return is_service && other.address == from && other.remote_id == req.request_id;
-  });
+  Communication* known =
+      agent.table_.find_by_peer_id(req.request_id, [&](const Communication& other) {
+        const bool is_service =
+            other.state == State::kSidrReceived || other.state == State::kSidrAnswered;
+        return is_service && other.address == from;
+      });
   if (known != nullptr) {
     agent.repeat(*known);
     return Verdict::kDuplicate;
@@ -355,6 +359,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmSidrReq& req) {
   communication->transaction = req.transaction;
   communication->remote_id = req.request_id;
   communication->peer_patience = duration_of(kResponseTimeout);  // the request does not say
+  agent.table_.index_by_peer_id(*communication);
   agent.tell(*communication, EventKind::kServiceRequest, req);
   return Verdict::kHandled;
 }
@@ -415,19 +420,19 @@ Agent::MessageHandler::Found Agent::MessageHandler::find_refused(const wire::CmR
 
 /// The communication that this request, or an earlier copy of it, has begun.
 Communication* Agent::MessageHandler::find_request(const wire::CmReq& req) const {
-  return agent.table_.find_if([&](const Communication& other) {
-    return !other.is_active && other.state != State::kIdle && other.address == from &&
-           other.remote_id == req.local_comm_id && other.remote_guid == req.local_ca_guid &&
-           other.state != State::kSidrReceived && other.state != State::kSidrAnswered;
+  return agent.table_.find_by_peer_id(req.local_comm_id, [&](const Communication& other) {
+    return other.state != State::kIdle && other.address == from &&
+           other.remote_guid == req.local_ca_guid && other.state != State::kSidrReceived &&
+           other.state != State::kSidrAnswered;
   });
 }
 
 /// The connection that the peer's queue pair is in.
 Communication* Agent::MessageHandler::find_queue_pair(const Communication* except, wire::Guid guid,
                                                       wire::QpNumber qpn) const {
-  return agent.table_.find_if([&](const Communication& other) {
-    return &other != except && other.remote_id && other.holds_remote_qp() &&
-           other.address == from && other.remote_guid == guid && other.settings.remote_qpn == qpn;
+  return agent.table_.find_by_peer_qp(qpn, [&](const Communication& other) {
+    return &other != except && other.holds_remote_qp() && other.address == from &&
+           other.remote_guid == guid;
   });
 }
 

@@ -63,6 +63,9 @@ struct Communication {
   Duration peer_patience{0};            // between copies of the peer's
   Instant deadline = Instant::never();  // of the next copy, or the end of a rest
 
+  Communication* next_by_id = nullptr;  // the PeerIndexes' own
+  Communication* next_by_qp = nullptr;
+
   /// The peer's queue pair is in a connection here, or was a moment ago.
   [[nodiscard]] bool holds_remote_qp() const noexcept {
     switch (state) {

@@ -14,8 +14,8 @@ constexpr std::uint32_t kGenerationMask = (1U << CommunicationTable::kGeneration
 
 }  // namespace
 
-CommunicationTable::CommunicationTable(const Config& config) noexcept
-    : config_(config), prng_(config.seed) {
+CommunicationTable::CommunicationTable(const Config& config)
+    : config_(config), prng_(config.seed), by_id_(prng_.next()), by_qp_(prng_.next()) {
   config_.capacity = std::min(config_.capacity, kIndexMask + 1);
 }
 
@@ -33,6 +33,8 @@ void CommunicationTable::remove(wire::CommId id) noexcept {
   VB_ASSERT(find(id) != nullptr);
   const std::uint32_t index = static_cast<std::uint32_t>(id) & kIndexMask;
   Entry& entry = entries_[index];
+  by_id_.remove(*entry.communication);
+  by_qp_.remove(*entry.communication);
   entry.communication.reset();
   entry.generation = (entry.generation + 1) & kGenerationMask;
   free_.push_back(index);

@@ -9,9 +9,18 @@
 
 #include "base/prng.h"
 #include "cm/communication.h"
+#include "cm/peer_index.h"
 #include "wire/cm_ids.h"
 
 namespace verbatim::cm {
+
+/// What communications are found by, beside their own IDs.
+[[nodiscard]] inline std::uint32_t peer_id_of(const Communication& communication) noexcept {
+  return static_cast<std::uint32_t>(communication.remote_id.value_or(wire::CommId{}));
+}
+[[nodiscard]] inline std::uint32_t peer_qp_of(const Communication& communication) noexcept {
+  return static_cast<std::uint32_t>(communication.settings.remote_qpn);
+}
 
 /// The communications of one Agent by ID. An ID is
 ///
@@ -31,7 +40,7 @@ class CommunicationTable {
     std::uint32_t capacity = 0;  // at most 1 << kIndexBits
     std::uint64_t seed = 0;
   };
-  explicit CommunicationTable(const Config& config) noexcept;
+  explicit CommunicationTable(const Config& config);
 
   /// A new one; null when there is no room. Stays where it is until remove().
   [[nodiscard]] Communication* add();
@@ -41,9 +50,25 @@ class CommunicationTable {
   [[nodiscard]] const Communication* find(wire::CommId id) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
+  /// What the peer calls the communication (remote_id) is known now, and stays: it can be found by
+  /// that. The same for the peer's queue pair (settings.remote_qpn).
+  void index_by_peer_id(Communication& communication) { by_id_.add(communication); }
+  void index_by_peer_qp(Communication& communication) { by_qp_.add(communication); }
+  /// The first of those for which `matches(const Communication&)` holds; null if there is none.
+  template <typename Predicate>
+  [[nodiscard]] Communication* find_by_peer_id(wire::CommId id,
+                                               Predicate&& matches) const noexcept {
+    return by_id_.find(static_cast<std::uint32_t>(id), matches);
+  }
+  template <typename Predicate>
+  [[nodiscard]] Communication* find_by_peer_qp(wire::QpNumber qpn,
+                                               Predicate&& matches) const noexcept {
+    return by_qp_.find(static_cast<std::uint32_t>(qpn), matches);
+  }
+
   /// The first for which `matches(const Communication&)` holds; null if there is none.
   template <typename Predicate>
-  [[nodiscard]] Communication* find_if(Predicate&& matches) noexcept {
+  [[nodiscard]] Communication* find_if(Predicate&& matches) const noexcept {
     for (const Entry& entry : entries_) {
       if (entry.communication && matches(*entry.communication)) return entry.communication.get();
     }
@@ -70,6 +95,8 @@ class CommunicationTable {
   std::vector<Entry> entries_;      // by index
   std::deque<std::uint32_t> free_;  // indices, the one that rests longest in front
   std::size_t size_ = 0;
+  PeerIndex<&Communication::next_by_id, &peer_id_of> by_id_;
+  PeerIndex<&Communication::next_by_qp, &peer_qp_of> by_qp_;
 };
 
 }  // namespace verbatim::cm

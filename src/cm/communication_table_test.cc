@@ -67,5 +67,48 @@ TEST(CommunicationTable, SeedsGiveDifferentIds) {
   EXPECT_LT(equal, 8);
 }
 
+bool is_any(const Communication&) { return true; }
+
+TEST(CommunicationTable, IsFoundByWhatThePeerCallsItUntilItIsRemoved) {
+  constexpr std::uint32_t kCount = 1000;  // more than the index begins with
+  CommunicationTable table({.capacity = kCount, .seed = 3});
+  std::vector<Communication*> all;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    all.push_back(table.add());
+    all[i]->remote_id = wire::CommId{0x1000'0000 + i};
+    all[i]->settings.remote_qpn = wire::QpNumber{i};
+    table.index_by_peer_id(*all[i]);
+    if (i % 2 == 0) table.index_by_peer_qp(*all[i]);
+  }
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(table.find_by_peer_id(wire::CommId{0x1000'0000 + i}, is_any), all[i]);
+    EXPECT_EQ(table.find_by_peer_qp(wire::QpNumber{i}, is_any), i % 2 == 0 ? all[i] : nullptr);
+  }
+  EXPECT_EQ(table.find_by_peer_id(wire::CommId{kCount}, is_any), nullptr);
+  for (std::uint32_t i = 0; i < kCount; i += 3) table.remove(all[i]->id);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    Communication* const expected = i % 3 == 0 ? nullptr : all[i];
+    EXPECT_EQ(table.find_by_peer_id(wire::CommId{0x1000'0000 + i}, is_any), expected);
+  }
+}
+
+TEST(CommunicationTable, PeersMayGiveTheSameNumber) {
+  CommunicationTable table({.capacity = 8, .seed = 4});
+  std::set<const Communication*> expected;
+  for (int i = 0; i < 4; ++i) {
+    Communication* communication = table.add();
+    communication->remote_id = wire::CommId{42};
+    table.index_by_peer_id(*communication);
+    expected.insert(communication);
+  }
+  std::set<const Communication*> seen;
+  const auto look = [&](const Communication& communication) {
+    seen.insert(&communication);
+    return false;
+  };
+  EXPECT_EQ(table.find_by_peer_id(wire::CommId{42}, look), nullptr);
+  EXPECT_EQ(seen, expected);
+}
+
 }  // namespace
 }  // namespace verbatim::cm

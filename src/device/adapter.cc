@@ -619,6 +619,10 @@ void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire:
   if (qp.setup().type == transport::QpType::kUd) {
     fill_network_header(incoming, network_header_);
   }
+  if (qp.awaited() != wire::CommId{}) {
+    gsi_->handle_first_data(qp.awaited());
+    qp.set_awaited({});
+  }
   const transport::Arrival arrival{.packet = packet,
                                    .source = incoming.source,
                                    .destination = incoming.destination,

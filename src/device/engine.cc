@@ -113,6 +113,7 @@ void Engine::watch_link() {
   const auto of_link = adapter_.link_.descriptors();
   std::vector<int> sockets(of_link.begin(), of_link.end());
   sockets.push_back(adapter_.slot_.descriptor());
+  const std::lock_guard lock(sockets_mutex_);
   for (const int socket : sockets) {
     if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
     epoll_event readable{.events = watching_ ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
@@ -160,6 +161,7 @@ bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
 
 void Engine::watch_sockets(bool watch) noexcept {
   if (watch == watching_) return;
+  const std::lock_guard lock(sockets_mutex_);
   watching_ = watch;
   for (const int socket : sockets_) {
     epoll_event readable{.events = watch ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};

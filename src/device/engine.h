@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -58,8 +59,9 @@ class Engine {
   std::thread thread_;
   int epoll_ = -1;
   int bell_ = -1;  // an eventfd that wakes it
-  bool watching_ = false;
+  std::atomic<bool> watching_{false};  // changed by its thread alone
   bool has_requests_ = false;  // for connections, forwarded to us
+  std::mutex sockets_mutex_;  // its thread naps without the adapter's lock
   std::vector<int> sockets_;
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
   int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not

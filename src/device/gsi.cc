@@ -22,9 +22,12 @@ namespace {
 // Forwarded requests that one turn takes from each service.
 constexpr int kRequestsPerTurn = 32;
 // How long a request for a service that nobody has waits before it is refused: looked at again
-// after 1 ms, 2 ms, and so on to the last, 127 ms in all.
+// after 1 ms, 2 ms, and so on to the last, 127 ms in all. 2 s where a connection with this port
+// stands: programs that listen once for each connection may have to repeat a packet of the last one
+// before they listen again.
 constexpr Duration kFirstLook = std::chrono::milliseconds(1);
 constexpr Duration kLastLook = std::chrono::milliseconds(64);
+constexpr Duration kLastLookOfFriends = std::chrono::milliseconds(1024);
 constexpr int kSteeringTries = 8;       // while others come and go
 constexpr std::size_t kEarlyMax = 256;  // requests that wait at a time
 
@@ -206,6 +209,15 @@ bool Gsi::keep_early(const Arrival& arrival) noexcept {
   return true;
 }
 
+Duration Gsi::patience_with(const Arrival& arrival) const noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto* service = std::get_if<wire::ServiceId>(&to);
+  const bool is_friend =
+      service != nullptr && agent_->has_connection(*service, {.local = arrival.incoming.destination,
+                                                              .remote = arrival.incoming.source});
+  return is_friend ? kLastLookOfFriends : kLastLook;
+}
+
 /// Those for whom there is somebody now go there; those who have waited long enough are refused.
 void Gsi::look_at_early(Instant at) noexcept {
   std::vector<Early> all;
@@ -223,7 +235,7 @@ void Gsi::look_at_early(Instant at) noexcept {
       continue;
     }
     const Whose whose = forward_elsewhere(arrival);
-    if (whose == Whose::kNobodys && early.wait < kLastLook) {
+    if (whose == Whose::kNobodys && early.wait < patience_with(arrival)) {
       early.wait *= 2;
       early.look_again = at + early.wait;
       early_.push_back(std::move(early));
@@ -279,6 +291,11 @@ void Gsi::take_forwarded() noexcept {
       if (incoming) adapter_.handle(*incoming, Adapter::Came::kForwarded, now());
     }
   }
+}
+
+void Gsi::handle_first_data(wire::CommId communication) noexcept {
+  (void)agent_->handle_first_data(now(), communication);  // it may have ended since
+  serve();
 }
 
 // ---- Out ----

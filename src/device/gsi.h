@@ -80,6 +80,9 @@ class Gsi {
   /// address; until it is released.
   void attract(const wire::Gid& address, wire::ServiceId service) noexcept;
 
+  /// The peer of what was accepted has sent a packet, so it is ready (IBA Vol 1, 12.9.7.2).
+  void handle_first_data(wire::CommId communication) noexcept;
+
   /// The adapter has got an address.
   void open_at(const wire::Gid& address) noexcept { steer(address); }
   void handle_port_change(const PortChange& change) noexcept {
@@ -131,6 +134,8 @@ class Gsi {
     Duration wait{};
   };
   [[nodiscard]] bool keep_early(const Arrival& arrival) noexcept;
+  /// The longest wait for a listener.
+  [[nodiscard]] Duration patience_with(const Arrival& arrival) const noexcept;
   void look_at_early(Instant at) noexcept;
 
   Adapter& adapter_;

@@ -9,6 +9,7 @@
 #include "device/completion_queue.h"
 #include "device/shared_receive_queue.h"
 #include "transport/queue_pair.h"
+#include "wire/cm_ids.h"
 
 namespace verbatim::device {
 
@@ -77,6 +78,10 @@ class QueuePair {
   [[nodiscard]] bool is_ready_listed() const noexcept { return ready_listed_; }
   void set_ready_listed(bool listed) noexcept { ready_listed_ = listed; }
   void set_number(wire::QpNumber number) noexcept { number_ = number; }
+  /// The communication that the peer's first packet establishes, if its word that it is ready got
+  /// lost; zero: none.
+  [[nodiscard]] wire::CommId awaited() const noexcept { return awaited_; }
+  void set_awaited(wire::CommId communication) noexcept { awaited_ = communication; }
   /// Events, completion channels, limits: whoever waits for something is told.
   void announce() noexcept;
 
@@ -100,6 +105,7 @@ class QueuePair {
   std::unique_ptr<transport::QueuePair> machine_;
   Instant timer_at_ = Instant::never();
   bool ready_listed_ = false;
+  wire::CommId awaited_{};
 };
 
 }  // namespace verbatim::device

@@ -3,6 +3,10 @@
 from dataclasses import dataclass, replace
 
 
+# Packets that wait for an answer.
+REQUESTS = "RC_SEND*,RC_RDMA_WRITE*,RC_RDMA_READ_REQUEST,RC_CMPSWAP,RC_FETCHADD"
+
+
 @dataclass(frozen=True)
 class Case:
     program: str
@@ -33,14 +37,18 @@ class Case:
             return {}, {}
         rules = "; ".join(f"out {fault} {self.faults}%" + "{}" for fault in
                           ("drop", "reorder", "duplicate"))
-        # Whoever pings last ends at once, and nobody repeats an acknowledgement of the dead.
-        spares_client = self.kind == "pingpong"
+        # Whoever pings last ends at once, and nobody repeats an acknowledgement of the dead. perftest
+        # says its last words that way, too, when it connects through rdma_cm (UD: the datagrams of the
+        # communication manager), and a server that has ended cannot repeat its farewell either.
+        of_server = of_client = ""
+        if self.kind == "pingpong":
+            of_client = " opcode=RC_SEND*"
+        elif self.kind == "perftest-cm":
+            of_server, of_client = f" opcode={REQUESTS}", f" opcode=UD_SEND*,{REQUESTS}"
         # With events it takes the next one for that of its own send, though that is still
         # unacknowledged when the peer's answer was faster, and then finds its queue full.
-        spares_both = self.program == "ib_send_lat" and "-e" in self.options
-        spared = " opcode=RC_SEND*"
-        of_server = spared if spares_both else ""
-        of_client = spared if spares_both or spares_client else ""
+        if self.program == "ib_send_lat" and "-e" in self.options:
+            of_server = of_client = " opcode=RC_SEND*"
         return tuple({"VERBATIM_FAULTS": rules.format(of, " by=3" + of, of)}
                      for of in (of_server, of_client))
 
@@ -142,9 +150,25 @@ def _rdmacm():
                                    kind="perftest-cm", needs_cm=True))
             cases.append(_case(f"ib_{operation}_bw -R -c {transport} -n 100{size} -q 4",
                                kind="perftest-cm", needs_cm=True, small=operation == "send"))
-            cases.append(_case(f"ib_{operation}_bw -R -c {transport} -n 100{size} -b",
-                               kind="perftest-cm", needs_cm=True, small=False))
+            for options in _options_with_cm(operation, transport, size):
+                cases.append(_case(f"ib_{operation}_{options}", kind="perftest-cm", needs_cm=True,
+                                   small=False))
     return cases
+
+
+def _options_with_cm(operation, transport, size):
+    """What the covering selection leaves out: the options of perftest, one at a time."""
+    short = f"-R -c {transport} -n 100{size}"
+    more = [f"bw {short} {option}" for option in ("-b", "-l 4", "-Q 20", "-t 1", "-z")]
+    if operation != "write":
+        more.append(f"bw {short} -e")
+    if operation in ("send", "read"):
+        more.append(f"lat {short} -e")
+    if operation == "send":
+        more.append(f"bw {short} --use-srq")
+    if operation != "atomic":
+        more += [f"{test} -R -c {transport} -n 5 -a" for test in ("bw", "lat")]
+    return more
 
 
 # What the covering selection runs over a bad network.
