@@ -4,6 +4,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -50,9 +51,9 @@ struct IdHandle {
   rdma_cm_id id{};
   std::array<std::byte, kSpareOctets> spare{};
 
-  IdState state = IdState::kIdle;
-  CmChannel* channel = nullptr;            // events_mutex()
-  std::unique_ptr<CmChannel> own_channel;  // of a synchronous id
+  std::atomic<IdState> state{IdState::kIdle};  // asked for by any thread, also while it is resolved
+  CmChannel* channel = nullptr;                // events_mutex()
+  std::unique_ptr<CmChannel> own_channel;      // of a synchronous id
   std::uint32_t events_given = 0;  // events_mutex(); to the program, that it must acknowledge
   std::uint32_t events_acknowledged = 0;  // events_mutex()
 

@@ -58,10 +58,10 @@ class Engine {
   Adapter& adapter_;
   std::thread thread_;
   int epoll_ = -1;
-  int bell_ = -1;  // an eventfd that wakes it
+  int bell_ = -1;                      // an eventfd that wakes it
   std::atomic<bool> watching_{false};  // changed by its thread alone
-  bool has_requests_ = false;  // for connections, forwarded to us
-  std::mutex sockets_mutex_;  // its thread naps without the adapter's lock
+  bool has_requests_ = false;          // for connections, forwarded to us
+  std::mutex sockets_mutex_;           // its thread naps without the adapter's lock
   std::vector<int> sockets_;
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
   int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not
