@@ -107,7 +107,7 @@ TEST(Quiesce, LeavesBehindWhomTheCallerGivesUpAndStillWaitsForTheOthers) {
 // Two real threads, with fences of their own, so that the thread sanitizer can judge them: `target`
 // is plain memory that the requester writes while `live` lets it, and the owner once it may not.
 TEST(Quiesce, NobodyWritesToWhatWasTakenAway) {
-  constexpr std::uint64_t kRounds = 2'000;
+  constexpr std::uint64_t kRounds = 200;  // each may wait for a requester that lost its processor
   Occupancy occupancy;
   std::atomic<bool> live = false;
   std::atomic<bool> done = false;

@@ -125,7 +125,7 @@ void check_two_processes(Fencing fencing) {
     ::_exit(0);
   }
   ASSERT_GT(child, 0);
-  take_away_again_and_again(*shared, 5'000);
+  take_away_again_and_again(*shared, 2'000);
   shared->done.store(1, std::memory_order_relaxed);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
