@@ -36,6 +36,7 @@ class Segment {
   [[nodiscard]] std::size_t offset_of(const std::byte* place) const noexcept {
     return static_cast<std::size_t>(place - base_);
   }
+  [[nodiscard]] std::size_t octets() const noexcept { return size_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
  private:

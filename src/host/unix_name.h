@@ -42,6 +42,10 @@ struct UnixName {
   [[nodiscard]] static UnixName of_alive(std::uint32_t slot) noexcept {
     return made("verbatim/%u/%u/alive", slot);
   }
+  /// `@verbatim/<uid>/<slot>/attach`: where others get descriptors of what they may map.
+  [[nodiscard]] static UnixName of_door(std::uint32_t slot) noexcept {
+    return made("verbatim/%u/%u/attach", slot);
+  }
   /// `@verbatim/<uid>/opening`: whoever changes the sockets of the port.
   [[nodiscard]] static UnixName of_opening() noexcept { return made("verbatim/%u/opening", 0); }
   /// `@<text>`, cut off where a name ends.

@@ -16,7 +16,13 @@ namespace verbatim::memory {
 enum class KeyKind : std::uint8_t { kNone, kRegion, kWindowType1, kWindowType2A, kWindowType2B };
 
 /// How a process other than the owner reaches the octets (docs/ARCHITECTURE.md, section 5).
-enum class Backing : std::uint8_t { kPrivate, kShared, kCma, kOwner };
+enum class Backing : std::uint8_t {
+  kPrivate,       // through system calls, or by its owner
+  kShared,        // in memory that peers map
+  kSharedInside,  // likewise, but for the pages at its edges, which it has in part only
+};
+/// What kSharedInside rounds to.
+inline constexpr std::uint64_t kSharedPageOctets = 4096;
 
 /// One region or window, as the owner keeps it and as a peer process may read it: plain data of
 /// fixed size, no pointers, in storage that the caller provides.
@@ -110,10 +116,11 @@ template <typename Load>
   copy.base = load(entry.base);
   copy.octets = load(entry.octets);
   copy.local = load(entry.local);
+  // The backing changes while the key works; where the octets are was stored before it.
+  copy.backing = load(entry.backing);
   copy.shared_at = load(entry.shared_at);
   copy.qp = load(entry.qp);
   copy.kind = load(entry.kind);
-  copy.backing = load(entry.backing);
   return load(entry.generation) == generation;
 }
 

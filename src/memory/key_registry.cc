@@ -90,6 +90,28 @@ KeyEntry* KeyRegistry::find_region(wire::MemoryKey key) const noexcept {
   return found ? entry : nullptr;
 }
 
+void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
+                                 std::uint64_t shared_at) noexcept {
+  KeyEntry* region = find_region(key);
+  if (region == nullptr) return;
+  const auto change = [&](KeyEntry& entry) {
+    // pairs with read_live(), which loads them in the other order
+    store_field(entry.shared_at, shared_at + (entry.local - region->local));
+    store_field(entry.backing, backing);
+  };
+  change(*region);
+  if (region->bound == 0) return;
+  // What kSharedInside means follows from the region's own bounds, which a window does not know.
+  if (backing == Backing::kSharedInside) return;
+  const std::uint32_t parent = table_.index_of(*region);
+  for (std::uint32_t i = 0; i < table_.size(); ++i) {
+    KeyEntry& entry = table_.at(i);
+    const bool is_its_window =
+        entry.kind != KeyKind::kRegion && load_live(entry) != 0 && entry.parent == parent;
+    if (is_its_window) change(entry);
+  }
+}
+
 Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {
   KeyEntry* entry = find_region(key);
   if (entry == nullptr) return Errc::kInvalidArgument;

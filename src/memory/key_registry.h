@@ -39,6 +39,10 @@ class KeyRegistry {
   /// key that is no region's; kBusy while windows are bound to it. On failure nothing has changed.
   [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region) noexcept;
 
+  /// How peers reach a region, and the windows that are bound to it, from now on. Accesses that are
+  /// under way are not disturbed, and may still go the old way.
+  void change_backing(wire::MemoryKey key, Backing backing, std::uint64_t shared_at) noexcept;
+
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
 

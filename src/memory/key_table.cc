@@ -32,12 +32,24 @@ Refusal check_scope(const LiveEntry& entry, DomainId domain, wire::QpNumber qp) 
   return Refusal::kNone;
 }
 
-Grant grant_at(const LiveEntry& entry, std::uint64_t offset) noexcept {
+/// Whether the octets lie on pages that the entry has as a whole.
+bool is_inside(const LiveEntry& entry, std::uint64_t offset, std::uint64_t octets) noexcept {
+  constexpr std::uint64_t kPage = kSharedPageOctets;
+  const std::uint64_t first = (entry.local + kPage - 1) / kPage * kPage;
+  const std::uint64_t past = (entry.local + entry.octets) / kPage * kPage;
+  return entry.local + offset >= first && entry.local + offset + octets <= past;
+}
+
+Grant grant_at(const LiveEntry& entry, std::uint64_t offset, std::uint64_t octets) noexcept {
+  Backing backing = entry.backing;
+  if (backing == Backing::kSharedInside) {
+    backing = is_inside(entry, offset, octets) ? Backing::kShared : Backing::kPrivate;
+  }
   return {.entry = entry.entry,
           .offset = offset,
           .address = entry.local + offset,
           .shared_at = entry.shared_at + offset,
-          .backing = entry.backing};
+          .backing = backing};
 }
 
 /// Why a key that names an entry of the table does not work.
@@ -65,7 +77,7 @@ Expected<Grant, Refusal> KeyTable::check_local(const Want& want) const noexcept 
   if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
     return no;
   }
-  return grant_at(entry, want.address - entry.base);
+  return grant_at(entry, want.address - entry.base, want.octets);
 }
 
 Expected<Grant, Refusal> KeyTable::check_remote(const Want& want) const noexcept {
@@ -77,7 +89,7 @@ Expected<Grant, Refusal> KeyTable::check_remote(const Want& want) const noexcept
   if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
     return no;
   }
-  return grant_at(entry, want.address - entry.base);
+  return grant_at(entry, want.address - entry.base, want.octets);
 }
 
 Expected<Grant, Refusal> KeyTable::check_whole(const Want& want) const noexcept {
@@ -85,7 +97,7 @@ Expected<Grant, Refusal> KeyTable::check_whole(const Want& want) const noexcept 
   if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
   if (const auto no = check_scope(entry, want.domain, want.qp); no != Refusal::kNone) return no;
   if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
-  return grant_at(entry, 0);
+  return grant_at(entry, 0, 0);
 }
 
 }  // namespace verbatim::memory

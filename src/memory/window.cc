@@ -59,17 +59,18 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
 void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, const Binder& binder,
                  const BindRequest& request) noexcept {
   const std::uint64_t offset = request.address - region.base;
-  fill(window, {.key = static_cast<std::uint32_t>(request.new_key),
-                .domain = window.domain,
-                .access = request.access,
-                .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
-                .octets = request.octets,
-                .local = region.local + offset,
-                .shared_at = region.shared_at + offset,
-                .qp = static_cast<std::uint32_t>(binder.qp),
-                .parent = table.index_of(region),
-                .kind = window.kind,
-                .backing = region.backing});
+  fill(window,
+       {.key = static_cast<std::uint32_t>(request.new_key),
+        .domain = window.domain,
+        .access = request.access,
+        .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
+        .octets = request.octets,
+        .local = region.local + offset,
+        .shared_at = region.shared_at + offset,
+        .qp = static_cast<std::uint32_t>(binder.qp),
+        .parent = table.index_of(region),
+        .kind = window.kind,
+        .backing = region.backing == Backing::kShared ? Backing::kShared : Backing::kPrivate});
   store_field(region.bound, region.bound + 1);
   publish(window);
 }

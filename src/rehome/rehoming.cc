@@ -73,6 +73,11 @@ void Rehoming::set_dont_fork() noexcept {
   config_.dont_fork = true;
 }
 
+void Rehoming::rest() {
+  const std::lock_guard lock(mutex_);
+  if (runs_.runs().empty() && quarantined_.runs().empty()) arena_.leave();
+}
+
 std::size_t Rehoming::moved_octets() {
   const std::lock_guard lock(mutex_);
   return std::accumulate(runs_.runs().begin(), runs_.runs().end(), std::size_t{0},

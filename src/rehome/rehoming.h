@@ -86,7 +86,9 @@ class Rehoming {
   void after_fork_in_parent();
   void after_fork_in_child();
 
-  /// The file that peers map; open from the first placement on.
+  /// Nobody needs the file for now: if nothing is in it, it is closed; the next move makes another.
+  void rest();
+  /// The file that peers map.
   [[nodiscard]] Arena& arena() noexcept { return arena_; }
   /// Octets that are moved now.
   [[nodiscard]] std::size_t moved_octets();

@@ -14,6 +14,11 @@
 
 namespace verbatim::transport {
 
+/// How a completion says when it was made.
+[[nodiscard]] inline std::uint64_t stamp_of(Instant at) noexcept {
+  return static_cast<std::uint64_t>(at.since_start().count());
+}
+
 /// The completions of one work queue on their way to its completion queue: a ring with one
 /// producer, whoever executes the work, and one consumer, whoever polls. It is as deep as the work
 /// queue, and a request is only accepted while its completion has a place here, so push() cannot
@@ -60,7 +65,7 @@ class CompletionLane {
   // The consumer, while nobody produces.
   /// Gives the newest completions that have no time yet this one.
   void stamp(Instant now) noexcept {
-    const auto timestamp = static_cast<std::uint64_t>(now.since_start().count());
+    const std::uint64_t timestamp = stamp_of(now);
     const std::uint32_t head = load_head();
     for (std::uint32_t i = load_tail(); i != head && slot(i - 1).timestamp == 0; --i) {
       slot(i - 1).timestamp = timestamp;

@@ -52,6 +52,9 @@ class CompletionBoard {
   [[nodiscard]] std::atomic_ref<std::uint32_t> armed() const noexcept {
     return std::atomic_ref(header().armed);
   }
+  /// Whether completions are to say when they were made.
+  [[nodiscard]] bool keeps_time() const noexcept { return header().keeps_time != 0; }
+  void keep_time() noexcept { header().keeps_time = 1; }
   [[nodiscard]] std::atomic_ref<std::uint32_t> fired() const noexcept {
     return std::atomic_ref(header().fired);
   }
@@ -59,8 +62,9 @@ class CompletionBoard {
  private:
   struct alignas(64) Header {
     std::uint32_t lane_limit = 0;
-    std::uint32_t armed = 0;  // atomic; Arming
-    std::uint32_t fired = 0;  // atomic; events that are due to whoever waits
+    std::uint32_t armed = 0;       // atomic; Arming
+    std::uint32_t fired = 0;       // atomic; events that are due to whoever waits
+    std::uint32_t keeps_time = 0;  // set before the first work queue comes
   };
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   std::byte* block_ = nullptr;
@@ -85,6 +89,7 @@ class CompletionPort {
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  [[nodiscard]] bool keeps_time() const noexcept { return board_.keeps_time(); }
 
   /// False when the lane is full; then the completion queue has overrun.
   [[nodiscard]] bool publish(const Completion& completion) noexcept {
@@ -137,6 +142,9 @@ class CompletionQueue {
   /// completion, and then the next poll sees it; or before, and then the producer sees the arming.
   /// It is membarrier(2) as soon as producers do not share the caller's lock.
   void arm(Arming what, Barrier barrier = full_fence) noexcept;
+  [[nodiscard]] bool has_event() const noexcept {
+    return board_.fired().load(std::memory_order_relaxed) != 0;
+  }
   /// Whether an event is due; every arming that fired is one, and each is taken once.
   [[nodiscard]] bool take_event() noexcept {
     auto fired = board_.fired();
@@ -146,6 +154,7 @@ class CompletionQueue {
     return true;
   }
 
+  void keep_time() noexcept { board_.keep_time(); }
   /// Gives every completion that has no time yet this one. For owners whose programs ask for it;
   /// producers in other processes must have a clock of their own.
   void stamp(Instant now) noexcept;

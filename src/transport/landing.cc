@@ -36,9 +36,8 @@ std::span<const memory::Sge> Landing::list() const noexcept {
 std::uint64_t Landing::receive_octets() const noexcept { return memory::total_octets(list()); }
 
 BasicStatus<memory::Refusal> Landing::scatter(std::span<const std::byte> payload) noexcept {
-  const memory::LocalAccess access{.table = &keys_,
-                                   .domain = shared_.exists() ? shared_.domain() : state_->domain,
-                                   .need = memory::Access::kLocalWrite};
+  const memory::LocalAccess access{
+      .table = &keys_, .domain = list_domain(), .need = memory::Access::kLocalWrite};
   const std::byte* from = payload.data();
   memory::SgeCursor cursor = state_->scatter;
   auto placed =

@@ -45,6 +45,11 @@ class Landing {
   [[nodiscard]] std::span<std::byte> write_run(std::uint64_t octets) const noexcept;
   /// So many octets of receive_run() have been filled.
   void skip(std::uint32_t octets) noexcept;
+  /// The scatter list of the receive that was taken, and whose regions it names.
+  [[nodiscard]] std::span<const memory::Sge> list() const noexcept;
+  [[nodiscard]] memory::DomainId list_domain() const noexcept {
+    return shared_.exists() ? shared_.domain() : state_->domain;
+  }
   /// Places payload behind what arrived before. Not for payload that does not fit.
   [[nodiscard]] BasicStatus<memory::Refusal> scatter(std::span<const std::byte> payload) noexcept;
 
@@ -73,7 +78,6 @@ class Landing {
 
  private:
   [[nodiscard]] const ReceiveEntry& entry() const noexcept;
-  [[nodiscard]] std::span<const memory::Sge> list() const noexcept;
   [[nodiscard]] std::uint32_t claimant() const noexcept {
     return static_cast<std::uint32_t>(state_->number) | kQpClaimBit;
   }

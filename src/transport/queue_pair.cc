@@ -284,18 +284,23 @@ void QueuePair::settle() noexcept {
     return;
   }
   if (is_reliable() ? requester_.has_failed() : unreliable_.has_failed()) {
-    if (is_reliable()) {
-      rc_.drop_answers();
-      enter_error();
-    } else if (state() != QpState::kSendQueueError) {
-      attributes_.state = QpState::kSendQueueError;
-      flush_sends();
-    }
+    handle_send_failure();
     return;
   }
   if (state() == QpState::kSendQueueDrained && !drain_reported_ && !is_draining()) {
     drain_reported_ = true;
     if (attributes_.sqd_notify) raise(QpEvent::kSendQueueDrained);
+  }
+}
+
+void QueuePair::handle_send_failure() noexcept {
+  if (state() == QpState::kReset || state() == QpState::kError) return;
+  if (is_reliable()) {
+    rc_.drop_answers();
+    enter_error();
+  } else if (state() != QpState::kSendQueueError) {
+    attributes_.state = QpState::kSendQueueError;
+    flush_sends();
   }
 }
 
@@ -420,12 +425,15 @@ std::size_t QueuePair::handle_train(const TrainArrival& train) noexcept {
   return rc_.handle_train(train, path_.pkey);
 }
 
+void QueuePair::handle_first_request() noexcept {
+  if (established_) return;
+  established_ = true;
+  const bool connected = !is_datagram();
+  if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
+}
+
 void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept {
-  if (!established_) {
-    established_ = true;
-    const bool connected = !is_datagram();
-    if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
-  }
+  handle_first_request();
   switch (config_.type) {
     case QpType::kRc:
       rc_.handle_request(arrival.packet);
@@ -448,15 +456,13 @@ void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_sh
 }
 
 void QueuePair::handle_timeout(Instant now) noexcept {
-  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  if (!is_sending || !is_reliable()) return;
+  if (!is_sending() || !is_reliable()) return;
   requester_.handle_timeout(now);
   settle();
 }
 
 Instant QueuePair::next_timeout() const noexcept {
-  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  if (!is_sending) return Instant::never();
+  if (!is_sending()) return Instant::never();
   return is_reliable() ? requester_.next_timeout() : unreliable_.next_timeout();
 }
 
@@ -470,7 +476,7 @@ std::optional<UnreliableSender::Destination> QueuePair::next_unreliable_destinat
 }
 
 QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) noexcept {
-  if (state() != QpState::kReadyToSend && state() != QpState::kSendQueueDrained) return {};
+  if (!is_sending() || sends_elsewhere_) return {};
   work_ = Work::kSending;
   Transmit transmit{.path = &path_};
   if (is_reliable()) {

@@ -129,6 +129,25 @@ class QueuePair {
   [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept;
 
+  // ---- Where a peer of this host executes, and is executed, directly (docs/ARCHITECTURE.md, 4)
+  // ----
+
+  /// From now on somebody else executes what is posted to the send queue, or no longer.
+  void hand_over_sends(bool elsewhere) noexcept { sends_elsewhere_ = elsewhere; }
+  [[nodiscard]] SendQueue& send_queue() noexcept { return parts_.send_queue; }
+  [[nodiscard]] const CompletionPort& send_port() const noexcept { return parts_.send_port; }
+  /// Whether posted requests may be executed in this state.
+  [[nodiscard]] bool is_sending() const noexcept {
+    return state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
+  }
+  [[nodiscard]] bool takes_requests() const noexcept;
+  /// A request that somebody else executed has failed, and has been completed.
+  void handle_send_failure() noexcept;
+  /// The first request was executed in our receiving half.
+  void handle_first_request() noexcept;
+  /// Draws the consequences of what others have done to the halves.
+  void settle() noexcept;
+
   [[nodiscard]] bool is_draining() const noexcept;
   /// Whether every send request that was posted has come to its end.
   [[nodiscard]] bool has_no_sends() const noexcept { return parts_.send_queue.is_empty(); }
@@ -148,7 +167,6 @@ class QueuePair {
 
   [[nodiscard]] bool is_reliable() const noexcept;
   [[nodiscard]] bool is_datagram() const noexcept;
-  [[nodiscard]] bool takes_requests() const noexcept;
   [[nodiscard]] wire::Transport wire_transport() const noexcept;
   [[nodiscard]] std::uint32_t path_mtu() const noexcept;
   [[nodiscard]] Status check_values(QpMask mask, const QpAttributes& wanted) const noexcept;
@@ -160,7 +178,6 @@ class QueuePair {
   void reset() noexcept;
   void enter_error() noexcept;
   void flush_sends() noexcept;
-  void settle() noexcept;
   void raise(QpEvent event) noexcept;
   [[nodiscard]] bool is_of_our_service(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
@@ -176,11 +193,12 @@ class QueuePair {
   RcResponder rc_;               // RC and XRC targets; its landing serves every type
   UcResponder uc_;
   UdResponder ud_;
-  std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
-  Work work_ = Work::kSending;   // what handles or polls packets now
-  bool established_ = false;     // a packet has arrived
-  bool drain_reported_ = false;  // SQD: the event was raised
-  bool sender_turn_ = false;     // whose turn it is to send, when both have something
+  std::uint8_t events_ = 0;       // QpEvents not yet collected, a bit each
+  Work work_ = Work::kSending;    // what handles or polls packets now
+  bool established_ = false;      // a packet has arrived
+  bool drain_reported_ = false;   // SQD: the event was raised
+  bool sends_elsewhere_ = false;  // somebody else executes the send queue
+  bool sender_turn_ = false;      // whose turn it is to send, when both have something
   std::array<std::uint64_t, kPacketDropCount> dropped_{};
 };
 

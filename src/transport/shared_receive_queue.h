@@ -76,6 +76,10 @@ class SharedReceiveQueue {
   [[nodiscard]] bool take_limit_event() noexcept {
     return std::atomic_ref(header().limit_reached).exchange(0, std::memory_order_acquire) != 0;
   }
+  /// Whether that event waits to be taken.
+  [[nodiscard]] bool has_limit_event() const noexcept {
+    return std::atomic_ref(header().limit_reached).load(std::memory_order_relaxed) != 0;
+  }
   /// Posts anew what `claimant` had claimed and not released. It is gone or no longer at work, and
   /// none of these receives was or will be reported: whoever calls this has made sure.
   void put_back(std::uint32_t claimant) noexcept;

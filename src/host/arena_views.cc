@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/arena_views.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "host/sealed_file.h"
+
+namespace verbatim::host {
+
+namespace {
+// Neighbouring regions share a view, so that there are few.
+constexpr std::uint64_t kGrain = std::uint64_t{64} << 20;
+}  // namespace
+
+ArenaViews::~ArenaViews() {
+  for (const View& view : views_) ::munmap(view.at, view.octets);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void ArenaViews::open(int descriptor) noexcept {
+  file_octets_ = octets_of_sealed(descriptor);
+  descriptor_ = descriptor;
+}
+
+ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const View& view : views_) {
+    if (view.holds(offset, octets)) return view;
+  }
+  if (offset > file_octets_ || octets > file_octets_ - offset) return {};
+  const std::uint64_t first = offset / kGrain * kGrain;
+  const std::uint64_t past =
+      std::min((offset + octets + kGrain - 1) / kGrain * kGrain, file_octets_);
+  void* mapping = ::mmap(nullptr, past - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                         descriptor_, static_cast<off_t>(first));
+  if (mapping == MAP_FAILED) return {};
+  (void)::madvise(mapping, past - first, MADV_DONTFORK);  // a child has no business there
+  views_.push_back(
+      {.first = first, .octets = past - first, .at = static_cast<std::byte*>(mapping)});
+  return views_.back();
+}
+
+}  // namespace verbatim::host

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/expected.h"
+#include "host/attach_message.h"
+
+namespace verbatim::host {
+
+/// Where the other processes of this user attach to this one (`@verbatim/<uid>/<slot>/attach`):
+/// each gets descriptors of what they may map, and keeps the connection, so that its end tells of
+/// its death. Nobody of another user gets anything.
+///
+/// Thread: one at a time.
+class Door {
+ public:
+  /// The descriptors stay the caller's.
+  struct Offer {
+    int segment = -1;
+    int bell = -1;   // an eventfd that wakes us
+    int arena = -1;  // registered memory that peers may map; -1: none
+  };
+
+  Door() noexcept = default;
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+  ~Door() { close(); }
+
+  /// Its sockets are added to `epoll`. kAddressInUse when the name is taken.
+  [[nodiscard]] Status open(std::uint32_t slot, int epoll, const Offer& offer) noexcept;
+  void close() noexcept;
+  [[nodiscard]] bool is_ours(int descriptor) const noexcept;
+
+  /// What a guest says once it is in, and the connection to answer through.
+  using Listener = std::function<void(std::span<const std::byte>, int)>;
+  void set_listener(Listener listener) { hearer_ = std::move(listener); }
+
+  /// Answers who knocked. Returns the slots whose process has gone since.
+  [[nodiscard]] std::vector<std::uint32_t> serve();
+
+ private:
+  struct Guest {
+    int descriptor = -1;
+    std::uint32_t slot = 0;
+    bool is_known = false;  // has said who it is, and was answered
+  };
+  void accept_all();
+  /// False when the guest has left, or said something else.
+  [[nodiscard]] bool listen_to(Guest& guest);
+  [[nodiscard]] bool answer(const Guest& guest, bool is_welcome) const noexcept;
+  void watch(int descriptor) const noexcept;
+
+  std::uint32_t slot_ = 0;
+  int epoll_ = -1;  // the caller's
+  int listener_ = -1;
+  Offer offer_;
+  std::vector<Guest> guests_;
+  Listener hearer_;
+  std::vector<std::byte> saying_;
+};
+
+}  // namespace verbatim::host

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/peer.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "host/attach_message.h"
+#include "host/bells.h"
+#include "host/sealed_file.h"
+#include "host/unix_name.h"
+#include "memory/key_entry.h"
+
+namespace verbatim::host {
+namespace {
+
+std::byte* map_whole(int descriptor, std::uint64_t octets) noexcept {
+  void* mapping =
+      ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  return mapping == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapping);
+}
+
+/// What came with the answer. Closes what is not taken.
+struct Received {
+  AttachMessage message{};
+  std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1};
+  bool is_complete = false;
+
+  explicit Received(int connection) noexcept {
+    iovec octets{.iov_base = &message, .iov_len = sizeof message};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptors)> control{};
+    msghdr header{};
+    header.msg_iov = &octets;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    std::size_t count = 0;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+      count = std::min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), descriptors.size());
+      std::memcpy(descriptors.data(), CMSG_DATA(c), count * sizeof(int));
+    }
+    is_complete = got == static_cast<ssize_t>(sizeof message) &&
+                  message.magic == AttachMessage::kMagic &&
+                  message.version == SegmentHeader::kVersion && message.descriptors == count &&
+                  count >= AttachMessage::kArena;
+  }
+  ~Received() {
+    for (const int descriptor : descriptors) {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+  }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+};
+
+}  // namespace
+
+Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32_t slot,
+                                             Duration patience) {
+  auto peer = std::make_shared<Peer>();
+  const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection < 0) return Errc::kNoMemory;
+  peer->connection_ = connection;
+  if (UnixName::of_door(slot).connect(connection) != 0) return Errc::kNoSuchObject;
+  const ucred other = peer_of(connection);
+  if (other.uid != ::geteuid()) return Errc::kAccessDenied;
+  peer->process_ = other.pid;
+  AttachMessage hello;
+  hello.slot = own_slot;
+  if (::send(connection, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof hello)) {
+    return Errc::kNoSuchObject;
+  }
+  pollfd answer{.fd = connection, .events = POLLIN, .revents = 0};
+  const auto milliseconds =
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  int ready = 0;
+  do {
+    ready = ::poll(&answer, 1, milliseconds);
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0) return Errc::kTimedOut;
+  Received received(connection);
+  if (!received.is_complete) return Errc::kNotSupported;
+  if (auto mapped = peer->map(received.descriptors[AttachMessage::kSegment]); !mapped) {
+    return mapped.error();
+  }
+  if (peer->header_.slot != slot) return Errc::kNotSupported;
+  std::swap(peer->bell_, received.descriptors[AttachMessage::kBell]);
+  int arena = -1;
+  std::swap(arena, received.descriptors[AttachMessage::kArena]);
+  if (arena >= 0) peer->arena_.open(arena);
+  return peer;
+}
+
+Status Peer::map(int segment) noexcept {
+  const std::uint64_t octets = octets_of_sealed(segment);
+  if (octets < sizeof(SegmentHeader)) return Errc::kNotSupported;
+  segment_ = map_whole(segment, octets);
+  if (segment_ == nullptr) return Errc::kNoMemory;
+  (void)::madvise(segment_, octets, MADV_DONTFORK);  // a child has no business there
+  std::memcpy(&header_, segment_, sizeof header_);   // once: the owner may change it
+  const std::uint64_t said = header_.octets;
+  header_.octets = octets;  // what is mapped, whatever it says; the destructor needs it
+  const bool makes_sense =
+      header_.magic == SegmentHeader::kMagic && header_.version == SegmentHeader::kVersion &&
+      said == octets && header_.address_count <= SegmentHeader::kAddressCount &&
+      header_.holds(header_.keys_at, header_.key_count, sizeof(memory::KeyEntry)) &&
+      header_.holds(header_.bells_at, 1, Bells::kOctets);
+  if (!makes_sense) return Errc::kNotSupported;
+  return Ok{};
+}
+
+Peer::~Peer() {
+  if (segment_ != nullptr) ::munmap(segment_, header_.octets);
+  if (connection_ >= 0) ::close(connection_);
+  if (bell_ >= 0) ::close(bell_);
+}
+
+bool Peer::look() noexcept {
+  std::byte octet;
+  const ssize_t got = ::recv(connection_, &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mark_gone();
+  return has_gone();
+}
+
+bool Peer::send(std::span<const std::byte> head, std::span<const std::byte> rest) const noexcept {
+  return say(connection_, head, rest);
+}
+
+std::size_t Peer::take(std::span<std::byte> into) const noexcept {
+  const ssize_t got = ::recv(connection_, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
+  return got < 0 || static_cast<std::size_t>(got) > into.size() ? 0 : static_cast<std::size_t>(got);
+}
+
+void Peer::ring() const noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
+}
+
+bool Peer::answers_at(const std::array<std::uint8_t, 16>& address) const noexcept {
+  const auto known = std::span(header_.addresses).first(header_.address_count);
+  return std::find(known.begin(), known.end(), address) != known.end();
+}
+
+}  // namespace verbatim::host
