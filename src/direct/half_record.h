@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/occupancy.h"
+#include "transport/qp_state.h"
+#include "wire/ids.h"
+
+namespace verbatim::direct {
+
+/// The receiving half of a connected queue pair as a peer process finds it in the owner's segment,
+/// at its number: where its parts are, whom it is connected to, and who executes requests in it.
+///
+/// Plain data. The owner writes everything while `gate` is shut and nobody is inside; the one
+/// requester that has the claim writes `inside`.
+struct alignas(64) HalfRecord {
+  enum Gate : std::uint32_t {
+    kNone = 0,  // no queue pair, or one that does not take requests
+    kOpen = 1,
+    kShut = 2,  // for a moment: the owner changes something
+  };
+  /// Whose requests the half takes, decided by the first of them and final for this life, which is
+  /// the upper half of the word.
+  enum Claimant : std::uint32_t {
+    kNobody = 0,
+    kPackets = 1,
+    kDirectBit = 0x8000'0000,  // with the requester's number
+  };
+  [[nodiscard]] static constexpr std::uint64_t claim_of(std::uint32_t life,
+                                                        std::uint32_t claimant) noexcept {
+    return (std::uint64_t{life} << 32) | claimant;
+  }
+
+  std::uint64_t claim = 0;      // atomic; life and claimant
+  std::uint32_t gate = kNone;   // atomic; Gate
+  wire::QpNumber dest_qp{};     // whom it is connected to
+  std::uint32_t path_mtu = 0;   // octets
+  std::uint32_t first_psn = 0;  // it expects this one first
+  transport::QpType type{};     //
+  std::uint8_t spare = 0;
+  wire::PKey pkey{};               //
+  std::uint32_t lane_index = 0;    // of its receives' completions
+  std::uint64_t responder_at = 0;  // ResponderState
+  std::uint64_t receive_at = 0;    // ReceiveQueue; 0: none
+  std::uint64_t shared_at = 0;     // SharedReceiveQueue; 0: none
+  std::uint64_t lane_at = 0;       // CompletionLane
+  std::uint64_t board_at = 0;      // CompletionBoard
+  wire::Gid local{};               // the owner's end of the path
+  wire::Gid remote{};              // the requester's
+
+  alignas(64) Occupancy inside;  // the requester's
+  std::uint32_t waits = 0;       // atomic; the requester waits for a receive
+  std::uint32_t began = 0;       // atomic; a first request was executed
+};
+static_assert(std::is_trivially_copyable_v<HalfRecord>);
+static_assert(sizeof(HalfRecord) == 192);
+
+}  // namespace verbatim::direct

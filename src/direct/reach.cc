@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/reach.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+namespace verbatim::direct {
+namespace {
+
+constexpr std::size_t kPieceLimit = 64;  // of one call; a request has fewer
+constexpr std::size_t kTailOctets = 8;
+// Memory that its owner moves just now is not there for a while: so often do we look again, a tenth
+// of a millisecond later each time.
+constexpr int kTriesWhileMoving = 100;
+
+Reached reached_of(int error) noexcept {
+  switch (error) {
+    case ESRCH:
+      return Reached::kGone;
+    case EFAULT:
+      return Reached::kNotMapped;
+    default:
+      return Reached::kForbidden;  // EPERM, ENOSYS, a filter's whim
+  }
+}
+
+/// Calls until all is moved: a call stops at the first page that is not there.
+template <typename Call>
+Reached move_all(Call&& call, std::span<iovec> pieces, std::uint64_t address,
+                 std::uint64_t octets) noexcept {
+  int tries = 0;
+  while (octets > 0) {
+    iovec remote{.iov_base = std::bit_cast<void*>(static_cast<std::uintptr_t>(address)),
+                 .iov_len = octets};
+    const ssize_t moved = call(pieces, remote);
+    if (moved < 0 && errno == EINTR) continue;
+    const bool is_not_there = moved == 0 || (moved < 0 && errno == EFAULT);
+    if (is_not_there && ++tries < kTriesWhileMoving) {  // it may be moving just now
+      const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
+      (void)::nanosleep(&nap, nullptr);
+      continue;
+    }
+    if (moved < 0) return reached_of(errno);
+    if (moved == 0) return Reached::kNotMapped;
+    tries = 0;
+    auto left = static_cast<std::size_t>(moved);
+    address += left;
+    octets -= left;
+    while (!pieces.empty() && left >= pieces.front().iov_len) {
+      left -= pieces.front().iov_len;
+      pieces = pieces.subspan(1);
+    }
+    if (!pieces.empty()) {
+      pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + left;
+      pieces.front().iov_len -= left;
+    }
+  }
+  return Reached::kYes;
+}
+
+void store_tail(std::byte* to, const std::byte* from, std::size_t octets) noexcept {
+  const auto store = [&]<typename T>(T) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    std::atomic_ref(*std::bit_cast<T*>(to)).store(value, std::memory_order_release);
+  };
+  switch (octets) {
+    case 8:
+      return store(std::uint64_t{});
+    case 4:
+      return store(std::uint32_t{});
+    case 2:
+      return store(std::uint16_t{});
+    case 1:
+      return store(std::uint8_t{});
+    default:
+      std::memcpy(to, from, octets - 1);
+      return store_tail(to + octets - 1, from + octets - 1, 1);
+  }
+}
+
+}  // namespace
+
+void store_in_order(std::byte* to, const std::byte* from, std::size_t octets) noexcept {
+  if (octets == 0) return;
+  // The tail begins at a multiple of eight, so that one store can write it.
+  const std::size_t past = (std::bit_cast<std::uintptr_t>(to) + octets) % kTailOctets;
+  const std::size_t tail = std::min(octets, past == 0 ? kTailOctets : past);
+  if (octets > tail) std::memcpy(to, from, octets - tail);
+  store_tail(to + (octets - tail), from + (octets - tail), tail);
+}
+
+Reach Reach::own() noexcept {
+  Reach reach;
+  reach.is_own_ = true;
+  return reach;
+}
+
+std::byte* Reach::look_up(std::uint64_t shared_at, std::uint64_t octets) noexcept {
+  const host::ArenaViews::View view = arena_->find(shared_at, octets);
+  if (view.at == nullptr) return nullptr;
+  known_[shared_at / kKnownGrain % known_.size()] = view;
+  return view.at + (shared_at - view.first);
+}
+
+Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
+                     std::uint64_t octets) noexcept {
+  if (octets == 0) return Reached::kYes;
+  if (std::byte* at = pointer(to, octets); at != nullptr) {
+    touched_ = {at, octets};
+    for (const iovec& piece : pieces) {
+      store_in_order(at, static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
+      at += piece.iov_len;
+    }
+    return Reached::kYes;
+  }
+  return write_by_call(to.address, pieces, octets);
+}
+
+/// Two calls, the body and then the tail: a call says nothing about the order of its stores.
+Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
+                             std::uint64_t octets) const noexcept {
+  if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
+  std::array<iovec, kPieceLimit> copy;
+  std::ranges::copy(pieces, copy.begin());
+  std::span<iovec> body(copy.data(), pieces.size());
+  std::array<std::byte, kTailOctets> tail{};
+  const std::size_t tail_octets =
+      std::min<std::uint64_t>({octets, kTailOctets, body.back().iov_len});
+  body.back().iov_len -= tail_octets;
+  std::memcpy(tail.data(),
+              static_cast<const std::byte*>(body.back().iov_base) + body.back().iov_len,
+              tail_octets);
+  const auto call = [&](std::span<iovec> local, iovec& remote) {
+    return ::process_vm_writev(process_, local.data(), local.size(), &remote, 1, 0);
+  };
+  const std::uint64_t body_octets = octets - tail_octets;
+  if (auto moved = move_all(call, body, address, body_octets); moved != Reached::kYes) return moved;
+  iovec last{.iov_base = tail.data(), .iov_len = tail_octets};
+  return move_all(call, {&last, 1}, address + body_octets, tail_octets);
+}
+
+Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
+                    std::uint64_t octets) noexcept {
+  if (octets == 0) return Reached::kYes;
+  if (const std::byte* at = pointer(from, octets); at != nullptr) {
+    touched_ = {at, octets};
+    for (const iovec& piece : pieces) {
+      std::memcpy(piece.iov_base, at, piece.iov_len);
+      at += piece.iov_len;
+    }
+    return Reached::kYes;
+  }
+  if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
+  std::array<iovec, kPieceLimit> copy;
+  std::ranges::copy(pieces, copy.begin());
+  const auto call = [&](std::span<iovec> local, iovec& remote) {
+    return ::process_vm_readv(process_, local.data(), local.size(), &remote, 1, 0);
+  };
+  return move_all(call, {copy.data(), pieces.size()}, from.address, octets);
+}
+
+}  // namespace verbatim::direct

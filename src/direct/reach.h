@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "host/arena_views.h"
+#include "memory/key_table.h"
+
+struct iovec;
+
+namespace verbatim::direct {
+
+/// How octets of a peer were reached, or why not.
+enum class Reached : std::uint8_t {
+  kYes,
+  kNotMapped,  // the peer has registered them, but nothing is there
+  kGone,       // the peer process has ended
+  kForbidden,  // the system does not let us: its owner must do it
+};
+
+/// Registered memory of a peer process, for one that executes requests there: through a mapping of
+/// our own where the memory is shared, through system calls elsewhere.
+///
+/// A WRITE's last octets become visible last: whoever polls them finds all the others.
+class Reach {
+ public:
+  Reach() noexcept = default;
+  /// Memory of this very process.
+  static Reach own() noexcept;
+  /// `arena` is the peer's shared memory; `process` its number, 0 for none.
+  Reach(host::ArenaViews& arena, int process) noexcept : arena_(&arena), process_(process) {}
+
+  /// Where the octets are, if a pointer reaches them; null otherwise.
+  [[nodiscard]] std::byte* pointer(const memory::Grant& grant, std::uint64_t octets) noexcept {
+    if (is_own_) return grant.local();
+    if (grant.backing != memory::Backing::kShared) return nullptr;
+    const host::ArenaViews::View& view = known_[grant.shared_at / kKnownGrain % known_.size()];
+    if (view.holds(grant.shared_at, octets)) [[likely]] {
+      return view.at + (grant.shared_at - view.first);
+    }
+    return look_up(grant.shared_at, octets);
+  }
+
+  /// Stores the pieces one behind the other.
+  [[nodiscard]] Reached write(const memory::Grant& to, std::span<const iovec> pieces,
+                              std::uint64_t octets) noexcept;
+  /// The peer's memory is touched through pointer() now.
+  void touch(const std::byte* at, std::size_t octets) noexcept { touched_ = {at, octets}; }
+  /// Whether the fault that ended a write(), a read() or what was told to touch() was in the peer's
+  /// memory, not in ours.
+  [[nodiscard]] bool was_fault_there(const void* at) const noexcept {
+    const auto* octet = static_cast<const std::byte*>(at);
+    return octet >= touched_.data() && octet < touched_.data() + touched_.size();
+  }
+  /// Loads into the pieces one behind the other.
+  [[nodiscard]] Reached read(const memory::Grant& from, std::span<const iovec> pieces,
+                             std::uint64_t octets) noexcept;
+
+ private:
+  static constexpr std::uint64_t kKnownGrain = std::uint64_t{64} << 20;
+  [[nodiscard]] std::byte* look_up(std::uint64_t shared_at, std::uint64_t octets) noexcept;
+  [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
+                                      std::uint64_t octets) const noexcept;
+
+  std::array<host::ArenaViews::View, 8> known_{};  // used last, by their place
+  host::ArenaViews* arena_ = nullptr;
+  std::span<const std::byte> touched_;  // last, through a pointer
+  int process_ = 0;
+  bool is_own_ = false;
+};
+
+/// Copies so that the last octets become visible last.
+void store_in_order(std::byte* to, const std::byte* from, std::size_t octets) noexcept;
+
+}  // namespace verbatim::direct

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/requester.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/segmentation.h"
+#include "transport/send_side.h"
+
+namespace verbatim::direct {
+
+using transport::Reason;
+using transport::reason_of;
+using transport::SendEntry;
+using transport::SendOpcode;
+using transport::SendStage;
+using transport::stamp_of;
+using transport::WcStatus;
+
+namespace {
+
+// What a small request counts for in a turn.
+constexpr std::uint32_t kTurnOctetsMin = 64;
+constexpr std::uint8_t kForever = 7;  // an RNR retry limit of seven is none (9.7.5.2.8)
+
+}  // namespace
+
+void Requester::start(const Config& config, wire::Psn first_psn) noexcept {
+  config_ = config;
+  target_.set_send_psn(first_psn.raw());
+  next_psn_ = first_psn;
+  paused_ = failed_ = is_inside_ = has_met_ = false;
+  on_errand_ = OnErrand::kNo;
+  wait_ = {};
+  counters_ = {};
+}
+
+void Requester::reconfigure(const Config& config) noexcept { config_ = config; }
+
+Requester::Stop Requester::run() noexcept {
+  if (failed_) return Stop::kFailed;
+  std::uint32_t turn = 0;
+  while (!queue_->is_empty()) {
+    SendEntry& entry = queue_->at(queue_->head());
+    if (paused_ && entry.stage == SendStage::kPosted) return Stop::kIdle;
+    if (!has_met_) [[unlikely]] {
+      const auto meeting = target_.meet();
+      if (meeting == Target::Meeting::kStrangers) return Stop::kStrangers;
+      has_met_ = meeting == Target::Meeting::kMet;
+    }
+    if (turn >= kTurnOctets) return Stop::kMore;
+    turn += std::max(std::min(entry.octets, kTurnOctets), kTurnOctetsMin);
+    switch (execute(entry)) {
+      case Step::kDone:
+        if (wait_.what != Wait::For::kNothing) [[unlikely]]
+          stop_waiting();
+        complete(entry);
+        break;
+      case Step::kPart:
+        if (wait_.what != Wait::For::kNothing) [[unlikely]]
+          stop_waiting();
+        break;
+      case Step::kNotReady:
+        return wait_for_receive();
+      case Step::kSilence:
+        return wait_for_answer();
+      case Step::kFailed:
+        return Stop::kFailed;
+    }
+  }
+  return Stop::kIdle;
+}
+
+Requester::Step Requester::execute(SendEntry& entry) noexcept {
+  if (transport::is_local(entry.opcode)) return execute_locally(entry);
+  if (!has_met_) return nobody_there();
+  if (entry.stage == SendStage::kPosted) begin(entry);
+  if (transport::is_answered(entry.opcode) && config_.max_read_atomic == 0) {
+    return fail(entry, WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed);
+  }
+  if (on_errand_ != OnErrand::kNo) [[unlikely]]
+    return look_for_reply(entry);
+  is_inside_ = true;
+  Step step = nobody_there();
+  if (target_.enter()) [[likely]] {
+    step = execute_inside(entry);
+    if (step == Step::kDone) target_.advance(entry.packets);
+  }
+  is_inside_ = false;
+  target_.leave();
+  return step;
+}
+
+void Requester::begin(SendEntry& entry) noexcept {
+  const bool spans_packets =
+      entry.opcode == SendOpcode::kRead || !transport::is_answered(entry.opcode);
+  entry.packets = spans_packets ? transport::packet_count(entry.octets, config_.path_mtu) : 1;
+  entry.first_psn = next_psn_;
+  entry.answered = 0;  // octets that have been moved
+  entry.walk = {};
+  entry.stage = SendStage::kStarted;
+  next_psn_ = next_psn_ + entry.packets;
+}
+
+Requester::Step Requester::execute_inside(SendEntry& entry) noexcept {
+  switch (entry.opcode) {
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImm:
+    case SendOpcode::kSend:
+    case SendOpcode::kSendImm:
+    case SendOpcode::kSendInvalidate:
+    case SendOpcode::kRead:
+      return move(entry);
+    case SendOpcode::kCompareSwap:
+    case SendOpcode::kFetchAdd:
+      return execute_atomic(entry);
+    case SendOpcode::kAtomicWrite:
+      return execute_atomic_write(entry);
+    case SendOpcode::kFlush:
+      return step_of(entry, target_.flush(entry));
+    case SendOpcode::kLocalInvalidate:
+    case SendOpcode::kBindWindow:
+      break;
+  }
+  return Step::kDone;
+}
+
+Requester::Step Requester::execute_locally(SendEntry& entry) noexcept {
+  const auto outcome =
+      transport::run_local(*queue_, entry, keys_, {.domain = config_.domain, .qp = config_.number});
+  if (outcome.status == WcStatus::kSuccess) return Step::kDone;
+  return fail(entry, outcome.status, outcome.reason);
+}
+
+/// One chunk of a SEND, WRITE or READ.
+Requester::Step Requester::move(SendEntry& entry) noexcept {
+  const bool reads = entry.opcode == SendOpcode::kRead;
+  const std::uint32_t octets = std::min(entry.octets - entry.answered, kTurnOctets);
+  Chunk chunk{.offset = entry.answered,
+              .octets = octets,
+              .is_first = entry.answered == 0,
+              .is_last = entry.answered + octets == entry.octets};
+  if (reads && chunk.is_first) {
+    const Answer begun = target_.begin_read(entry);
+    if (begun != Answer::kDone) return step_of(entry, begun);
+  }
+  const memory::SgeCursor before = entry.walk;
+  if (!gather(entry, octets, reads ? memory::Access::kLocalWrite : memory::Access::kNone)) {
+    return Step::kFailed;
+  }
+  chunk.pieces = {pieces_.data(), piece_count_};
+  Answer answer;
+  if (reads) {
+    answer = target_.read(entry, chunk);
+  } else if (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kWriteImm) {
+    answer = target_.write(entry, chunk);
+  } else {
+    answer = target_.send(entry, chunk);
+  }
+  if (answer != Answer::kDone) {
+    entry.walk = before;
+    return step_of(entry, answer);
+  }
+  counters_.octets += octets;
+  entry.answered += octets;
+  return chunk.is_last ? Step::kDone : Step::kPart;
+}
+
+/// Finds the next octets of the entry's list in our memory; false when a key does not allow it, and
+/// the entry has failed then.
+bool Requester::gather(SendEntry& entry, std::uint32_t octets, memory::Access need) noexcept {
+  piece_count_ = 0;
+  if (entry.is_inline) {
+    const auto data = queue_->inline_data_of(entry);
+    if (octets > 0) {
+      pieces_[piece_count_++] = {.iov_base = const_cast<std::byte*>(data.data()) + entry.answered,
+                                 .iov_len = octets};
+    }
+    return true;
+  }
+  const memory::LocalAccess access{.table = &keys_, .domain = config_.domain, .need = need};
+  const auto walked = memory::walk(
+      queue_->list_of(entry), entry.walk, octets, access, [&](std::span<std::byte> piece) {
+        pieces_[piece_count_++] = {.iov_base = piece.data(), .iov_len = piece.size()};
+      });
+  if (walked) return true;
+  (void)fail(entry, WcStatus::kLocalProtection, reason_of(walked.error()));
+  return false;
+}
+
+Requester::Step Requester::execute_atomic(SendEntry& entry) noexcept {
+  std::uint64_t original = 0;
+  if (const Answer answer = target_.atomic(entry, original); answer != Answer::kDone) {
+    return step_of(entry, answer);
+  }
+  return place(std::as_bytes(std::span(&original, 1)), entry) ? Step::kDone : Step::kFailed;
+}
+
+Requester::Step Requester::execute_atomic_write(SendEntry& entry) noexcept {
+  std::uint64_t value = 0;
+  if (!gather(entry, std::min<std::uint32_t>(entry.octets, sizeof value), memory::Access::kNone)) {
+    return Step::kFailed;
+  }
+  auto* to = std::bit_cast<std::byte*>(&value);
+  for (std::uint32_t i = 0; i < piece_count_; ++i) {
+    std::memcpy(to, pieces_[i].iov_base, pieces_[i].iov_len);
+    to += pieces_[i].iov_len;
+  }
+  entry.walk = {};
+  return step_of(entry, target_.atomic_write(entry, value));
+}
+
+Requester::Step Requester::step_of(SendEntry& entry, Answer answer) noexcept {
+  switch (answer) {
+    case Answer::kDone:
+    case Answer::kLost:
+      return Step::kDone;
+    case Answer::kNotReady:
+      return Step::kNotReady;
+    case Answer::kSilence:
+      return Step::kSilence;
+    case Answer::kInvalidRequest:
+      return fail(entry, WcStatus::kRemoteInvalidRequest, Reason::kRemoteNak);
+    case Answer::kAccessRefused:
+      return fail(entry, WcStatus::kRemoteAccess, Reason::kRemoteNak);
+    case Answer::kOwnerNeeded:
+      on_errand_ = OnErrand::kToSend;
+      return Step::kPart;
+    case Answer::kOperationError:
+      return fail(entry, WcStatus::kRemoteOperation, Reason::kRemoteNak);
+  }
+  return Step::kFailed;
+}
+
+// ---- Errands ----
+
+Requester::Step Requester::look_for_reply(SendEntry& entry) noexcept {
+  switch (on_errand_) {
+    case OnErrand::kNo:
+    case OnErrand::kToSend:
+      return send_errand(entry);
+    case OnErrand::kSent:
+      return Step::kSilence;
+    case OnErrand::kReplied:
+      on_errand_ = OnErrand::kNo;
+      return finish_errand(entry);
+  }
+  return Step::kSilence;
+}
+
+Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
+  const bool moves = !transport::is_answered(entry.opcode) || entry.opcode == SendOpcode::kRead;
+  const std::uint32_t octets =
+      moves ? std::min(entry.octets - entry.answered, Errand::kOctetsMax) : entry.octets;
+  errand_ = {.number = errand_.number + 1,
+             .requester = config_.number,
+             .target = target_.number(),
+             .entry = entry,
+             .offset = moves ? entry.answered : 0,
+             .octets = octets,
+             .is_first = entry.answered == 0,
+             .is_last = !moves || entry.answered + octets == entry.octets};
+  errand_octets_.clear();
+  const bool brings_octets = moves && entry.opcode != SendOpcode::kRead;
+  if (brings_octets || entry.opcode == SendOpcode::kAtomicWrite) {
+    const memory::SgeCursor before = entry.walk;
+    if (!gather(entry, octets, memory::Access::kNone)) return Step::kFailed;
+    entry.walk = before;  // it moves on with the reply
+    for (std::uint32_t i = 0; i < piece_count_; ++i) {
+      const auto* from = static_cast<const std::byte*>(pieces_[i].iov_base);
+      errand_octets_.insert(errand_octets_.end(), from, from + pieces_[i].iov_len);
+    }
+  }
+  if (entry.opcode == SendOpcode::kAtomicWrite) {
+    std::memcpy(&errand_.original, errand_octets_.data(),
+                std::min(errand_octets_.size(), sizeof errand_.original));
+    errand_octets_.clear();
+  }
+  if (!target_.send_errand(errand_, errand_octets_)) return Step::kSilence;  // later
+  on_errand_ = OnErrand::kSent;
+  return Step::kSilence;
+}
+
+void Requester::handle_reply(const Errand& reply, std::span<const std::byte> octets) {
+  if (on_errand_ != OnErrand::kSent || reply.number != errand_.number)
+    return;  // of an earlier life
+  errand_ = reply;
+  errand_octets_.assign(octets.begin(), octets.end());
+  on_errand_ = OnErrand::kReplied;
+}
+
+Requester::Step Requester::finish_errand(SendEntry& entry) noexcept {
+  if (errand_.answer == Answer::kOwnerNeeded) errand_.answer = Answer::kOperationError;
+  if (errand_.answer != Answer::kDone) return step_of(entry, errand_.answer);
+  if (entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd) {
+    const auto original = std::as_bytes(std::span(&errand_.original, 1));
+    if (!place(original, entry)) return Step::kFailed;
+  } else if (entry.opcode == SendOpcode::kRead) {
+    if (!place(errand_octets_, entry)) return Step::kFailed;
+  } else if (!entry.is_inline && entry.opcode != SendOpcode::kAtomicWrite) {
+    entry.walk = memory::cursor_at(queue_->list_of(entry), entry.answered + errand_.octets);
+  }
+  entry.answered += errand_.octets;
+  counters_.octets += errand_.octets;
+  if (!errand_.is_last) return Step::kPart;
+  if (target_.enter()) target_.advance(entry.packets);
+  target_.leave();
+  return Step::kDone;
+}
+
+/// Stores octets where the entry's list goes on.
+bool Requester::place(std::span<const std::byte> octets, SendEntry& entry) noexcept {
+  if (!gather(entry, static_cast<std::uint32_t>(octets.size()), memory::Access::kLocalWrite)) {
+    return false;
+  }
+  const std::byte* from = octets.data();
+  for (std::uint32_t i = 0; i < piece_count_; ++i) {
+    std::memcpy(pieces_[i].iov_base, from, pieces_[i].iov_len);
+    from += pieces_[i].iov_len;
+  }
+  return true;
+}
+
+void Requester::publish(const SendEntry& entry, WcStatus status, Reason reason) noexcept {
+  auto completion = transport::completion_of(entry, status, reason, config_.number);
+  if (port_.keeps_time()) [[unlikely]]
+    completion.timestamp = stamp_of(clock_());
+  const bool placed = port_.publish(completion);
+  VB_ASSERT(placed);  // a place was kept when the request was accepted
+}
+
+void Requester::complete(const SendEntry& entry) noexcept {
+  ++counters_.requests;
+  if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
+  queue_->retire_head();
+}
+
+Requester::Step Requester::fail(SendEntry& entry, WcStatus status, Reason reason) noexcept {
+  failed_ = true;
+  stop_waiting();
+  publish(entry, status, reason);
+  queue_->retire_head();
+  return Step::kFailed;
+}
+
+void Requester::handle_memory_fault(const void* at) noexcept {
+  const Answer answer = is_inside_ ? target_.handle_fault(at) : Answer::kDone;
+  if (is_inside_) target_.leave();
+  is_inside_ = false;
+  if (failed_ || queue_->is_empty()) return;
+  SendEntry& entry = queue_->at(queue_->head());
+  if (answer == Answer::kDone) {
+    (void)fail(entry, WcStatus::kLocalProtection, Reason::kMemoryGone);
+  } else if (step_of(entry, answer) == Step::kDone) {
+    complete(entry);  // unreliable: it was lost
+  }
+}
+
+// ---- Waiting ----
+
+void Requester::stop_waiting() noexcept {
+  if (wait_.what == Wait::For::kReceive) target_.set_waiting(false);
+  wait_ = {};
+}
+
+Requester::Stop Requester::wait_for_receive() noexcept {
+  const Instant now = clock_();
+  const bool is_new = wait_.what != Wait::For::kReceive;
+  if (!is_new && now < wait_.until) return Stop::kWaiting;  // woken early, in vain
+  ++counters_.not_ready;
+  if (is_new) {
+    wait_ = {.what = Wait::For::kReceive, .tries_left = config_.rnr_retry_limit};
+    target_.set_waiting(true);
+  }
+  if (wait_.tries_left == 0) {
+    (void)fail(queue_->at(queue_->head()), WcStatus::kRnrRetryExceeded, Reason::kReceiverNotReady);
+    return Stop::kFailed;
+  }
+  if (wait_.tries_left != kForever) --wait_.tries_left;
+  wait_.until = now + target_.receiver_delay();
+  return Stop::kWaiting;
+}
+
+/// Nobody takes the request: what silence means on the wire, but the death of the peer is known.
+Requester::Stop Requester::wait_for_answer() noexcept {
+  const Instant now = clock_();
+  ++counters_.silences;
+  if (wait_.what != Wait::For::kAnswer) {
+    stop_waiting();
+    wait_ = {.what = Wait::For::kAnswer, .tries_left = config_.retry_limit};
+    if (config_.ack_timeout > Duration::zero()) wait_.until = now + config_.ack_timeout;
+  }
+  const bool is_over = now >= wait_.until;
+  if (target_.has_gone() || (is_over && wait_.tries_left == 0)) {
+    (void)fail(queue_->at(queue_->head()), WcStatus::kRetryExceeded, Reason::kNoAnswer);
+    return Stop::kFailed;
+  }
+  if (is_over) {
+    --wait_.tries_left;
+    wait_.until = now + config_.ack_timeout;
+  }
+  return Stop::kWaiting;
+}
+
+}  // namespace verbatim::direct

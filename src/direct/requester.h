@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "direct/target.h"
+#include "memory/key_table.h"
+#include "transport/completion_queue.h"
+#include "transport/reason.h"
+#include "transport/send_queue.h"
+#include "wire/psn.h"
+
+namespace verbatim::direct {
+
+/// The sending half of a connection within one host: executes the requests of a send queue in the
+/// peer's memory and queues, one after the other, each to its end, with the completions that the
+/// requester of a packet connection would report.
+///
+/// Its owner calls run() whenever something was posted or may have changed, and no later than
+/// next_timeout(). When has_failed(), the failed request has been completed, and the owner moves
+/// the queue pair to its error state and flushes the rest. Thread: whoever holds the queue pair's
+/// lock.
+class Requester {
+ public:
+  struct Config {
+    memory::DomainId domain = memory::DomainId::kNone;
+    wire::QpNumber number{};  // our own, for completions
+    std::uint32_t path_mtu = 1024;
+    std::uint8_t retry_limit = 7;
+    std::uint8_t rnr_retry_limit = 7;
+    std::uint8_t max_read_atomic = 1;
+    bool is_reliable = true;
+    Duration ack_timeout{0};  // 0: never
+  };
+  struct Counters {
+    std::uint64_t requests = 0;
+    std::uint64_t octets = 0;
+    std::uint64_t not_ready = 0;
+    std::uint64_t silences = 0;
+  };
+  /// Why run() has come back.
+  enum class Stop : std::uint8_t {
+    kIdle,     // nothing is left to do
+    kMore,     // the others first
+    kWaiting,  // for the peer, at most until next_timeout()
+    kFailed,
+    kStrangers,  // the ends do not fit: nothing was executed, packets are to carry the requests
+  };
+  /// Octets that one call moves before it lets others have their turn.
+  static constexpr std::uint32_t kTurnOctets = 256 * 1024;
+
+  Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
+            Target target, Instant (*clock)()) noexcept
+      : queue_(queue), port_(port), keys_(keys), clock_(clock), target_(std::move(target)) {}
+
+  /// Begins with an empty history.
+  void start(const Config& config, wire::Psn first_psn) noexcept;
+  /// New attributes of a connection that goes on.
+  void reconfigure(const Config& config) noexcept;
+  /// While paused (SQD), no request is started; one that has begun is finished.
+  void pause(bool paused) noexcept { paused_ = paused; }
+
+  [[nodiscard]] Stop run() noexcept;
+  [[nodiscard]] Instant next_timeout() const noexcept { return wait_.until; }
+  [[nodiscard]] bool has_failed() const noexcept { return failed_; }
+  /// The owner caught a fault inside run(): memory of ours or of the peer's is registered, but its
+  /// program has unmapped it.
+  void handle_memory_fault(const void* at) noexcept;
+
+  /// The owner of the peer's memory has executed a part of a request for us; then: run().
+  void handle_reply(const Errand& reply, std::span<const std::byte> octets);
+
+  [[nodiscard]] Target& target() noexcept { return target_; }
+  /// Whether the peer has posted no receive for what is to be sent.
+  [[nodiscard]] bool waits_for_receive() const noexcept {
+    return wait_.what == Wait::For::kReceive;
+  }
+  [[nodiscard]] bool has_met() const noexcept { return has_met_; }
+  [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  /// What a request came to.
+  enum class Step : std::uint8_t { kPart, kDone, kNotReady, kSilence, kFailed };
+  static constexpr std::size_t kPieceLimit = 32;
+
+  [[nodiscard]] Step execute(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step execute_inside(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step execute_locally(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step move(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step execute_atomic(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step execute_atomic_write(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step step_of(transport::SendEntry& entry, Answer answer) noexcept;
+  [[nodiscard]] Step send_errand(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step look_for_reply(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step finish_errand(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] bool place(std::span<const std::byte> octets, transport::SendEntry& entry) noexcept;
+  [[nodiscard]] bool gather(transport::SendEntry& entry, std::uint32_t octets,
+                            memory::Access need) noexcept;
+  /// Into the void, where nobody waits for an answer.
+  [[nodiscard]] Step nobody_there() const noexcept {
+    return config_.is_reliable ? Step::kSilence : Step::kDone;
+  }
+  void begin(transport::SendEntry& entry) noexcept;
+  void publish(const transport::SendEntry& entry, transport::WcStatus status,
+               transport::Reason reason = transport::Reason::kNone) noexcept;
+  void complete(const transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step fail(transport::SendEntry& entry, transport::WcStatus status,
+                          transport::Reason reason) noexcept;
+  [[nodiscard]] Stop wait_for_receive() noexcept;
+  [[nodiscard]] Stop wait_for_answer() noexcept;
+  void stop_waiting() noexcept;
+
+  transport::SendQueue* queue_;
+  transport::CompletionPort port_;
+  memory::KeyTable keys_;  // our own
+  Instant (*clock_)();
+  Target target_;
+  Config config_;
+  wire::Psn next_psn_{};
+  bool paused_ = false;
+  bool failed_ = false;
+  bool has_met_ = false;    // the target's half takes our requests
+  bool is_inside_ = false;  // the target
+  struct Wait {
+    enum class For : std::uint8_t { kNothing, kReceive, kAnswer };
+    For what = For::kNothing;
+    std::uint8_t tries_left = 0;
+    Instant until = Instant::never();
+  };
+  Wait wait_;
+  /// What the owner of the peer's memory does for us, if it does.
+  enum class OnErrand : std::uint8_t { kNo, kToSend, kSent, kReplied };
+  OnErrand on_errand_ = OnErrand::kNo;
+  Errand errand_;                         // sent last, or the reply to it
+  std::vector<std::byte> errand_octets_;  // that go with it
+  std::uint32_t piece_count_ = 0;
+  std::array<iovec, kPieceLimit> pieces_{};  // of the chunk at work
+  Counters counters_;
+};
+
+}  // namespace verbatim::direct

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/target.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "host/membarrier.h"
+#include "memory/atomics.h"
+#include "memory/window.h"
+#include "wire/aeth.h"
+
+namespace verbatim::direct {
+
+using memory::Access;
+using transport::Completion;
+using transport::QpEvent;
+using transport::Reason;
+using transport::reason_of;
+using transport::SendEntry;
+using transport::SendOpcode;
+using transport::WcFlags;
+using transport::WcOpcode;
+using transport::WcStatus;
+
+namespace {
+
+constexpr std::size_t kPieceLimit = 64;
+
+bool has_immediate(SendOpcode opcode) noexcept {
+  return opcode == SendOpcode::kSendImm || opcode == SendOpcode::kWriteImm;
+}
+
+/// Hands out what the pieces of a chunk hold, a run of octets at a time.
+class PieceCursor {
+ public:
+  explicit PieceCursor(std::span<const iovec> pieces) noexcept : pieces_(pieces) {}
+
+  /// The pieces of the next `octets`, which are there.
+  [[nodiscard]] std::span<const iovec> take(std::uint64_t octets) noexcept {
+    std::size_t count = 0;
+    while (octets > 0 && count < taken_.size() && !pieces_.empty()) {
+      const iovec& piece = pieces_.front();
+      const auto length = std::min<std::uint64_t>(octets, piece.iov_len - offset_);
+      taken_[count++] = {.iov_base = static_cast<std::byte*>(piece.iov_base) + offset_,
+                         .iov_len = length};
+      octets -= length;
+      offset_ += length;
+      if (offset_ == piece.iov_len) {
+        pieces_ = pieces_.subspan(1);
+        offset_ = 0;
+      }
+    }
+    return {taken_.data(), count};
+  }
+
+ private:
+  std::span<const iovec> pieces_;
+  std::size_t offset_ = 0;  // in the first of them
+  std::array<iovec, kPieceLimit> taken_;
+};
+
+}  // namespace
+
+// ---- Coming together ----
+
+Target::Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self,
+               Instant (*clock)()) noexcept
+    : peer_(std::move(peer)), own_bell_(own.bell), self_(self), clock_(clock) {
+  const host::SegmentHeader& header =
+      peer_ == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own.segment) : peer_->header();
+  segment_octets_ = header.octets;
+  segment_ = peer_ == nullptr ? own.segment : peer_->at(0, 0);
+  const std::uint32_t index = static_cast<std::uint32_t>(self.dest_qp) % host::Bells::kCount;
+  if (header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
+      index < header.half_count) {
+    record_ = std::bit_cast<HalfRecord*>(segment_ + header.halves_at) + index;
+  }
+  bells_ = host::Bells(segment_ + header.bells_at);
+  keys_ = memory::KeyTable(
+      {std::bit_cast<memory::KeyEntry*>(segment_ + header.keys_at), header.key_count},
+      header.first_key);
+  const bool both_can = Fencing(header.fencing) == Fencing::kExpedited &&
+                        host::Membarrier::global() == Fencing::kExpedited;
+  fencing_ = both_can ? Fencing::kExpedited : Fencing::kFenced;
+  reach_ = peer_ == nullptr ? Reach::own() : Reach(peer_->arena(), peer_->process());
+}
+
+Target::Meeting Target::meet() noexcept {
+  if (record_ == nullptr) return Meeting::kStrangers;
+  std::atomic_ref gate(record_->gate);
+  std::atomic_ref claim(record_->claim);
+  if (gate.load(std::memory_order_acquire) != HalfRecord::kOpen) return Meeting::kNotYet;
+  std::uint64_t open = claim.load(std::memory_order_acquire);
+  const bool fits = record_->dest_qp == self_.number && record_->type == self_.type &&
+                    record_->remote == self_.local && record_->local == self_.remote &&
+                    record_->path_mtu == self_.path_mtu && record_->pkey == self_.pkey &&
+                    record_->first_psn == self_.send_psn;
+  const auto life = static_cast<std::uint32_t>(open >> 32);
+  if (!fits || open != HalfRecord::claim_of(life, HalfRecord::kNobody)) {
+    return Meeting::kStrangers;
+  }
+  bind_parts();
+  if (state_ == nullptr) return Meeting::kStrangers;
+  const std::uint32_t us = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
+  claim_ = HalfRecord::claim_of(life, us);
+  // What was read above is of this life, or the claim fails.
+  if (!claim.compare_exchange_strong(open, claim_, std::memory_order_acq_rel)) {
+    return Meeting::kNotYet;
+  }
+  return Meeting::kMet;
+}
+
+/// Every part is where the owner says, or there is none.
+void Target::bind_parts() noexcept {
+  const auto part = [&](std::uint64_t at, std::size_t octets) -> std::byte* {
+    const bool fits =
+        at != 0 && at % 64 == 0 && at < segment_octets_ && octets <= segment_octets_ - at;
+    return fits ? segment_ + at : nullptr;
+  };
+  state_ = nullptr;
+  std::byte* const lane = part(record_->lane_at, transport::CompletionLane::octets_for(1));
+  std::byte* const board = part(record_->board_at, transport::CompletionBoard::octets_for(1));
+  std::byte* const state = part(record_->responder_at, sizeof(transport::ResponderState));
+  std::byte* const queue = part(record_->receive_at, 64);
+  std::byte* const shared = part(record_->shared_at, 64);
+  if (lane == nullptr || board == nullptr || state == nullptr) return;
+  if (queue == nullptr && shared == nullptr) return;
+  state_ = std::bit_cast<transport::ResponderState*>(state);
+  if (queue != nullptr) receive_ = transport::ReceiveQueue::attach(queue);
+  if (shared != nullptr) shared_ = transport::SharedReceiveQueue::attach(shared, fencing_);
+  board_ = transport::CompletionBoard::attach(board);
+  landing_ = transport::Landing(
+      state_, receive_, shared_,
+      {transport::CompletionLane::attach(lane), board_, record_->lane_index, fencing_}, keys_);
+}
+
+bool Target::enter() noexcept {
+  record_->inside.enter(fencing_);
+  calls_owner_ = false;
+  const bool is_open =
+      std::atomic_ref(record_->gate).load(std::memory_order_acquire) == HalfRecord::kOpen &&
+      std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
+  if (!is_open || state_->failed) return false;
+  if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) == 0) [[unlikely]] {
+    std::atomic_ref(record_->began).store(1, std::memory_order_relaxed);
+    calls_owner_ = true;  // it has been waiting for this, and takes note of who it was
+  }
+  return true;
+}
+
+void Target::leave() noexcept {
+  record_->inside.leave(fencing_);
+  if (calls_owner_) [[unlikely]]
+    call_owner();
+}
+
+void Target::call_owner() noexcept {
+  calls_owner_ = false;
+  bells_.raise(static_cast<std::uint32_t>(self_.dest_qp));
+  if (peer_ != nullptr) return peer_->ring();
+  const std::uint64_t one = 1;
+  (void)!::write(own_bell_, &one, sizeof one);  // full means that it is ringing already
+}
+
+// ---- Errands ----
+
+bool Target::stand_in() noexcept {
+  if (record_ == nullptr) return false;
+  claim_ = std::atomic_ref(record_->claim).load(std::memory_order_acquire);
+  const std::uint32_t requester = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
+  if (static_cast<std::uint32_t>(claim_) != requester) return false;
+  self_.type = record_->type;
+  bind_parts();
+  return state_ != nullptr;
+}
+
+void Target::execute(Errand& errand, std::span<std::byte> octets) noexcept {
+  const SendEntry& entry = errand.entry;
+  const iovec piece{.iov_base = octets.data(), .iov_len = errand.octets};
+  const Chunk chunk{.offset = errand.offset,
+                    .octets = errand.octets,
+                    .is_first = errand.is_first,
+                    .is_last = errand.is_last,
+                    .pieces = {&piece, errand.octets == 0 ? 0U : 1U}};
+  errand.answer = Answer::kSilence;
+  if (enter()) {
+    switch (entry.opcode) {
+      case SendOpcode::kSend:
+      case SendOpcode::kSendImm:
+      case SendOpcode::kSendInvalidate:
+        errand.answer = send(entry, chunk);
+        break;
+      case SendOpcode::kWrite:
+      case SendOpcode::kWriteImm:
+        errand.answer = write(entry, chunk);
+        break;
+      case SendOpcode::kRead:
+        errand.answer = read(entry, chunk);
+        break;
+      case SendOpcode::kCompareSwap:
+      case SendOpcode::kFetchAdd:
+        errand.answer = atomic(entry, errand.original);
+        break;
+      case SendOpcode::kAtomicWrite:
+        errand.answer = atomic_write(entry, errand.original);
+        break;
+      case SendOpcode::kFlush:
+      case SendOpcode::kLocalInvalidate:
+      case SendOpcode::kBindWindow:
+        break;
+    }
+  }
+  leave();
+}
+
+// ---- Refusing ----
+
+/// The half has failed, as its own responder would have failed it: a receive that was taken says
+/// why, otherwise an event does (9.9.2). The owner finishes it.
+Answer Target::refuse(const Verdict& verdict) noexcept {
+  state_->event = verdict.event;
+  state_->event_due = !state_->receive_taken;
+  state_->reason = verdict.reason;
+  if (state_->receive_taken) {
+    const Completion completion{.status = verdict.status,
+                                .opcode = WcOpcode::kReceive,
+                                .vendor_error = static_cast<std::uint32_t>(verdict.reason)};
+    (void)landing_.complete_receive(completion);  // a full queue has overrun already
+  }
+  landing_.abandon_message();
+  state_->failed = true;
+  calls_owner_ = true;
+  return verdict.answer;
+}
+
+Answer Target::refuse_access(Reason reason) noexcept {
+  if (!is_reliable()) return lose();
+  return refuse({.answer = Answer::kAccessRefused,
+                 .reason = reason,
+                 .status = WcStatus::kRemoteAccess,
+                 .event = QpEvent::kAccessError});
+}
+
+Answer Target::refuse_request(Reason reason) noexcept {
+  if (!is_reliable()) return lose();
+  return refuse({.answer = Answer::kInvalidRequest, .reason = reason});
+}
+
+/// An unreliable connection loses what it cannot take; the sender does not hear of it.
+Answer Target::lose() noexcept {
+  landing_.abandon_message();
+  return Answer::kLost;
+}
+
+/// The receive's own list is at fault, or its memory is gone.
+Answer Target::refuse_placement(Reason reason) noexcept {
+  if (!is_reliable()) {
+    landing_.fail(reason);
+    calls_owner_ = true;
+    return Answer::kLost;
+  }
+  return refuse({.answer = Answer::kOperationError,
+                 .reason = reason,
+                 .status = WcStatus::kLocalProtection,
+                 .event = QpEvent::kFatal});
+}
+
+/// Octets of the peer's that are registered could not be reached.
+Answer Target::answer_of(Reached reached) noexcept {
+  switch (reached) {
+    case Reached::kYes:
+      return Answer::kDone;
+    case Reached::kForbidden:
+      return Answer::kOwnerNeeded;
+    case Reached::kGone:
+      mark_gone();
+      return Answer::kSilence;
+    case Reached::kNotMapped:
+      break;
+  }
+  return refuse_placement(Reason::kMemoryGone);
+}
+
+// ---- The checks ----
+
+memory::KeyTable::Want Target::want(const SendEntry& entry, std::uint64_t offset,
+                                    std::uint64_t octets, Access need) const noexcept {
+  return {.key = entry.rkey,
+          .domain = state_->domain,
+          .qp = state_->number,
+          .address = entry.remote_address + offset,
+          .octets = octets,
+          .need = need};
+}
+
+Answer Target::check_enabled(Access need) noexcept {
+  if (allows(state_->access, need)) [[likely]]
+    return Answer::kDone;
+  return refuse_request(Reason::kOperationNotEnabled);
+}
+
+// ---- SEND and WRITE ----
+
+Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
+  if (!landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
+  if (chunk.is_first) {
+    const std::uint64_t room = landing_.receive_octets();
+    if (entry.octets > room) {
+      if (!is_reliable()) return lose();
+      return refuse({.answer = Answer::kInvalidRequest,
+                     .reason = Reason::kMessageTooLong,
+                     .status = WcStatus::kLocalLength});
+    }
+    state_->arrived = 0;
+    state_->scatter = {};
+    state_->inbound = transport::Inbound::kSend;
+  }
+  if (const Answer placed = scatter(chunk); placed != Answer::kDone) return placed;
+  state_->arrived += chunk.octets;
+  return chunk.is_last ? finish_receive(entry, WcOpcode::kReceive) : Answer::kDone;
+}
+
+/// Two lists, ours and the receive's, each piece of the one into pieces of the other.
+Answer Target::scatter(const Chunk& chunk) noexcept {
+  PieceCursor from(chunk.pieces);
+  const auto list = landing_.list();
+  memory::SgeCursor cursor = state_->scatter;
+  std::uint32_t left = chunk.octets;
+  while (left > 0) {
+    if (cursor.index >= list.size())
+      return refuse_placement(reason_of(memory::Refusal::kBeyondRange));
+    const memory::Sge sge = list[cursor.index];  // read once
+    const std::uint32_t octets = std::min(left, sge.octets - std::min(cursor.offset, sge.octets));
+    if (octets > 0) {
+      const Answer placed = place(sge, cursor.offset, octets, from.take(octets));
+      if (placed != Answer::kDone) return placed;
+    }
+    left -= octets;
+    cursor.offset += octets;
+    if (cursor.offset >= sge.octets) cursor = {.index = cursor.index + 1, .offset = 0};
+  }
+  state_->scatter = cursor;
+  return Answer::kDone;
+}
+
+Answer Target::place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t octets,
+                     std::span<const iovec> pieces) noexcept {
+  const auto grant = keys_.check_local({.key = sge.lkey,
+                                        .domain = landing_.list_domain(),
+                                        .qp = {},
+                                        .address = sge.address + offset,
+                                        .octets = octets,
+                                        .need = Access::kLocalWrite});
+  if (!grant) return refuse_placement(reason_of(grant.error()));
+  const Reached reached = reach_.write(*grant, pieces, octets);
+  return reached == Reached::kYes ? Answer::kDone : answer_of(reached);
+}
+
+Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
+  if (chunk.is_first) {
+    if (const Answer no = check_enabled(Access::kRemoteWrite); no != Answer::kDone) return no;
+  }
+  const bool completes = chunk.is_last && entry.opcode == SendOpcode::kWriteImm;
+  if (completes && !landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
+  if (chunk.is_first && !chunk.is_last) {
+    const auto whole = keys_.check_remote(want(entry, 0, entry.octets, Access::kRemoteWrite));
+    if (!whole) return refuse_access(reason_of(whole.error()));
+  }
+  const auto grant =
+      keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteWrite));
+  if (!grant) return refuse_access(reason_of(grant.error()));
+  const Reached reached = reach_.write(*grant, chunk.pieces, chunk.octets);
+  if (reached != Reached::kYes) [[unlikely]]
+    return answer_of(reached);
+  if (!chunk.is_last) return Answer::kDone;
+  if (completes) {
+    state_->arrived = entry.octets;
+    return finish_receive(entry, WcOpcode::kReceiveWithImm);
+  }
+  ++state_->msn;
+  return Answer::kDone;
+}
+
+Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept {
+  Completion completion{.opcode = opcode,
+                        .flags = WcFlags::kGrh,
+                        .solicited = has(entry.flags, transport::SendFlags::kSolicited),
+                        .octets = state_->arrived};
+  if (has_immediate(entry.opcode)) {
+    completion.flags = completion.flags | WcFlags::kWithImm;
+    completion.imm_or_key = static_cast<std::uint32_t>(entry.immediate);
+  }
+  if (entry.opcode == SendOpcode::kSendInvalidate) {
+    const auto refused = memory::invalidate(keys_, {.domain = state_->domain, .qp = state_->number},
+                                            entry.invalidate_key);
+    if (refused != memory::BindRefusal::kNone) {
+      return refuse({.answer = Answer::kAccessRefused,
+                     .reason = reason_of(refused),
+                     .status = WcStatus::kRemoteInvalidRequest,
+                     .event = QpEvent::kAccessError});
+    }
+    completion.flags = completion.flags | WcFlags::kWithInvalidate;
+    completion.imm_or_key = static_cast<std::uint32_t>(entry.invalidate_key);
+  }
+  ++state_->msn;
+  if (board_.keeps_time()) [[unlikely]]
+    completion.timestamp = transport::stamp_of(clock_());
+  const bool placed = landing_.complete_receive(completion);
+  landing_.abandon_message();
+  const bool fires = board_.fired().load(std::memory_order_relaxed) != 0 ||
+                     (shared_.exists() && shared_.has_limit_event());
+  if (fires) [[unlikely]]
+    calls_owner_ = true;
+  if (placed) return Answer::kDone;
+  (void)refuse(
+      {.answer = Answer::kSilence, .reason = Reason::kCompletionOverrun, .event = QpEvent::kFatal});
+  return is_reliable() ? Answer::kSilence : Answer::kLost;
+}
+
+// ---- READ, atomics, FLUSH ----
+
+Answer Target::begin_read(const SendEntry& entry) noexcept {
+  if (const Answer no = check_enabled(Access::kRemoteRead); no != Answer::kDone) return no;
+  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
+  const auto whole = keys_.check_remote(want(entry, 0, entry.octets, Access::kRemoteRead));
+  if (!whole) return refuse_access(reason_of(whole.error()));
+  ++state_->msn;
+  return Answer::kDone;
+}
+
+Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
+  const auto grant =
+      keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteRead));
+  if (!grant) return refuse_access(reason_of(grant.error()));
+  return answer_of(reach_.read(*grant, chunk.pieces, chunk.octets));
+}
+
+Expected<std::byte*, Answer> Target::find_eight(const SendEntry& entry, Access need) noexcept {
+  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
+  if (entry.remote_address % 8 != 0) return refuse_request(Reason::kMisaligned);
+  const auto grant = keys_.check_remote(want(entry, 0, 8, need));
+  if (!grant) return refuse_access(reason_of(grant.error()));
+  if (!memory::is_aligned_for_atomics(grant->local())) return refuse_request(Reason::kMisaligned);
+  std::byte* const at = reach_.pointer(*grant, 8);
+  if (at == nullptr) return Answer::kOwnerNeeded;
+  reach_.touch(at, 8);
+  return at;
+}
+
+Answer Target::atomic(const SendEntry& entry, std::uint64_t& original) noexcept {
+  if (const Answer no = check_enabled(Access::kRemoteAtomic); no != Answer::kDone) return no;
+  const auto at = find_eight(entry, Access::kRemoteAtomic);
+  if (!at) return at.error();
+  original = entry.opcode == SendOpcode::kCompareSwap
+                 ? memory::compare_swap(*at, entry.compare_or_add, entry.swap)
+                 : memory::fetch_add(*at, entry.compare_or_add);
+  ++state_->msn;
+  return Answer::kDone;
+}
+
+Answer Target::atomic_write(const SendEntry& entry, std::uint64_t value) noexcept {
+  if (const Answer no = check_enabled(Access::kRemoteWrite); no != Answer::kDone) return no;
+  if (entry.octets != 8) return refuse_request(Reason::kBadPacketLength);
+  const auto at = find_eight(entry, Access::kRemoteWrite);
+  if (!at) return at.error();
+  memory::store_eight(*at, value);
+  ++state_->msn;
+  return Answer::kDone;
+}
+
+Answer Target::flush(const SendEntry& entry) noexcept {
+  constexpr unsigned kPlacements = wire::Feth::kGlobalVisibility | wire::Feth::kPersistence;
+  const wire::Feth feth = entry.flush;
+  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
+  const bool is_defined = feth.selectivity <= wire::Feth::kWholeRegion && feth.placement != 0 &&
+                          (feth.placement & ~kPlacements) == 0;
+  if (!is_defined) return refuse_request(Reason::kReservedValue);
+  Access need = Access::kNone;
+  if ((feth.placement & wire::Feth::kGlobalVisibility) != 0) need = need | Access::kFlushGlobal;
+  if ((feth.placement & wire::Feth::kPersistence) != 0) need = need | Access::kFlushPersistent;
+  const auto wanted = want(entry, 0, entry.flush_octets, need);
+  const bool whole = feth.selectivity == wire::Feth::kWholeRegion;
+  const auto grant = whole ? keys_.check_whole(wanted) : keys_.check_remote(wanted);
+  if (!grant) return refuse_access(reason_of(grant.error()));
+  (void)std::atomic_ref(state_->msn).fetch_add(1, std::memory_order_seq_cst);
+  return Answer::kDone;
+}
+
+// ---- Waiting for a receive ----
+
+Duration Target::receiver_delay() const noexcept { return wire::rnr_delay(state_->min_rnr_timer); }
+
+void Target::set_waiting(bool waits) noexcept {
+  std::atomic_ref(record_->waits).store(waits ? 1 : 0, std::memory_order_seq_cst);
+}
+
+bool Target::has_receive() noexcept {
+  return shared_.exists() ? shared_.waiting_count() > 0 : receive_.posted_count() > 0;
+}
+
+}  // namespace verbatim::direct

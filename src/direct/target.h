@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/fence.h"
+#include "direct/answer.h"
+#include "direct/errand.h"
+#include "direct/half_record.h"
+#include "direct/reach.h"
+#include "host/bells.h"
+#include "host/peer.h"
+#include "transport/landing.h"
+#include "transport/send_queue.h"
+
+namespace verbatim::direct {
+
+/// A part of a message, and where its octets are in our own memory.
+struct Chunk {
+  std::uint32_t offset = 0;
+  std::uint32_t octets = 0;
+  bool is_first = false;
+  bool is_last = false;
+  std::span<const iovec> pieces{};
+};
+
+/// The receiving half of the queue pair that ours is connected to, in another process of this host
+/// or in this one: executes our requests there, with the checks and the results of a responder that
+/// got them as packets (IBA Vol 1, 9.7.4), and completes its receives.
+///
+/// Between enter() and leave() the owner takes nothing away that is used here. Nothing but leave()
+/// may follow a refusal. A copy that the system interrupts is over; leave() then as well.
+/// Thread: whoever holds the requester's lock.
+class Target {
+ public:
+  /// Our own end of the connection.
+  struct Self {
+    wire::QpNumber number{};
+    wire::QpNumber dest_qp{};
+    transport::QpType type{};
+    wire::PKey pkey{};
+    std::uint32_t path_mtu = 0;
+    std::uint32_t send_psn = 0;
+    wire::Gid local{};
+    wire::Gid remote{};
+  };
+  /// How far the two ends have come together.
+  enum class Meeting : std::uint8_t {
+    kNotYet,     // the other end does not take requests yet
+    kStrangers,  // it does, but not ours in this way: packets tell how it ends
+    kMet,        // final: requests are executed here
+  };
+
+  Target() noexcept = default;
+  /// This very process, as it shows itself to others.
+  struct Own {
+    std::byte* segment = nullptr;
+    int bell = -1;  // an eventfd that wakes whoever looks after its bells
+  };
+  /// `peer` is null for this very process.
+  Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self,
+         Instant (*clock)()) noexcept;
+
+  /// Known later than the rest.
+  void set_send_psn(std::uint32_t psn) noexcept { self_.send_psn = psn; }
+  [[nodiscard]] Meeting meet() noexcept;
+  /// Something has changed that the queue pair at the other end may wait for.
+  void wake() noexcept { call_owner(); }
+  [[nodiscard]] wire::QpNumber number() const noexcept { return self_.dest_qp; }
+  [[nodiscard]] bool has_gone() const noexcept { return peer_ != nullptr && peer_->has_gone(); }
+  void mark_gone() noexcept {
+    if (peer_ != nullptr) peer_->mark_gone();
+  }
+
+  /// In the owner's process, for a requester that cannot do it itself: true if the half is the
+  /// requester's that `self` names.
+  [[nodiscard]] bool stand_in() noexcept;
+  /// Executes an errand; `octets` are those that came along, or the place for those to send back.
+  void execute(Errand& errand, std::span<std::byte> octets) noexcept;
+  /// Sends one to the owner; false when its process cannot take it now.
+  [[nodiscard]] bool send_errand(const Errand& errand, std::span<const std::byte> octets) noexcept {
+    return peer_ != nullptr && peer_->send(std::as_bytes(std::span(&errand, 1)), octets);
+  }
+
+  /// False when the half does not take requests now; leave() nevertheless.
+  [[nodiscard]] bool enter() noexcept;
+  void leave() noexcept;
+
+  /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
+  /// kDone when it was ours.
+  [[nodiscard]] Answer handle_fault(const void* at) noexcept {
+    return reach_.was_fault_there(at) ? refuse_placement(transport::Reason::kMemoryGone)
+                                      : Answer::kDone;
+  }
+
+  [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
+  [[nodiscard]] Answer write(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
+  /// Whether a READ may be done; its first chunk counts it.
+  [[nodiscard]] Answer begin_read(const transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Answer read(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
+  [[nodiscard]] Answer atomic(const transport::SendEntry& entry, std::uint64_t& original) noexcept;
+  [[nodiscard]] Answer flush(const transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Answer atomic_write(const transport::SendEntry& entry,
+                                    std::uint64_t value) noexcept;
+  /// The peer's sequence numbers that a request has taken.
+  void advance(std::uint32_t packets) noexcept {
+    state_->expected_psn = state_->expected_psn + packets;
+  }
+
+  /// How long its owner wants a sender to wait that found no receive.
+  [[nodiscard]] Duration receiver_delay() const noexcept;
+  /// Whether the owner should tell us when it posts a receive.
+  void set_waiting(bool waits) noexcept;
+  [[nodiscard]] bool has_receive() noexcept;
+
+ private:
+  [[nodiscard]] bool is_reliable() const noexcept { return self_.type == transport::QpType::kRc; }
+  void bind_parts() noexcept;
+  [[nodiscard]] Answer check_enabled(memory::Access need) noexcept;
+  [[nodiscard]] memory::KeyTable::Want want(const transport::SendEntry& entry, std::uint64_t offset,
+                                            std::uint64_t octets,
+                                            memory::Access need) const noexcept;
+  [[nodiscard]] Answer scatter(const Chunk& chunk) noexcept;
+  [[nodiscard]] Answer place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t octets,
+                             std::span<const iovec> pieces) noexcept;
+  [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry,
+                                      transport::WcOpcode opcode) noexcept;
+  [[nodiscard]] Expected<std::byte*, Answer> find_eight(const transport::SendEntry& entry,
+                                                        memory::Access need) noexcept;
+  struct Verdict {
+    Answer answer = Answer::kInvalidRequest;
+    transport::Reason reason = transport::Reason::kNone;
+    transport::WcStatus status = transport::WcStatus::kRemoteInvalidRequest;  // of a receive
+    transport::QpEvent event = transport::QpEvent::kRequestError;
+  };
+  [[nodiscard]] Answer refuse(const Verdict& verdict) noexcept;
+  [[nodiscard]] Answer refuse_access(transport::Reason reason) noexcept;
+  [[nodiscard]] Answer refuse_request(transport::Reason reason) noexcept;
+  [[nodiscard]] Answer answer_of(Reached reached) noexcept;
+  [[nodiscard]] Answer refuse_placement(transport::Reason reason) noexcept;
+  [[nodiscard]] Answer lose() noexcept;
+  void call_owner() noexcept;
+
+  std::shared_ptr<host::Peer> peer_;
+  std::byte* segment_ = nullptr;
+  std::uint64_t segment_octets_ = 0;
+  int own_bell_ = -1;
+  Self self_;
+  std::uint64_t claim_ = 0;  // ours, in its present life
+  HalfRecord* record_ = nullptr;
+  host::Bells bells_;
+  transport::ResponderState* state_ = nullptr;
+  transport::ReceiveQueue receive_;
+  transport::SharedReceiveQueue shared_;
+  transport::CompletionBoard board_;
+  transport::Landing landing_;
+  memory::KeyTable keys_;
+  Reach reach_;
+  Instant (*clock_)() = nullptr;
+  Fencing fencing_ = Fencing::kFenced;
+  bool calls_owner_ = false;  // before leaving
+};
+
+}  // namespace verbatim::direct
