@@ -56,6 +56,9 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
     if (!key) return as_null<ibv_mr>(key.error());
     (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
     handle->key = *key;
+    adapter.homes().add(*key, {.domain = domain.domain,
+                               .address = reinterpret_cast<std::uintptr_t>(address),
+                               .octets = octets});
   }
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
@@ -106,6 +109,7 @@ int dealloc_mw(ibv_mw* mw) {
     const memory::KeyEntry* entry = adapter.keys().table().find(handle.key);
     auto freed = adapter.keys().free_window(wire::MemoryKey{entry->key});
     if (!freed) return to_errno(freed.error());
+    (void)adapter.wait_for_peers();
     adapter.domains().drop_user(handle.owner->domain);
   }
   discard(&handle, *handle.owner->owner);
@@ -224,6 +228,8 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
     errno = to_errno(changed.error());
     return IBV_REREG_MR_ERR_CMD;
   }
+  adapter.homes().remove(handle.key, adapter.wait_for_peers());
+  adapter.homes().add(handle.key, {.domain = domain->domain, .address = start, .octets = octets});
   (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
   adapter.domains().drop_user(handle.owner->domain);
   handle.owner = domain;
@@ -241,6 +247,7 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
     const std::lock_guard lock(adapter.mutex());
     auto gone = adapter.keys().deregister_region(handle.key);
     if (!gone) return to_errno(gone.error());
+    adapter.homes().remove(handle.key, adapter.wait_for_peers());
     adapter.domains().drop_user(handle.owner->domain);
   }
   discard(&handle, *handle.owner->owner);

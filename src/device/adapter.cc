@@ -39,10 +39,15 @@ constexpr std::uint32_t kTurnPackets = 64;
 constexpr std::size_t kShortestMtu = 256;
 // A caller that polls looks where packets came from last; every so many calls everywhere.
 constexpr std::uint32_t kCallsPerRound = 32;
+// How long a peer that is in the middle of an access is waited for.
+constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
 // How long answers may wait for company when the caller does not come back: longer than the
 // engine's naps while callers are there, so that it need not be woken up for them.
 constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
 constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
+
+// Adapters of this process that may hand out the arena.
+std::atomic<int> g_open_doors{0};
 
 /// The adapters of this process, by device name. Never destroyed: programs exit with threads
 /// running.
@@ -112,6 +117,8 @@ Adapter::~Adapter() {
   if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
+  host_peers_.close();
+  if (has_door_ && --g_open_doors == 0 && !abandoned_) process_rehoming().rest();
   link_.close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
 }
@@ -119,6 +126,7 @@ Adapter::~Adapter() {
 void Adapter::abandon_in_child() noexcept {
   abandoned_ = true;
   engine_->abandon_in_child();
+  host_peers_.close();
   gsi_->abandon_in_child();
   link_.close();
   shared_port_.abandon_in_child();
@@ -132,6 +140,7 @@ namespace {
 /// destroy, but it shares nothing with the parent any more.
 void prepare_fork() noexcept {
   registry().mutex.lock();
+  process_rehoming().before_fork();
   for (auto& [name, weak] : registry().adapters) {
     auto adapter = weak.lock();
     if (adapter == nullptr) continue;
@@ -154,6 +163,7 @@ void release_after_fork(bool in_child) noexcept {
     PortWatch::abandon_in_child();
   }
   registry().held.clear();
+  in_child ? process_rehoming().after_fork_in_child() : process_rehoming().after_fork_in_parent();
   registry().mutex.unlock();
 }
 
@@ -204,15 +214,8 @@ Status Adapter::open(std::string& message) {
     message = "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`";
     return has_segment;
   }
-  const auto block = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
-  if (block.empty()) return Errc::kNoMemory;
-  auto* entries = std::bit_cast<memory::KeyEntry*>(block.data());
-  const std::uint32_t first_key = slot_.number() * host::kNumbersPerSlot + 1;
-  const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
-                    (static_cast<std::uint64_t>(::getpid()) << 32);
-  registry_ = std::make_unique<memory::KeyRegistry>(
-      memory::KeyTable({entries, kMaxKeys}, first_key), free_keys_, seed);
-  next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
+  if (auto laid_out = lay_out_segment(); !laid_out) return laid_out;
+  path_policy_ = link_config->path;
 
   if (auto opened = link_.open(std::move(place->receivers), slot_.number(), link_config->trains);
       !opened) {
@@ -277,8 +280,10 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
     tell(AsyncEvent::kDeviceFatal);
     for (QueuePair* qp : queue_pairs_) {
       if (qp == nullptr) continue;
-      const transport::QpAttributes in_error{.state = transport::QpState::kError};
-      (void)qp->machine().modify(transport::QpMask::kState, in_error, nullptr);  // from any state
+      {
+        const auto held = qp->hold();
+        qp->enter_error();
+      }
       settle(*qp);
     }
   }
@@ -286,6 +291,59 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
   if (change.went_up) tell(AsyncEvent::kPortActive);
   if (change.has_new_gids()) tell(AsyncEvent::kGidChange);
   gsi_->handle_port_change(change);
+}
+
+/// The header first, at offset zero; then the tables that it names.
+Status Adapter::lay_out_segment() {
+  const auto header = segment_.take(sizeof(host::SegmentHeader));
+  const auto keys = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
+  const auto halves = segment_.take(host::kNumbersPerSlot * sizeof(direct::HalfRecord));
+  const auto bells = segment_.take(host::Bells::kOctets);
+  if (header.empty() || keys.empty() || halves.empty() || bells.empty()) return Errc::kNoMemory;
+  const std::uint32_t first_key = slot_.number() * host::kNumbersPerSlot + 1;
+  const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
+                    (static_cast<std::uint64_t>(::getpid()) << 32);
+  registry_ = std::make_unique<memory::KeyRegistry>(
+      memory::KeyTable({std::bit_cast<memory::KeyEntry*>(keys.data()), kMaxKeys}, first_key),
+      free_keys_, seed);
+  homes_ = std::make_unique<RegionHomes>(*registry_);
+  next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
+  half_records_ = std::bit_cast<direct::HalfRecord*>(halves.data());
+  bells_ = host::Bells(bells.data());
+  header_ = new (header.data()) host::SegmentHeader;
+  header_->magic = host::SegmentHeader::kMagic;
+  header_->version = host::SegmentHeader::kVersion;
+  header_->octets = segment_.octets();
+  header_->keys_at = segment_.offset_of(keys.data());
+  header_->key_count = kMaxKeys;
+  header_->first_key = first_key;
+  header_->halves_at = segment_.offset_of(halves.data());
+  header_->half_count = host::kNumbersPerSlot;
+  header_->bells_at = segment_.offset_of(bells.data());
+  header_->slot = slot_.number();
+  header_->fencing = static_cast<std::uint32_t>(host::Membarrier::global());
+  for (const GidEntry& entry : port_.gids) {
+    if (header_->address_count == host::SegmentHeader::kAddressCount) break;
+    header_->addresses[header_->address_count++] = entry.gid.octets;
+  }
+  return Ok{};
+}
+
+Status Adapter::open_door(int epoll, int bell) noexcept {
+  has_door_ = true;
+  ++g_open_doors;
+  if (!goes_directly()) return Ok{};
+  host_peers_.set_listener([this](std::span<const std::byte> saying, int connection) {
+    std::vector<std::byte> copy(saying.begin(), saying.end());
+    handle_saying(copy, connection);
+  });
+  // Peers that attach get the arena with the rest, so it is there before anything moves.
+  rehome::Arena& arena = process_rehoming().arena();
+  const auto somewhere = std::bit_cast<std::uintptr_t>(domain_entries_.data());
+  (void)arena.open({.begin = somewhere, .end = somewhere + 1});  // none: system calls do it
+  return host_peers_.open(
+      slot_.number(), epoll,
+      {.segment = segment_.descriptor(), .bell = bell, .arena = arena.descriptor()});
 }
 
 /// Faults and capture, where the environment asks for them.
@@ -315,11 +373,91 @@ void Adapter::remove(QueuePair& qp) noexcept {
   queue_pairs_[static_cast<std::uint32_t>(qp.number()) % host::kNumbersPerSlot] = nullptr;
   if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
   std::erase(ready_, &qp);
+  std::erase(waiting_, &qp);
 }
 
 wire::SrqNumber Adapter::next_srq_number() noexcept {
   return wire::SrqNumber{slot_.number() * host::kNumbersPerSlot +
                          next_srq_++ % host::kNumbersPerSlot};
+}
+
+// ---- HostPeers ----
+
+bool Adapter::is_own_address(const wire::Gid& gid) const noexcept {
+  const std::lock_guard lock(port_mutex_);
+  return std::any_of(port_.gids.begin(), port_.gids.end(),
+                     [&](const GidEntry& entry) { return entry.gid == gid; });
+}
+
+direct::HalfRecord& Adapter::half_record(wire::QpNumber number) const noexcept {
+  return half_records_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
+}
+
+direct::Target::Own Adapter::as_target() const noexcept {
+  return {.segment = std::bit_cast<std::byte*>(header_), .bell = engine_->bell()};
+}
+
+bool Adapter::wait_for_peers() noexcept {
+  bool all_left = true;
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp == nullptr || !qp->half().exists() || !qp->half().is_claimed_directly()) continue;
+    all_left = qp->half().wait_until_left(kLeavingPatience) && all_left;
+  }
+  return all_left;
+}
+
+void Adapter::take_bells() noexcept {
+  if (abandoned_) return;
+  bells_.take([&](std::uint32_t index) {
+    QueuePair* qp = queue_pairs_[index];
+    if (qp == nullptr) return;
+    {
+      const auto held = qp->hold();
+      qp->handle_bell();
+    }
+    list_ready(*qp);
+  });
+}
+
+/// Another process of this host wants something done in our memory, or has done it for us.
+void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
+  direct::Errand errand;
+  if (!errand.parse(saying)) return;
+  const auto octets = saying.subspan(sizeof errand);
+  const std::lock_guard lock(mutex_);
+  if (errand.kind == direct::Errand::Kind::kReply) {
+    QueuePair* qp =
+        queue_pairs_[static_cast<std::uint32_t>(errand.requester) % host::kNumbersPerSlot];
+    if (qp == nullptr || qp->number() != errand.requester) return;
+    {
+      const auto held = qp->hold();
+      qp->handle_reply(errand, octets);
+    }
+    serve(*qp);
+    return;
+  }
+  std::array<std::byte, direct::Errand::kOctetsMax> bounce;
+  std::ranges::copy(octets, bounce.begin());
+  direct::Target target(nullptr, as_target(),
+                        {.number = errand.requester, .dest_qp = errand.target}, &now);
+  errand.answer = direct::Answer::kSilence;
+  if (slot_of(errand.target) == slot_.number() && target.stand_in() &&
+      !guarded([&] { target.execute(errand, bounce); })) {
+    target.leave();
+    errand.answer = direct::Answer::kOperationError;
+  }
+  errand.kind = direct::Errand::Kind::kReply;
+  // A requester that does not listen has itself to blame; it notices by its timeout.
+  (void)host::say(connection, std::as_bytes(std::span(&errand, 1)),
+                  std::span(bounce).first(errand.payload_octets()));
+}
+
+void Adapter::handle_news(const HostPeers::News& news) noexcept {
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp == nullptr) continue;
+    for (const std::uint32_t slot : news.guests_gone) qp->handle_death(slot);
+    if (news.has_deaths && qp->way() != QueuePair::Way::kPackets) list_ready(*qp);
+  }
 }
 
 // ---- Multicast ----
@@ -370,6 +508,7 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
 
 void Adapter::transmit(QueuePair& qp) noexcept {
   if (abandoned_) return;
+  if (!qp.run_directly()) list_ready(qp);
   const Instant at = now();
   Allowance allowance;
   for (std::uint32_t packets = 0; packets < kTurnPackets;) {
@@ -432,11 +571,17 @@ void Adapter::list_ready(QueuePair& qp) noexcept {
   if (qp.is_ready_listed()) return;
   qp.set_ready_listed(true);
   ready_.push_back(&qp);
+  has_ready_.store(true, std::memory_order_relaxed);
 }
 
 /// After anything that may have changed a queue pair.
 void Adapter::settle(QueuePair& qp) noexcept {
+  const auto held = qp.hold();
   transmit(qp);
+  if (qp.waits_for_receive() && std::ranges::find(waiting_, &qp) == waiting_.end()) {
+    waiting_.push_back(&qp);
+    has_ready_.store(true, std::memory_order_relaxed);
+  }
   qp.announce();
   arm_timer(qp);
 }
@@ -455,13 +600,14 @@ void Adapter::serve_ready() noexcept {
     settle(*qp);
   }
   serving_.clear();
+  has_ready_.store(!ready_.empty() || !waiting_.empty(), std::memory_order_relaxed);
   if (!ready_.empty()) engine_->note_deadline(now());
 }
 
 /// A timer that is set stays set until it fires; only an earlier one moves it. So a connection that
 /// makes progress all the time costs one look per timeout, not one per packet.
 void Adapter::arm_timer(QueuePair& qp) noexcept {
-  const Instant wanted = qp.machine().next_timeout();
+  const Instant wanted = qp.next_timeout();
   if (wanted >= qp.timer_at()) return;
   if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
   qp.set_timer_at(wanted);
@@ -474,7 +620,10 @@ void Adapter::run_timers(Instant at) noexcept {
     QueuePair& qp = *timers_.begin()->second;
     timers_.erase(timers_.begin());
     qp.set_timer_at(Instant::never());
-    if (qp.machine().next_timeout() <= at) qp.machine().handle_timeout(at);
+    {
+      const auto held = qp.hold();
+      if (qp.machine().next_timeout() <= at) qp.machine().handle_timeout(at);
+    }
     settle(qp);
   }
 }
@@ -509,8 +658,21 @@ bool Adapter::advance(Look look, Instant at) noexcept {
   return !burst.empty();
 }
 
+/// A caller need not wait for a bell to go on with what waits for a receive.
+void Adapter::look_after_waiting() noexcept {
+  if (waiting_.empty()) return;
+  std::erase_if(waiting_, [&](QueuePair* qp) {
+    const auto held = qp->hold();
+    if (qp->waits_for_receive() && !qp->finds_receive()) return false;
+    list_ready(*qp);
+    return true;
+  });
+}
+
 void Adapter::progress_for_caller() noexcept {
   const Instant at = now();
+  look_after_waiting();
+  if (!has_packet_users()) return run_timers(at);
   engine_->note_caller(at);
   (void)advance(calls_++ % kCallsPerRound == 0 ? Look::kEverywhere : Look::kWhereItCameFromLast,
                 at);
@@ -523,6 +685,7 @@ void Adapter::finish_call(Got got) noexcept {
     return flush_link();
   }
   for (QueuePair* qp : ready_) {
+    const auto held = qp->hold();
     qp->announce();
     arm_timer(*qp);
   }
@@ -540,7 +703,7 @@ void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noex
   const std::size_t each =
       incoming.segment_octets != 0 ? incoming.segment_octets : incoming.octets.size();
   auto left = incoming.octets;
-  while (!left.empty()) {
+  do {  // an empty datagram is one packet, too
     packet.octets = left;
     const bool may_be_run = each > kShortestMtu && left.size() >= 2 * each;
     std::size_t taken = may_be_run ? handle_run(packet, each, origin) : 0;
@@ -551,7 +714,7 @@ void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noex
     }
     origin.identification = static_cast<std::uint16_t>(origin.identification + taken);
     left = left.subspan(std::min(taken * each, left.size()));
-  }
+  } while (!left.empty());
 }
 
 /// The packets at the front that go on with a message which is arriving at one of our queue pairs:
@@ -566,6 +729,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
   const auto number = static_cast<std::uint32_t>(bth->dest_qp());
   QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
   if (!goes_on || qp == nullptr || qp->number() != bth->dest_qp()) return 0;
+  if (!qp->admits_packets()) return 0;
   const transport::TrainArrival train{.octets = incoming.octets,
                                       .packet_octets = packet_octets,
                                       .identification = origin.identification,
@@ -573,6 +737,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
                                       .source = incoming.source,
                                       .destination = incoming.destination};
   std::size_t taken = 0;
+  const auto held = qp->hold();
   if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
     ++counters_.memory_faults;
     qp->machine().handle_memory_fault();
@@ -610,6 +775,11 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
     return count(wire::WireError::kBadChecksum);
   }
+  const bool is_request = !packet->info().is_response;
+  if (is_request && !qp->admits_packets()) {
+    ++counters_.unexpected;
+    return;
+  }
   deliver(*qp, incoming, *packet, origin.at);
 }
 
@@ -627,9 +797,12 @@ void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire:
                                    .source = incoming.source,
                                    .destination = incoming.destination,
                                    .network_header = network_header_};
-  if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
-    ++counters_.memory_faults;
-    qp.machine().handle_memory_fault();
+  {
+    const auto held = qp.hold();
+    if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
+      ++counters_.memory_faults;
+      qp.machine().handle_memory_fault();
+    }
   }
   list_ready(qp);  // served when the whole burst is in, so that one answer acknowledges all of it
 }

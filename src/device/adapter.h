@@ -14,8 +14,14 @@
 #include "device/engine.h"
 #include "device/event_pipe.h"
 #include "device/gsi.h"
+#include "device/host_peers.h"
 #include "device/multicast_table.h"
 #include "device/port_info.h"
+#include "device/region_homes.h"
+#include "direct/half_record.h"
+#include "direct/target.h"
+#include "host/bells.h"
+#include "host/membarrier.h"
 #include "host/segment.h"
 #include "host/slot.h"
 #include "link/backpressure.h"
@@ -35,7 +41,8 @@ class QueuePair;
 struct AdapterCounters {
   std::array<std::uint64_t, wire::kWireErrorCount> malformed{};
   std::uint64_t unknown_qp = 0;
-  std::uint64_t forwarded = 0;  // arrived here, belong to another process of this host
+  std::uint64_t unexpected = 0;  // requests for a half whose requests are executed directly
+  std::uint64_t forwarded = 0;   // arrived here, belong to another process of this host
   std::uint64_t memory_faults = 0;
 };
 
@@ -64,6 +71,11 @@ class Adapter {
   }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
   [[nodiscard]] link::SharedPort& shared_port() noexcept { return shared_port_; }
+  [[nodiscard]] HostPeers& host_peers() noexcept { return host_peers_; }
+  /// Whether data may go directly from process to process.
+  [[nodiscard]] bool goes_directly() const noexcept { return path_policy_ != PathPolicy::kPackets; }
+  [[nodiscard]] PathPolicy path_policy() const noexcept { return path_policy_; }
+  [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept;
 
   /// The interfaces are these now. Who uses the adapter is told what that means to it. Without any
   /// lock, by one thread at a time; waits for other processes where an address has come.
@@ -79,12 +91,20 @@ class Adapter {
   [[nodiscard]] const PortInfo& port_held() const noexcept { return port_; }
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
+  [[nodiscard]] RegionHomes& homes() noexcept { return *homes_; }
   [[nodiscard]] Gsi& gsi() noexcept { return *gsi_; }
 
   /// Gives a queue pair a number. kNoMemory when none is left.
   [[nodiscard]] Expected<wire::QpNumber> add(QueuePair& qp);
   void remove(QueuePair& qp) noexcept;
   [[nodiscard]] wire::SrqNumber next_srq_number() noexcept;
+  /// Where other processes find the receiving half of a queue pair of ours.
+  [[nodiscard]] direct::HalfRecord& half_record(wire::QpNumber number) const noexcept;
+  /// Ourselves, as other queue pairs of ours see us.
+  [[nodiscard]] direct::Target::Own as_target() const noexcept;
+  /// Access through a key has ended: returns when no peer is in the middle of one, or false when
+  /// one is stopped there.
+  bool wait_for_peers() noexcept;
 
   /// A datagram queue pair gets a copy of what is sent to a multicast group, or no longer.
   /// kInvalidArgument when that is none, or the queue pair not one of datagrams or not attached;
@@ -126,6 +146,26 @@ class Adapter {
   }
   /// When the earliest timer is due.
   [[nodiscard]] Instant next_deadline() const noexcept;
+
+  /// A queue pair uses packets, or no longer.
+  void count_packet_users(int change) noexcept {
+    packet_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+  }
+  /// Somebody else may complete something here without our lock, from now on.
+  void note_direct_use() noexcept { has_direct_use_.store(true, std::memory_order_relaxed); }
+  /// What whoever arms something calls before it looks again: a fence in all who may have missed
+  /// it.
+  [[nodiscard]] Barrier arming_barrier() const noexcept {
+    return has_direct_use_.load(std::memory_order_relaxed) ? host::Membarrier::all_processes
+                                                           : full_fence;
+  }
+  /// Whether a caller that found nothing should make progress. Any thread, without the lock.
+  [[nodiscard]] bool has_packet_users() const noexcept {
+    return packet_users_.load(std::memory_order_relaxed) != 0;
+  }
+  [[nodiscard]] bool has_ready() const noexcept {
+    return has_ready_.load(std::memory_order_relaxed);  // or somebody waits
+  }
 
   /// In a forked child: gives up all that is shared with the parent. Nothing moves any more; what
   /// the child posts on what it inherited stays where it is.
@@ -172,6 +212,12 @@ class Adapter {
   void settle(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
+  [[nodiscard]] Status lay_out_segment();
+  [[nodiscard]] Status open_door(int epoll, int bell) noexcept;
+  void take_bells() noexcept;
+  void look_after_waiting() noexcept;
+  void handle_news(const HostPeers::News& news) noexcept;
+  void handle_saying(std::span<std::byte> saying, int connection);
   void serve_ready() noexcept;
   void flush_link() noexcept;
   enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
@@ -194,21 +240,32 @@ class Adapter {
   memory::DomainTable domains_;
   std::vector<std::uint32_t> free_keys_;
   std::unique_ptr<memory::KeyRegistry> registry_;
+  std::unique_ptr<RegionHomes> homes_;
   std::vector<QueuePair*> queue_pairs_;  // by number within the slot
   std::uint32_t next_number_ = 0;        // where the search for a free number begins
   std::uint32_t next_srq_ = 1;
   MulticastTable multicast_;
   std::set<std::pair<Instant, QueuePair*>> timers_;
   std::vector<QueuePair*> ready_;    // have got packets, or have more to send than one turn allows
+  std::vector<QueuePair*> waiting_;  // for a receive of a peer's; callers look whether it is there
   std::vector<QueuePair*> serving_;  // those of them whose turn it is
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
   AdapterCounters counters_;
+  HostPeers host_peers_;
+  host::SegmentHeader* header_ = nullptr;       // in the segment
+  direct::HalfRecord* half_records_ = nullptr;  // likewise, by number within the slot
+  host::Bells bells_;
+  bool has_door_ = false;
+  PathPolicy path_policy_ = PathPolicy::kAutomatic;
   std::size_t receive_buffer_octets_ = 0;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;
   std::uint32_t calls_ = 0;  // that looked for packets
-  bool abandoned_ = false;   // a child's copy of its parent's adapter
+  std::atomic<bool> has_direct_use_{false};
+  std::atomic<std::uint32_t> packet_users_{0};  // queue pairs
+  std::atomic<bool> has_ready_{false};          // there is somebody in ready_
+  bool abandoned_ = false;                      // a child's copy of its parent's adapter
 };
 
 }  // namespace verbatim::device

@@ -56,43 +56,79 @@ CompletionQueue::~CompletionQueue() {
 }
 
 std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
-  if (const std::size_t count = queue_.poll(into)) return count;
+  {
+    const std::lock_guard lock(lock_);
+    if (const std::size_t count = queue_.poll(into)) return count;
+    if (!needs_progress()) return 0;
+  }
+  const std::lock_guard progress(adapter_->mutex());
   adapter_->progress_for_caller();
-  const std::size_t count = queue_.poll(into);
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(lock_);
+    count = queue_.poll(into);
+  }
   adapter_->finish_call(count > 0 ? Adapter::Got::kSomething : Adapter::Got::kNothing);
   return count;
 }
 
+/// Whether looking for packets may bring something. Where completions also come directly, whoever
+/// polls for those is not held up by the sockets at every call.
+bool CompletionQueue::needs_progress() noexcept {
+  constexpr std::uint32_t kPollsPerLook = 32;
+  if (adapter_->has_ready()) return true;
+  if (!adapter_->has_packet_users()) return false;
+  if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
+  return ++empty_polls_ % kPollsPerLook == 0;
+}
+
 void CompletionQueue::arm(transport::Arming what) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
-  queue_.arm(what);
+  const std::lock_guard lock(lock_);
+  queue_.arm(what, adapter_->arming_barrier());
 }
 
 Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const std::lock_guard progress(adapter_->mutex());
+  const std::lock_guard lock(lock_);
   if (capacity > kMaxCompletions) return Errc::kInvalidArgument;
   if (capacity > queue_.capacity() && pinned_ > 0) return Errc::kNotSupported;
-  return queue_.resize(capacity);
+  auto resized = queue_.resize(capacity);
+  note_places(0);
+  return resized;
 }
 
 Expected<transport::CompletionPort> CompletionQueue::attach(
     transport::CompletionLane lane) noexcept {
+  const std::lock_guard lock(lock_);
   auto port = queue_.attach(lane);
   if (!port) return port.error();
   ++users_;
-  lane_places_ += lane.depth();
+  note_places(lane.depth());
   return *port;
 }
 
 void CompletionQueue::detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept {
+  const std::lock_guard lock(lock_);
   queue_.detach(port);
   --users_;
-  lane_places_ -= depth;
+  note_places(-std::int64_t{depth});
+}
+
+void CompletionQueue::discard(const transport::CompletionPort& port) noexcept {
+  const std::lock_guard lock(lock_);
+  queue_.discard(port);
+}
+
+void CompletionQueue::note_places(std::int64_t change) noexcept {
+  lane_places_ += static_cast<std::uint64_t>(change);
+  may_overrun_.store(lane_places_ > queue_.capacity(), std::memory_order_relaxed);
 }
 
 bool CompletionQueue::announce() noexcept {
-  if (keeps_timestamps_) queue_.stamp(now());
+  if (keeps_timestamps_) {
+    const std::lock_guard lock(lock_);
+    queue_.stamp(now());
+  }
   while (queue_.take_event()) {
     if (channel_ != nullptr) channel_->write({.kind = 0, .padding = 0, .subject = user_tag_});
   }
@@ -109,6 +145,7 @@ bool CompletionQueue::finds_overrun() noexcept {
   if (lane_places_ <= queue_.capacity()) return false;
   if (++unchecked_ * kLanesPerLook < users_) return false;
   unchecked_ = 0;
+  const std::lock_guard lock(lock_);
   return queue_.is_overrun();
 }
 

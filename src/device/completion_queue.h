@@ -7,6 +7,7 @@
 
 #include "device/adapter.h"
 #include "device/completion_channel.h"
+#include "host/queue_lock.h"
 #include "transport/completion_queue.h"
 
 namespace verbatim::device {
@@ -41,13 +42,18 @@ class CompletionQueue {
   /// kNotSupported when it is to grow and a lane cannot grow with it.
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
   /// From now on completions carry the time at which they were there to be collected.
-  void keep_timestamps() noexcept { keeps_timestamps_ = true; }
+  void keep_timestamps() noexcept {
+    keeps_timestamps_ = true;
+    queue_.keep_time();
+  }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return queue_.capacity(); }
 
   // For queue pairs, with the adapter's lock held.
+  /// Where the part that producers touch lies in the segment.
+  [[nodiscard]] const std::byte* board() const noexcept { return block_.data(); }
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
   void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
-  void discard(const transport::CompletionPort& port) noexcept { queue_.discard(port); }
+  void discard(const transport::CompletionPort& port) noexcept;
   /// A lane of a queue pair on a shared receive queue is only as deep as this queue is now: while
   /// there is one, the queue cannot grow.
   void pin_capacity() noexcept { ++pinned_; }
@@ -55,9 +61,19 @@ class CompletionQueue {
   /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
   bool announce() noexcept;
   [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
+  /// Work queues of it whose completions come without the adapter's lock.
+  void count_direct_users(int change) noexcept {
+    direct_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
+  }
+  /// Whether announce() should be called. Without the lock.
+  [[nodiscard]] bool has_news() const noexcept {
+    return queue_.has_event() || may_overrun_.load(std::memory_order_relaxed);
+  }
 
  private:
   [[nodiscard]] bool finds_overrun() noexcept;
+  [[nodiscard]] bool needs_progress() noexcept;
+  void note_places(std::int64_t change) noexcept;
 
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
@@ -71,7 +87,11 @@ class CompletionQueue {
   std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
   std::uint32_t unchecked_ = 0;    // announcements since it was last looked at for an overrun
   bool overrun_ = false;
-  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
+  std::atomic<bool> may_overrun_{false};        // the lanes hold more than the capacity
+  std::atomic<std::uint32_t> direct_users_{0};  // of its lanes
+  std::uint32_t empty_polls_ = 0;               // in a row, more or less
+  host::QueueLock lock_;                        // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;               // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

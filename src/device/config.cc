@@ -121,6 +121,20 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   }
   config.faults = std::move(*faults);
   config.capture = environment("VERBATIM_CAPTURE");
+  const std::string path = environment("VERBATIM_PATH");
+  if (path == "direct") {
+    config.path = PathPolicy::kDirect;
+  } else if (path == "packet") {
+    config.path = PathPolicy::kPackets;
+  } else if (!path.empty() && path != "auto") {
+    message = "VERBATIM_PATH: '" + path +
+              "' is none of auto (directly where both ends are on one host), packet (never " +
+              "directly), direct (or not at all)";
+    return Errc::kInvalidArgument;
+  }
+  // Faults and captures are of packets: whoever asks for them wants to see some.
+  const bool wants_packets = !config.faults.rules.empty() || !config.capture.empty();
+  if (path.empty() && wants_packets) config.path = PathPolicy::kPackets;
   return config;
 }
 

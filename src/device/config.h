@@ -22,9 +22,17 @@ struct Config {
   std::vector<Wanted> devices;  // VERBATIM_DEVICES=eth0,lo=vb9; empty: all that are fit
 };
 
+/// Which way data takes between processes of one user on one host.
+enum class PathPolicy : std::uint8_t {
+  kAutomatic,  // directly, where both ends allow it
+  kDirect,     // directly, or not at all
+  kPackets,
+};
+
 /// What the environment asks of a device's link.
 struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
+  PathPolicy path = PathPolicy::kAutomatic;                    // VERBATIM_PATH
   link::FaultRules faults{};  // VERBATIM_FAULTS; without rules: none
   std::string capture;        // VERBATIM_CAPTURE, a file's name; empty: none
 };

@@ -97,6 +97,7 @@ Status Engine::start() noexcept {
   // Requests for connections come in whoever polls: never unwatched.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = adapter_.gsi_->descriptor()}};
   ::epoll_ctl(epoll_, EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
+  if (auto opened = adapter_.open_door(epoll_, bell_); !opened) return opened;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -188,6 +189,8 @@ void Engine::run() noexcept {
   ask_for_prompt_wake_ups();
   int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
+    // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
+    if (has_news_) take_news();
     std::unique_lock lock(adapter_.mutex_, std::try_to_lock);
     if (!lock.owns_lock() && tries++ < kTriesForTheLock) {
       // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
@@ -202,6 +205,20 @@ void Engine::run() noexcept {
     lock.unlock();
     sleep_until(deadline);
   }
+}
+
+bool Engine::is_link_socket(int descriptor) noexcept {
+  const std::lock_guard lock(sockets_mutex_);
+  return std::find(sockets_.begin(), sockets_.end(), descriptor) != sockets_.end();
+}
+
+void Engine::take_news() noexcept {
+  has_news_ = false;
+  adapter_.note_direct_use();  // before anybody gets in
+  const auto news = adapter_.host_peers_.serve();
+  if (!news.has_deaths && news.guests_gone.empty()) return;
+  const std::lock_guard lock(adapter_.mutex_);
+  adapter_.handle_news(news);
 }
 
 /// The sockets are the callers' for the length of a nap, ever longer.
@@ -230,6 +247,11 @@ Instant Engine::take_turn() noexcept {
     watch_sockets(true);
     nap_ = kShortNap;
   }
+  if (has_rung_) {
+    has_rung_ = false;
+    adapter_.take_bells();
+    adapter_.finish_call(Adapter::Got::kNothing);
+  }
   if (has_requests_) adapter_.gsi_->take_forwarded();
   adapter_.gsi_->run_timer(now());
   if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, now() + kReturnPatience);
@@ -250,8 +272,15 @@ void Engine::sleep_until(Instant deadline) noexcept {
   has_requests_ = false;
   for (int i = 0; i < count; ++i) {
     std::uint64_t rung;
-    if (events[i].data.fd == bell_) (void)!::read(bell_, &rung, sizeof rung);
-    if (events[i].data.fd == adapter_.gsi_->descriptor()) has_requests_ = true;
+    const int descriptor = events[i].data.fd;
+    if (descriptor == bell_) {
+      (void)!::read(bell_, &rung, sizeof rung);
+      has_rung_ = true;
+    } else if (descriptor == adapter_.gsi_->descriptor()) {
+      has_requests_ = true;
+    } else if (!is_link_socket(descriptor)) {
+      has_news_ = true;
+    }
   }
 }
 

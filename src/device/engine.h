@@ -39,6 +39,8 @@ class Engine {
   /// of them; the system itself forgets one that was closed.
   void watch_link();
 
+  /// What wakes it: an eventfd.
+  [[nodiscard]] int bell() const noexcept { return bell_; }
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
   /// An application thread has just looked at the sockets itself.
@@ -52,6 +54,8 @@ class Engine {
   [[nodiscard]] Instant take_turn() noexcept;
   [[nodiscard]] bool serve_absent_caller() noexcept;
   void leave_to_callers() noexcept;
+  void take_news() noexcept;
+  [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
@@ -61,6 +65,8 @@ class Engine {
   int bell_ = -1;                      // an eventfd that wakes it
   std::atomic<bool> watching_{false};  // changed by its thread alone
   bool has_requests_ = false;          // for connections, forwarded to us
+  bool has_rung_ = false;              // somebody has woken it
+  bool has_news_ = false;              // of other processes
   std::mutex sockets_mutex_;           // its thread naps without the adapter's lock
   std::vector<int> sockets_;
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers

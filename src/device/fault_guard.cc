@@ -18,6 +18,7 @@ struct sigaction g_previous_bus;
 
 void handle_fault(int number, siginfo_t* info, void* context) {
   if (detail::innermost_fault_frame != nullptr) {
+    detail::innermost_fault_frame->fault_at = info->si_addr;
     siglongjmp(detail::innermost_fault_frame->back, 1);
   }
   const struct sigaction& previous = number == SIGBUS ? g_previous_bus : g_previous_segv;

@@ -17,20 +17,23 @@ namespace detail {
 struct FaultFrame {
   sigjmp_buf back;
   FaultFrame* outer = nullptr;
+  void* fault_at = nullptr;
 };
 extern thread_local FaultFrame* innermost_fault_frame;
 }  // namespace detail
 
 /// Runs `work`, which holds no lock and owns nothing; false when it touched memory that is not
-/// there.
+/// there. `*fault_at` then says where.
 template <typename Work>
-[[nodiscard]] __attribute__((noinline)) bool guarded(Work&& work) noexcept {
+[[nodiscard]] __attribute__((noinline)) bool guarded(Work&& work,
+                                                     void** fault_at = nullptr) noexcept {
   detail::FaultFrame frame;
   frame.outer = detail::innermost_fault_frame;
   detail::innermost_fault_frame = &frame;
   const bool came_back = sigsetjmp(frame.back, 0) != 0;
   if (!came_back) work();
   detail::innermost_fault_frame = frame.outer;
+  if (came_back && fault_at != nullptr) *fault_at = frame.fault_at;
   return !came_back;
 }
 

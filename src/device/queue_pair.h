@@ -8,6 +8,9 @@
 #include "device/adapter.h"
 #include "device/completion_queue.h"
 #include "device/shared_receive_queue.h"
+#include "direct/half.h"
+#include "direct/requester.h"
+#include "host/queue_lock.h"
 #include "transport/queue_pair.h"
 #include "wire/cm_ids.h"
 
@@ -52,10 +55,19 @@ class QueuePair {
   [[nodiscard]] transport::QpAttributes attributes() noexcept;
   [[nodiscard]] bool is_draining() noexcept;
 
-  /// Posting in pieces: open() takes the adapter's lock, post_* queue, close() sends and lets go.
+  /// Which way its requests go; see docs/ARCHITECTURE.md, section 2.
+  enum class Way : std::uint8_t {
+    kPackets,
+    kUndecided,  // the other end is on this host, but the two have not met yet
+    kDirect,
+  };
+  [[nodiscard]] Way way() const noexcept { return way_; }
+
+  /// Posting in pieces: takes a lock, queues, and at its end sends and lets go. A queue pair whose
+  /// requests are executed directly has a lock of its own, and nothing else is touched.
   class Posting {
    public:
-    explicit Posting(QueuePair& qp) noexcept : qp_(qp), lock_(qp.adapter_->mutex()) {}
+    explicit Posting(QueuePair& qp) noexcept : qp_(qp), is_direct_(qp.lock_for_posting()) {}
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
     ~Posting();
@@ -67,12 +79,34 @@ class QueuePair {
 
    private:
     QueuePair& qp_;
-    std::lock_guard<std::mutex> lock_;
+    const bool is_direct_;  // holds the queue pair's lock; else the adapter's
     bool sends_ = false;
   };
 
   // For the adapter, with its lock held.
+  /// Keeps posting threads away, for as long as the result lives: before anything that follows. Not
+  /// twice.
+  [[nodiscard]] std::unique_lock<host::QueueLock> hold() noexcept;
   [[nodiscard]] transport::QueuePair& machine() noexcept { return *machine_; }
+  /// Executes what is posted, if it goes directly. False when there is more to do at once.
+  [[nodiscard]] bool run_directly() noexcept;
+  /// The device is gone.
+  void enter_error() noexcept;
+  /// A peer has done something in our receiving half that we must see to.
+  void handle_bell() noexcept;
+  /// The owner of the peer's memory has executed a part of a request for us.
+  void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets);
+  /// The process in this slot has ended, wherever it was.
+  void handle_death(std::uint32_t slot) noexcept;
+  /// Whether requests may come in packets.
+  [[nodiscard]] bool admits_packets() noexcept { return !half_.exists() || half_.admits_packets(); }
+  [[nodiscard]] const direct::Half& half() const noexcept { return half_; }
+  [[nodiscard]] Instant next_timeout() const noexcept;
+  /// Whether a request waits for a receive of the peer's, and whether there is one now.
+  [[nodiscard]] bool waits_for_receive() const noexcept {
+    return way_ == Way::kDirect && direct_->waits_for_receive();
+  }
+  [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
   [[nodiscard]] Instant timer_at() const noexcept { return timer_at_; }
   void set_timer_at(Instant at) noexcept { timer_at_ = at; }
   [[nodiscard]] bool is_ready_listed() const noexcept { return ready_listed_; }
@@ -87,6 +121,24 @@ class QueuePair {
 
  private:
   [[nodiscard]] Status build();
+  void build_half(const std::byte* responder) noexcept;
+  struct NearEnd {
+    bool is_near = false;                // on this host
+    std::shared_ptr<host::Peer> peer{};  // none: this very process
+  };
+  [[nodiscard]] NearEnd find_near_end(transport::QpMask mask,
+                                      const transport::QpAttributes& attributes,
+                                      const Adapter::Destination* to);
+  void follow(transport::QpState from, const NearEnd& near_end);
+  void wake_peer() noexcept;
+  void fail_sends() noexcept;
+  void start_directly(bool afresh) noexcept;
+  void set_way(Way way) noexcept;
+  void recount() noexcept;
+  [[nodiscard]] bool lock_for_posting() noexcept;
+  [[nodiscard]] bool execute_directly() noexcept;
+  void bar_half() noexcept;
+  void reopen_half() noexcept;
   void discard_completions() noexcept;
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
 
@@ -94,6 +146,8 @@ class QueuePair {
   Setup setup_;
   wire::QpNumber number_{};
   std::vector<std::span<std::byte>> blocks_;  // in the segment
+  std::byte* receive_block_ = nullptr;        // of these, its own receive queue
+  std::byte* receive_lane_ = nullptr;         // and the completions of its receives
   std::unique_ptr<std::byte[]> send_block_;   // private
   std::optional<transport::CompletionPort> send_port_;
   std::optional<transport::CompletionPort> receive_port_;
@@ -103,6 +157,16 @@ class QueuePair {
   bool in_shared_ = false;
   bool numbered_ = false;
   std::unique_ptr<transport::QueuePair> machine_;
+  direct::Half half_;                          // connected types only
+  std::unique_ptr<direct::Requester> direct_;  // none: packets
+  Way way_ = Way::kPackets;
+  struct {
+    bool uses_packets = false;
+    bool sends_directly = false;
+    bool receives_directly = false;
+  } counts_;                            // as what it counts now
+  host::QueueLock lock_;                // guards the machine while is_direct_
+  std::atomic<bool> is_direct_{false};  // changes with both locks held
   Instant timer_at_ = Instant::never();
   bool ready_listed_ = false;
   wire::CommId awaited_{};

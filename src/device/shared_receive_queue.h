@@ -32,6 +32,8 @@ class SharedReceiveQueue {
 
   // For queue pairs, with the adapter's lock held.
   [[nodiscard]] transport::SharedReceiveQueue view() const noexcept { return queue_; }
+  /// Where it lies in the segment.
+  [[nodiscard]] const std::byte* block() const noexcept { return block_.data(); }
   void announce() noexcept;
   void add_user() noexcept { ++users_; }
   void drop_user() noexcept { --users_; }

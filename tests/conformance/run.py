@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the programs that Debian ships for RDMA adapters on ours, unmodified, as an ordinary user.
 
-Usage: run.py --build build/release [--full] [--only plain|faults] [--filter TEXT] [--list]
+Usage: run.py --build build/release [--full] [--only plain|faults]
+              [--on one|packets|two] [--filter TEXT] [--list]
 
-Networks: two processes in one namespace, and two namespaces joined by a veth, with IPv4 and IPv6
-GIDs. Making namespaces needs root; the programs themselves run as nobody, without capabilities.
+Networks: two processes in one namespace, once on the direct path and once through packets, and
+two namespaces joined by a veth, with IPv4 and IPv6 GIDs. Making namespaces needs root; the programs themselves run as nobody, without capabilities.
 Exit status: 0 when all passed, 1 when not, 77 when it could not be tried.
 """
 import argparse
@@ -20,7 +21,7 @@ from cases import all_cases
 from hosts import CM_LIBRARY, Installation, Network
 
 SKIPPED = 77
-NETWORKS = (("one", 1500), ("two", 1500), ("two", 9000))
+NETWORKS = (("one", 1500), ("packets", 1500), ("two", 1500), ("two", 9000))
 # What a program may print while its exit status says that all is well.
 COMPLAINT = re.compile(r"invalid data|Failed status|Completion with error|mismatch|"
                        r"Problems|Failed to|failed to|Couldn't|unable to", re.I)
@@ -156,6 +157,8 @@ def plan(full, wanted, only, has_cm):
         todo[first].append((case, ("ipv4", "ipv6")[index // 2 % 2]))
         if case.min_mtu <= 1500 and "-a" not in case.options and not case.faults:
             todo["one", 1500].append((case, ("ipv6", "ipv4")[index // 2 % 2]))
+            if index % 3 == 0:
+                todo["packets", 1500].append((case, ("ipv4", "ipv6")[index // 2 % 2]))
     return todo
 
 
@@ -199,7 +202,9 @@ def run_all(todo, command, verbose):
     for (kind, mtu), cases in todo.items():
         if not cases:
             continue
-        network = Network(kind, mtu, command)
+        # Where nobody says anything, data between processes of one host goes directly.
+        os.environ["VERBATIM_PATH"] = "packet" if kind == "packets" else "auto"
+        network = Network("one" if kind == "packets" else kind, mtu, command)
         try:
             indices = network.server.gid_indices()
             for case, family in cases:
@@ -207,7 +212,8 @@ def run_all(todo, command, verbose):
                 address = getattr(network.server, family)
                 started = time.monotonic()
                 why, output = run_case(case, network, indices[address], port, address)
-                report.add(network.label, family, case, why, output, time.monotonic() - started)
+                label = "packets" if kind == "packets" else network.label
+                report.add(label, family, case, why, output, time.monotonic() - started)
         finally:
             network.remove()
     return report.close()
@@ -218,6 +224,7 @@ def main():
     options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
     options.add_argument("--full", action="store_true", help="every option on every network")
     options.add_argument("--filter", default="", help="only cases whose line contains this")
+    options.add_argument("--on", choices=("one", "packets", "two"), help="only this network")
     options.add_argument("--only", choices=("plain", "faults"),
                          help="only the cases without, or with, a bad network")
     options.add_argument("--patience", type=float, default=60,
@@ -229,6 +236,8 @@ def main():
     if not has_cm:
         print("left out: what connects through librdmacm, which this build does not have")
     todo = plan(given.full, given.filter, given.only, has_cm)
+    if given.on:
+        todo = {network: cases for network, cases in todo.items() if network[0] == given.on}
     if given.list:
         for (kind, mtu), cases in todo.items():
             for case, family in cases:

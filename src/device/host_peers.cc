@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/host_peers.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace verbatim::device {
+
+namespace {
+// A process that does not answer so long is stopped, or too busy to be a good neighbour.
+constexpr Duration kAttachPatience = std::chrono::milliseconds(100);
+}  // namespace
+
+Status HostPeers::open(std::uint32_t slot, int epoll, const host::Door::Offer& offer) noexcept {
+  slot_ = slot;
+  epoll_ = epoll;
+  return door_.open(slot, epoll, offer);
+}
+
+void HostPeers::close() noexcept {
+  door_.close();
+  const std::lock_guard lock(mutex_);
+  peers_.clear();
+}
+
+std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
+  const auto find = [&]() -> std::shared_ptr<host::Peer> {
+    for (const auto& peer : peers_) {
+      if (peer->header().slot == slot && !peer->look()) return peer;
+    }
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto peer = find()) return peer;
+  }
+  auto attached = host::Peer::attach(slot_, slot, kAttachPatience);
+  if (!attached) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (auto peer = find()) return peer;  // another thread was faster
+  peers_.push_back(*attached);
+  epoll_event ends{.events = EPOLLIN | EPOLLRDHUP, .data = {.fd = (*attached)->descriptor()}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, (*attached)->descriptor(), &ends);
+  return *attached;
+}
+
+void HostPeers::set_listener(const host::Door::Listener& listener) {
+  listener_ = listener;
+  door_.set_listener(listener);
+}
+
+HostPeers::News HostPeers::serve() {
+  News news;
+  news.guests_gone = door_.serve();
+  std::vector<std::shared_ptr<host::Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
+    peers = peers_;
+  }
+  saying_.resize(host::kSayingOctetsMax);
+  for (const auto& peer : peers) {
+    while (const std::size_t octets = peer->take(saying_)) {
+      if (listener_) listener_(std::span(saying_).first(octets), peer->descriptor());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase_if(peers_, [&](const std::shared_ptr<host::Peer>& peer) {
+    if (!peer->look()) return false;
+    news.has_deaths = true;
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, peer->descriptor(), nullptr);
+    return true;
+  });
+  return news;
+}
+
+}  // namespace verbatim::device

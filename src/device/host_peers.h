@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/expected.h"
+#include "host/door.h"
+#include "host/peer.h"
+
+namespace verbatim::device {
+
+/// The other processes of this user on this host, as an adapter knows them: those that it has
+/// attached to, and those that have attached to it.
+///
+/// attach() by any thread, and not with the adapter's lock held: the other process may be waiting
+/// for ours. Everything else by the engine's thread.
+class HostPeers {
+ public:
+  HostPeers() noexcept = default;
+  HostPeers(const HostPeers&) = delete;
+  HostPeers& operator=(const HostPeers&) = delete;
+  ~HostPeers() { close(); }
+
+  /// Lets others attach. `epoll` is told of everything that serve() is to be called for.
+  [[nodiscard]] Status open(std::uint32_t slot, int epoll, const host::Door::Offer& offer) noexcept;
+  void close() noexcept;
+
+  /// The process in a slot; null when there is none, or it cannot be attached to.
+  [[nodiscard]] std::shared_ptr<host::Peer> attach(std::uint32_t slot);
+
+  /// What other processes say to us, and the connection to answer through.
+  void set_listener(const host::Door::Listener& listener);
+
+  /// Answers who attaches, hears what is said, and looks who has gone.
+  struct News {
+    bool has_deaths = false;                 // a peer that we have attached to
+    std::vector<std::uint32_t> guests_gone;  // slots that had attached to us
+  };
+  [[nodiscard]] News serve();
+
+ private:
+  std::uint32_t slot_ = 0;
+  int epoll_ = -1;  // the engine's
+  host::Door door_;
+  std::mutex mutex_;  // guards the peers
+  std::vector<std::shared_ptr<host::Peer>> peers_;
+  host::Door::Listener listener_;
+  std::vector<std::byte> saying_;
+};
+
+}  // namespace verbatim::device

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/region_homes.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "device/clock.h"
+
+namespace verbatim::device {
+
+namespace {
+
+rehome::Policy policy_of_environment() noexcept {
+  const char* value = std::getenv("VERBATIM_REHOME");
+  if (value != nullptr && std::strcmp(value, "0") == 0) return rehome::Policy::kNever;
+  if (value != nullptr && std::strcmp(value, "1") == 0) return rehome::Policy::kAlways;
+  return rehome::Policy::kAutomatic;
+}
+
+}  // namespace
+
+/// Never destroyed: programs exit with memory registered.
+rehome::Rehoming& process_rehoming() noexcept {
+  static auto* const instance =
+      new rehome::Rehoming(rehome::Rehoming::Config{.policy = policy_of_environment()});
+  return *instance;
+}
+
+void RegionHomes::add(wire::MemoryKey key, const Region& region) {
+  remove(key, true);  // one that was changed
+  Home& home = homes_[static_cast<std::uint32_t>(key)];
+  home.region = region;
+  if (shared_.contains(region.domain)) move_in(key, home);
+}
+
+void RegionHomes::remove(wire::MemoryKey key, bool is_left) {
+  const auto found = homes_.find(static_cast<std::uint32_t>(key));
+  if (found == homes_.end()) return;
+  if (const auto& placement = found->second.placement; placement) {
+    rehome::Rehoming& rehoming = process_rehoming();
+    is_left ? rehoming.move_back(*placement, now()) : rehoming.orphan(*placement, now());
+  }
+  homes_.erase(found);
+}
+
+void RegionHomes::share(memory::DomainId domain) {
+  if (!shared_.insert(domain).second) return;
+  for (auto& [key, home] : homes_) {
+    if (home.region.domain == domain) move_in(wire::MemoryKey{key}, home);
+  }
+}
+
+void RegionHomes::move_in(wire::MemoryKey key, Home& home) {
+  if (home.placement || home.region.octets == 0) return;
+  const rehome::Range range{.begin = home.region.address,
+                            .end = home.region.address + home.region.octets};
+  auto moved = process_rehoming().move_in(range, now());
+  if (!moved) return;
+  home.placement = *moved;
+  const bool is_whole = moved->pages.covers(range);
+  const bool pages_are_usual =
+      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == memory::kSharedPageOctets;
+  if (!is_whole && !pages_are_usual) return;  // a peer could not tell which pages
+  // Neighbours in memory are neighbours in the arena, so this is right for the first octet, too.
+  const std::uint64_t shared_at = moved->offset - (moved->pages.begin - range.begin);
+  keys_.change_backing(key, is_whole ? memory::Backing::kShared : memory::Backing::kSharedInside,
+                       shared_at);
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "memory/key_registry.h"
+#include "rehome/rehoming.h"
+
+namespace verbatim::device {
+
+/// The one of this process.
+[[nodiscard]] rehome::Rehoming& process_rehoming() noexcept;
+
+/// Where the regions of an adapter live: in private memory, or, once a queue pair of their domain
+/// has a peer on this host, in memory that peers map. Regions that cannot move are reached through
+/// system calls; nothing fails.
+///
+/// Thread: whoever holds the adapter's lock.
+class RegionHomes {
+ public:
+  explicit RegionHomes(memory::KeyRegistry& keys) noexcept : keys_(keys) {}
+
+  struct Region {
+    memory::DomainId domain = memory::DomainId::kNone;
+    std::uintptr_t address = 0;
+    std::size_t octets = 0;
+  };
+  /// A region was registered, or changed.
+  void add(wire::MemoryKey key, const Region& region);
+  /// It is gone, and no peer is in the middle of an access. `is_left` is false when a peer that is
+  /// stopped may still store there.
+  void remove(wire::MemoryKey key, bool is_left);
+  /// A queue pair of this domain has a peer on this host.
+  void share(memory::DomainId domain);
+
+ private:
+  struct Home {
+    Region region;
+    std::optional<rehome::Placement> placement{};
+  };
+  void move_in(wire::MemoryKey key, Home& home);
+
+  memory::KeyRegistry& keys_;
+  std::map<std::uint32_t, Home> homes_;  // by key
+  std::set<memory::DomainId> shared_;
+};
+
+}  // namespace verbatim::device
