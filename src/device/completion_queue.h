@@ -65,9 +65,11 @@ class CompletionQueue {
   void count_direct_users(int change) noexcept {
     direct_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
   }
-  /// Whether announce() should be called. Without the lock.
-  [[nodiscard]] bool has_news() const noexcept {
-    return queue_.has_event() || may_overrun_.load(std::memory_order_relaxed);
+  /// Whether announce() should be called now, and whether it should be from time to time. Without
+  /// the lock.
+  [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
+  [[nodiscard]] bool may_overrun() const noexcept {
+    return may_overrun_.load(std::memory_order_relaxed);
   }
 
  private:

@@ -22,6 +22,8 @@ constexpr std::uint32_t kUnreliableTrainOctets = 64 * 1024;
 constexpr Duration kReceiverMayPause = std::chrono::microseconds(1600);
 // Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
 constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
+// Postings that go the short way before the completion queue is looked at for an overrun.
+constexpr std::uint32_t kPostingsPerLook = 32;
 // How long a peer that is in our receiving half is waited for. Who is longer there is stopped.
 constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
 
@@ -417,7 +419,11 @@ bool QueuePair::execute_directly() noexcept {
     direct_->handle_memory_fault(fault_at);
     return false;
   }
-  return stop == direct::Requester::Stop::kIdle && !setup_.send_cq->has_news() &&
+  // What overruns a completion queue waits in its lanes, so it may be noticed late.
+  const bool looks_for_overrun = ++postings_ % kPostingsPerLook == 0;
+  const CompletionQueue& cq = *setup_.send_cq;
+  return stop == direct::Requester::Stop::kIdle && !cq.has_event() &&
+         !(looks_for_overrun && cq.may_overrun()) &&
          machine_->state() == transport::QpState::kReadyToSend;
 }
 

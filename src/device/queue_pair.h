@@ -166,6 +166,7 @@ class QueuePair {
     bool receives_directly = false;
   } counts_;                            // as what it counts now
   host::QueueLock lock_;                // guards the machine while is_direct_
+  std::uint32_t postings_ = 0;          // that went the short way
   std::atomic<bool> is_direct_{false};  // changes with both locks held
   Instant timer_at_ = Instant::never();
   bool ready_listed_ = false;

@@ -167,6 +167,8 @@ class CompletionQueue {
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
 
  private:
+  static constexpr std::uint32_t kFewLanes = 4;
+  [[nodiscard]] std::size_t poll_few(std::span<Completion> into) noexcept;
   [[nodiscard]] bool collect(std::uint32_t lane, Completion& into) noexcept;
 
   CompletionBoard board_;

@@ -210,8 +210,14 @@ TEST(CompletionQueue, FindsACompletionInAnyOfManyLanes) {
 
 // ---- Hints
 
+// A few lanes are looked at without them.
+void attach_many(TestQueue& test) {
+  for (int i = 0; i < 5; ++i) (void)test.attach();
+}
+
 TEST(CompletionQueue, AHintStaysUntilItsLaneIsDry) {
   TestQueue test;
+  attach_many(test);
   auto port = test.attach();
   const auto hint = [&] { return test.board().hint(port.index()).load(); };
   EXPECT_EQ(hint(), 0);
@@ -225,8 +231,22 @@ TEST(CompletionQueue, AHintStaysUntilItsLaneIsDry) {
   EXPECT_EQ(test.poll(2), (Ids{3}));
 }
 
+TEST(CompletionQueue, LanesThatWereFewAreFoundWhenTheyAreMany) {
+  TestQueue test;
+  auto port = test.attach();
+  ASSERT_TRUE(publish(port, 1));
+  EXPECT_EQ(test.poll(2), (Ids{1}));
+  ASSERT_TRUE(publish(port, 2));
+  attach_many(test);
+  EXPECT_EQ(test.poll(2), (Ids{2}));
+  EXPECT_TRUE(test.poll(2).empty());
+  ASSERT_TRUE(publish(port, 3));
+  EXPECT_EQ(test.poll(2), (Ids{3}));
+}
+
 TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
   TestQueue test;
+  attach_many(test);
   auto port = test.attach();
   test.board().hint(port.index()).store(1);
   EXPECT_TRUE(test.poll(1).empty());
