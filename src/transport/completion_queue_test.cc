@@ -211,12 +211,13 @@ TEST(CompletionQueue, FindsACompletionInAnyOfManyLanes) {
 // ---- Hints
 
 // A few lanes are looked at without them.
+constexpr std::uint32_t kManyLanes = 8;
 void attach_many(TestQueue& test) {
-  for (int i = 0; i < 5; ++i) (void)test.attach();
+  for (std::uint32_t i = 1; i < kManyLanes; ++i) (void)test.attach();
 }
 
 TEST(CompletionQueue, AHintStaysUntilItsLaneIsDry) {
-  TestQueue test;
+  TestQueue test(kManyLanes);
   attach_many(test);
   auto port = test.attach();
   const auto hint = [&] { return test.board().hint(port.index()).load(); };
@@ -232,7 +233,7 @@ TEST(CompletionQueue, AHintStaysUntilItsLaneIsDry) {
 }
 
 TEST(CompletionQueue, LanesThatWereFewAreFoundWhenTheyAreMany) {
-  TestQueue test;
+  TestQueue test(kManyLanes);
   auto port = test.attach();
   ASSERT_TRUE(publish(port, 1));
   EXPECT_EQ(test.poll(2), (Ids{1}));
@@ -245,7 +246,7 @@ TEST(CompletionQueue, LanesThatWereFewAreFoundWhenTheyAreMany) {
 }
 
 TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
-  TestQueue test;
+  TestQueue test(kManyLanes);
   attach_many(test);
   auto port = test.attach();
   test.board().hint(port.index()).store(1);
