@@ -132,6 +132,14 @@ Expected<LinkConfig> read_link_config(std::string& message) {
               "directly), direct (or not at all)";
     return Errc::kInvalidArgument;
   }
+  const std::string rehome = environment("VERBATIM_REHOME");
+  if (!rehome.empty() && rehome != "auto" && rehome != "0" && rehome != "1") {
+    message =
+        "VERBATIM_REHOME: '" + rehome +
+        "' is none of auto (registered memory moves to where peers of this host can map it, " +
+        "where that is worth it), 0 (it stays where it is), 1 (it moves wherever it can)";
+    return Errc::kInvalidArgument;
+  }
   // Faults and captures are of packets: whoever asks for them wants to see some.
   const bool wants_packets = !config.faults.rules.empty() || !config.capture.empty();
   if (path.empty() && wants_packets) config.path = PathPolicy::kPackets;

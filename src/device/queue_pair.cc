@@ -172,6 +172,10 @@ QueuePair::~QueuePair() {
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
                          const Adapter::Destination* to) noexcept {
   const NearEnd near_end = find_near_end(mask, attributes, to);
+  const bool connects = half_.exists() && names(mask, transport::QpMask::kState) &&
+                        attributes.state == transport::QpState::kReadyToReceive;
+  const bool is_direct_or_nothing = adapter_->path_policy() == PathPolicy::kDirect;
+  if (connects && is_direct_or_nothing && !near_end.is_near) return Errc::kNotSupported;
   const std::lock_guard lock(adapter_->mutex());
   adapter_->send_what_is_owed();  // the state it goes to may not allow it
   transport::Path path;
@@ -438,7 +442,11 @@ bool QueuePair::run_directly() noexcept {
   if (direct_->has_met() && way_ == Way::kUndecided) set_way(Way::kDirect);
   switch (stop) {
     case direct::Requester::Stop::kStrangers:
-      set_way(Way::kPackets);
+      if (adapter_->path_policy() == PathPolicy::kDirect) {
+        fail_sends();
+      } else {
+        set_way(Way::kPackets);
+      }
       break;
     case direct::Requester::Stop::kFailed:
       fail_sends();
