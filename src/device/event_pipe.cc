@@ -39,6 +39,22 @@ std::optional<Event> EventPipe::take() noexcept {
 
 namespace {
 
+/// Signals that a thread causes itself: their handlers do not end its waiting, whoever installed
+/// them, we or a runtime or a sanitizer.
+bool is_fault(int signal) noexcept {
+  switch (signal) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Programs wait for events as if in read(2), which a signal ends unless its handler was installed
 /// with SA_RESTART; poll(2) it always ends, and does not say which signal it was.
 bool signals_end_calls() noexcept {
@@ -47,8 +63,7 @@ bool signals_end_calls() noexcept {
     if (::sigaction(signal, nullptr, &action) != 0) continue;
     const bool has_handler = (action.sa_flags & SA_SIGINFO) != 0 ||
                              (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-    const bool is_fault = signal == SIGSEGV || signal == SIGBUS;  // ours, and never from outside
-    if (has_handler && !is_fault && (action.sa_flags & SA_RESTART) == 0) return true;
+    if (has_handler && !is_fault(signal) && (action.sa_flags & SA_RESTART) == 0) return true;
   }
   return false;
 }

@@ -42,7 +42,7 @@ class Case:
         # communication manager), and a server that has ended cannot repeat its farewell either.
         of_server = of_client = ""
         if self.kind == "pingpong":
-            of_client = " opcode=RC_SEND*"
+            of_server = of_client = " opcode=RC_SEND*"
         elif self.kind == "perftest-cm":
             of_server, of_client = f" opcode={REQUESTS}", f" opcode=UD_SEND*,{REQUESTS}"
         # With events it takes the next one for that of its own send, though that is still
