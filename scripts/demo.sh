@@ -45,6 +45,8 @@ pair ib_send_lat -s 8 -n 5000
 printf '  %-44s %9s us\n' "Verbatim, ib_send_lat 8 octets" "$(figure 5)"
 cat <<'TEXT'
 
-These are unmodified programs from the distribution: every octet went through RoCEv2 packets on UDP
-port 4791. `build/release/bin/verbatim demo` shows such packets one by one on a network that loses some.
+These are unmodified programs from the distribution. On one host the posting thread writes into the memory
+of its peer itself; with VERBATIM_PATH=packet in the environment, as between hosts, every octet goes through
+RoCEv2 packets on UDP port 4791. `build/release/bin/verbatim demo` shows such packets one by one, on a
+network that loses some.
 TEXT
