@@ -235,18 +235,23 @@ Status QueuePair::Posting::receive(const transport::ReceiveRequest& request) noe
 
 /// True with the queue pair's own lock held, false with the adapter's.
 bool QueuePair::lock_for_posting() noexcept {
-  if (is_direct_.load(std::memory_order_relaxed)) {
-    lock_.lock();
-    if (is_direct_.load(std::memory_order_relaxed)) return true;
-    lock_.unlock();
+  // Which of the two it is may change while this waits for one of them.
+  for (;;) {
+    if (is_direct_.load(std::memory_order_relaxed)) {
+      lock_.lock();
+      if (is_direct_.load(std::memory_order_relaxed)) return true;
+      lock_.unlock();
+    } else {
+      adapter_->mutex().lock();
+      if (!is_direct_.load(std::memory_order_relaxed)) return false;
+      adapter_->mutex().unlock();
+    }
   }
-  adapter_->mutex().lock();
-  return false;
 }
 
 std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
   std::unique_lock lock(lock_, std::defer_lock);
-  if (is_direct_.load(std::memory_order_relaxed)) lock.lock();
+  if (direct_ != nullptr) lock.lock();  // also while undecided: it may be decided meanwhile
   return lock;
 }
 
