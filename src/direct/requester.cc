@@ -359,7 +359,7 @@ void Requester::handle_memory_fault(const void* at) noexcept {
 // ---- Waiting ----
 
 void Requester::stop_waiting() noexcept {
-  if (wait_.what == Wait::For::kReceive) target_.set_waiting(false);
+  if (wait_.what == Wait::For::kReceive) target_.end_waiting();
   wait_ = {};
 }
 
@@ -370,7 +370,7 @@ Requester::Stop Requester::wait_for_receive() noexcept {
   ++counters_.not_ready;
   if (is_new) {
     wait_ = {.what = Wait::For::kReceive, .tries_left = config_.rnr_retry_limit};
-    target_.set_waiting(true);
+    if (target_.begin_waiting()) return Stop::kMore;  // one was posted meanwhile
   }
   if (wait_.tries_left == 0) {
     (void)fail(queue_->at(queue_->head()), WcStatus::kRnrRetryExceeded, Reason::kReceiverNotReady);

@@ -495,8 +495,16 @@ Answer Target::flush(const SendEntry& entry) noexcept {
 
 Duration Target::receiver_delay() const noexcept { return wire::rnr_delay(state_->min_rnr_timer); }
 
-void Target::set_waiting(bool waits) noexcept {
-  std::atomic_ref(record_->waits).store(waits ? 1 : 0, std::memory_order_seq_cst);
+/// The barrier is a fence in the owner at one point of its posting: behind the receive, and then we
+/// see it; or before, and then it sees that we wait.
+bool Target::begin_waiting() noexcept {
+  std::atomic_ref(record_->waits).store(1, std::memory_order_relaxed);
+  host::Membarrier::all_processes();
+  return has_receive();
+}
+
+void Target::end_waiting() noexcept {
+  std::atomic_ref(record_->waits).store(0, std::memory_order_relaxed);
 }
 
 bool Target::has_receive() noexcept {

@@ -111,8 +111,9 @@ class Target {
 
   /// How long its owner wants a sender to wait that found no receive.
   [[nodiscard]] Duration receiver_delay() const noexcept;
-  /// Whether the owner should tell us when it posts a receive.
-  void set_waiting(bool waits) noexcept;
+  /// From now on the owner tells us when it posts a receive. True when it has done so meanwhile.
+  [[nodiscard]] bool begin_waiting() noexcept;
+  void end_waiting() noexcept;
   [[nodiscard]] bool has_receive() noexcept;
 
  private:

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host/test_process.h"
 #include "link/socket_address.h"
 #include "link/udp_link.h"
 
@@ -41,20 +42,7 @@ inline wire::Gid own_address(std::uint32_t which) {
 
 inline wire::Gid ipv6_loopback() { return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}; }
 
-/// Runs `body` in a process of its own and returns how it ended: 0 when no expectation failed.
-template <typename Body>
-int in_a_child(Body&& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    body();
-    std::fflush(nullptr);
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
-}
+using host::test::in_a_child;
 
 inline bool change_loopback(unsigned long request, ifreq& change) {
   std::strcpy(change.ifr_name, "lo");
