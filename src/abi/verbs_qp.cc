@@ -79,7 +79,9 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   device::QueuePair::Posting posting(*handle.object);
-  for (; wr != nullptr; wr = wr->next) {
+  ShortRequests at_once(wr);
+  posting.send_short(at_once);
+  for (wr = at_once.rest(); wr != nullptr; wr = wr->next) {
     auto request = to_request(handle, *wr);
     Status posted = request ? posting.send(*request) : Status(request.error());
     if (posted) continue;

@@ -7,6 +7,7 @@
 
 #include "device/adapter.h"
 #include "device/completion_queue.h"
+#include "device/fault_guard.h"
 #include "device/shared_receive_queue.h"
 #include "direct/half.h"
 #include "direct/requester.h"
@@ -71,6 +72,14 @@ class QueuePair {
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
     ~Posting();
+    /// Executes as many of the requests as need no queue, and takes them off: for more, see
+    /// direct::Requester::run_short(). The others: send().
+    template <typename Requests>
+    void send_short(Requests& requests) noexcept {
+      if (!is_direct_ || qp_.machine_->state() != transport::QpState::kReadyToSend) return;
+      sends_ = true;
+      if (!guarded([&] { qp_.direct_->run_short(requests); })) qp_.direct_->abandon_short();
+    }
     [[nodiscard]] Status send(const transport::SendRequest& request) noexcept;
     [[nodiscard]] Status receive(const transport::ReceiveRequest& request) noexcept;
     [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {

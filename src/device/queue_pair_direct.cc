@@ -93,6 +93,7 @@ void QueuePair::start_directly(bool afresh) noexcept {
       .rnr_retry_limit = now.rnr_retry,
       .max_read_atomic = now.max_read_atomic,
       .is_reliable = setup_.type == transport::QpType::kRc,
+      .signal_all = setup_.signal_all,
       .ack_timeout = now.timeout == 0 ? Duration::zero() : Duration(4096LL << now.timeout)};
   afresh ? direct_->start(config, now.send_psn) : direct_->reconfigure(config);
   direct_->pause(now.state == transport::QpState::kSendQueueDrained);
@@ -146,9 +147,9 @@ void QueuePair::wake_peer() noexcept {
 
 /// The short way through: false when there is more to do than this thread can do alone.
 bool QueuePair::execute_directly() noexcept {
-  auto stop = direct::Requester::Stop::kFailed;
+  auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
-  if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
+  if (!machine_->send_queue().is_empty() && !guarded([&] { stop = direct_->run(); }, &fault_at)) {
     direct_->handle_memory_fault(fault_at);
     return false;
   }

@@ -71,6 +71,43 @@ Requester::Stop Requester::run() noexcept {
   return Stop::kIdle;
 }
 
+/// True when the request is done.
+bool Requester::execute_short() noexcept {
+  SendEntry& entry = short_;
+  entry.octets = short_piece_.octets;
+  if (entry.octets == 0 || entry.octets > config_.path_mtu) return false;
+  const std::byte* from = nullptr;
+  if (has(entry.flags, transport::SendFlags::kInline)) {
+    if (entry.octets > queue_->limits().inline_limit) return false;
+    from = std::bit_cast<const std::byte*>(static_cast<std::uintptr_t>(short_piece_.address));
+  } else {
+    memory::Grant grant;
+    const memory::KeyTable::Want want{.key = short_piece_.lkey,
+                                      .domain = config_.domain,
+                                      .qp = {},
+                                      .address = short_piece_.address,
+                                      .octets = entry.octets,
+                                      .need = memory::Access::kNone};
+    if (!keys_.recall(want, known_source_, grant)) return false;
+    from = grant.local();
+  }
+  const bool is_done = entry.opcode == SendOpcode::kWrite ? target_.write_short(entry, from)
+                                                          : target_.send_short(entry, from);
+  if (!is_done) return false;
+  target_.advance(1);
+  next_psn_ = next_psn_ + 1;
+  ++counters_.requests;
+  counters_.octets += entry.octets;
+  if (config_.signal_all) entry.flags = entry.flags | transport::SendFlags::kSignaled;
+  if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
+  return true;
+}
+
+void Requester::abandon_short() noexcept {
+  if (is_inside_) target_.leave();
+  is_inside_ = false;
+}
+
 Requester::Step Requester::execute(SendEntry& entry) noexcept {
   if (transport::is_local(entry.opcode)) return execute_locally(entry);
   if (!has_met_) return nobody_there();

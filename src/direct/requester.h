@@ -37,6 +37,7 @@ class Requester {
     std::uint8_t rnr_retry_limit = 7;
     std::uint8_t max_read_atomic = 1;
     bool is_reliable = true;
+    bool signal_all = false;
     Duration ack_timeout{0};  // 0: never
   };
   struct Counters {
@@ -68,6 +69,15 @@ class Requester {
   void pause(bool paused) noexcept { paused_ = paused; }
 
   [[nodiscard]] Stop run() noexcept;
+  /// Executes requests the moment they are posted, without a place in the queue, while nothing is
+  /// before them and nothing about them is special; all others take their place and then run().
+  ///
+  /// `requests.peek(entry, piece)` describes the next SEND or WRITE of one piece, or is false;
+  /// pop() goes on to the one behind it. A fault may end this anywhere; then abandon_short(), and
+  /// the request that was not popped can be posted as if it had not been tried.
+  template <typename Requests>
+  void run_short(Requests& requests) noexcept;
+  void abandon_short() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept { return wait_.until; }
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
   /// The owner caught a fault inside run(): memory of ours or of the peer's is registered, but its
@@ -91,6 +101,11 @@ class Requester {
   enum class Step : std::uint8_t { kPart, kDone, kNotReady, kSilence, kFailed };
   static constexpr std::size_t kPieceLimit = 32;
 
+  [[nodiscard]] bool is_clear() const noexcept {
+    return has_met_ && queue_->is_empty() && !failed_ && !paused_ &&
+           wait_.what == Wait::For::kNothing && on_errand_ == OnErrand::kNo;
+  }
+  [[nodiscard]] bool execute_short() noexcept;
   [[nodiscard]] Step execute(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_inside(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_locally(transport::SendEntry& entry) noexcept;
@@ -143,7 +158,30 @@ class Requester {
   std::vector<std::byte> errand_octets_;  // that go with it
   std::uint32_t piece_count_ = 0;
   std::array<iovec, kPieceLimit> pieces_{};  // of the chunk at work
+  transport::SendEntry short_;               // the request at work that has no place in the queue
+  memory::Sge short_piece_;                  // its octets
+  memory::KnownRegion known_source_;         // of the last of them
   Counters counters_;
 };
+
+template <typename Requests>
+void Requester::run_short(Requests& requests) noexcept {
+  if (!is_clear()) return;
+  const std::uint32_t places = queue_->limits().depth;
+  const std::uint32_t waiting = port_.uncollected();
+  std::uint32_t room = waiting < places ? places - waiting : 0;
+  is_inside_ = true;
+  if (target_.enter()) [[likely]] {
+    std::uint32_t turn = 0;
+    while (room > 0 && turn < kTurnOctets && requests.peek(short_, short_piece_)) {
+      if (!execute_short()) break;
+      requests.pop();
+      if (has(short_.flags, transport::SendFlags::kSignaled)) --room;
+      turn += short_.octets;
+    }
+  }
+  is_inside_ = false;
+  target_.leave();
+}
 
 }  // namespace verbatim::direct

@@ -386,6 +386,40 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
   return Answer::kDone;
 }
 
+bool Target::send_short(const SendEntry& entry, const std::byte* from) noexcept {
+  if (!landing_.take_receive()) return false;
+  const auto list = landing_.list();
+  if (list.empty()) return false;
+  const memory::Sge sge = list.front();  // read once
+  memory::Grant to;
+  const bool is_allowed =
+      sge.octets >= entry.octets && keys_.recall({.key = sge.lkey,
+                                                  .domain = landing_.list_domain(),
+                                                  .qp = {},
+                                                  .address = sge.address,
+                                                  .octets = entry.octets,
+                                                  .need = Access::kLocalWrite},
+                                                 known_receive_, to);
+  std::byte* at = is_allowed ? reach_.pointer(to, entry.octets) : nullptr;
+  if (at == nullptr) return false;
+  store_in_order(at, from, entry.octets);
+  state_->arrived = entry.octets;
+  const Answer answer = finish_receive(entry, WcOpcode::kReceive);
+  return answer == Answer::kDone || answer == Answer::kLost;
+}
+
+bool Target::write_short(const SendEntry& entry, const std::byte* from) noexcept {
+  memory::Grant to;
+  const bool is_allowed =
+      allows(state_->access, Access::kRemoteWrite) &&
+      keys_.recall(want(entry, 0, entry.octets, Access::kRemoteWrite), known_target_, to);
+  std::byte* at = is_allowed ? reach_.pointer(to, entry.octets) : nullptr;
+  if (at == nullptr) return false;
+  store_in_order(at, from, entry.octets);
+  ++state_->msn;
+  return true;
+}
+
 Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept {
   Completion completion{.opcode = opcode,
                         .flags = WcFlags::kGrh,

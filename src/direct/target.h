@@ -97,6 +97,10 @@ class Target {
 
   [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
   [[nodiscard]] Answer write(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
+  /// A SEND or WRITE of one piece in one packet, where nothing is special about it and everything
+  /// allows it. False otherwise: then it is as if it had not been tried.
+  [[nodiscard]] bool send_short(const transport::SendEntry& entry, const std::byte* from) noexcept;
+  [[nodiscard]] bool write_short(const transport::SendEntry& entry, const std::byte* from) noexcept;
   /// Whether a READ may be done; its first chunk counts it.
   [[nodiscard]] Answer begin_read(const transport::SendEntry& entry) noexcept;
   [[nodiscard]] Answer read(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
@@ -158,6 +162,8 @@ class Target {
   transport::CompletionBoard board_;
   transport::Landing landing_;
   memory::KeyTable keys_;
+  memory::KnownRegion known_target_;   // of the last short WRITE
+  memory::KnownRegion known_receive_;  // of the last short SEND
   Reach reach_;
   Instant (*clock_)() = nullptr;
   Fencing fencing_ = Fencing::kFenced;

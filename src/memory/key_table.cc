@@ -32,26 +32,6 @@ Refusal check_scope(const LiveEntry& entry, DomainId domain, wire::QpNumber qp) 
   return Refusal::kNone;
 }
 
-/// Whether the octets lie on pages that the entry has as a whole.
-bool is_inside(const LiveEntry& entry, std::uint64_t offset, std::uint64_t octets) noexcept {
-  constexpr std::uint64_t kPage = kSharedPageOctets;
-  const std::uint64_t first = (entry.local + kPage - 1) / kPage * kPage;
-  const std::uint64_t past = (entry.local + entry.octets) / kPage * kPage;
-  return entry.local + offset >= first && entry.local + offset + octets <= past;
-}
-
-Grant grant_at(const LiveEntry& entry, std::uint64_t offset, std::uint64_t octets) noexcept {
-  Backing backing = entry.backing;
-  if (backing == Backing::kSharedInside) {
-    backing = is_inside(entry, offset, octets) ? Backing::kShared : Backing::kPrivate;
-  }
-  return {.entry = entry.entry,
-          .offset = offset,
-          .address = entry.local + offset,
-          .shared_at = entry.shared_at + offset,
-          .backing = backing};
-}
-
 /// Why a key that names an entry of the table does not work.
 Refusal refusal_of(const KeyEntry& entry, std::uint32_t key) noexcept {
   if (load_field(entry.kind) == KeyKind::kNone) return Refusal::kNoSuchKey;
@@ -67,6 +47,14 @@ Refusal KeyTable::read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcep
   return read_live(*entry, raw, copy) ? Refusal::kNone : refusal_of(*entry, raw);
 }
 
+bool KeyTable::learn(wire::MemoryKey key, KnownRegion& known) const noexcept {
+  const bool is_region =
+      read_entry(key, known.said) == Refusal::kNone && known.said.kind == KeyKind::kRegion;
+  known.key = key;
+  if (!is_region) known.said.entry = nullptr;
+  return is_region;
+}
+
 Expected<Grant, Refusal> KeyTable::check_local(const Want& want) const noexcept {
   if (want.octets == 0) return Grant{};
   LiveEntry entry;
@@ -77,7 +65,7 @@ Expected<Grant, Refusal> KeyTable::check_local(const Want& want) const noexcept 
   if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
     return no;
   }
-  return grant_at(entry, want.address - entry.base, want.octets);
+  return Grant::at(entry, want.address - entry.base, want.octets);
 }
 
 Expected<Grant, Refusal> KeyTable::check_remote(const Want& want) const noexcept {
@@ -89,7 +77,7 @@ Expected<Grant, Refusal> KeyTable::check_remote(const Want& want) const noexcept
   if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {
     return no;
   }
-  return grant_at(entry, want.address - entry.base, want.octets);
+  return Grant::at(entry, want.address - entry.base, want.octets);
 }
 
 Expected<Grant, Refusal> KeyTable::check_whole(const Want& want) const noexcept {
@@ -97,7 +85,7 @@ Expected<Grant, Refusal> KeyTable::check_whole(const Want& want) const noexcept 
   if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
   if (const auto no = check_scope(entry, want.domain, want.qp); no != Refusal::kNone) return no;
   if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
-  return grant_at(entry, 0, 0);
+  return Grant::at(entry, 0, 0);
 }
 
 }  // namespace verbatim::memory

@@ -25,10 +25,41 @@ struct Grant {
   std::uint64_t shared_at = 0;  // of the first octet, in the owner's shared memory, if kShared
   Backing backing = Backing::kPrivate;
 
+  /// So many octets of a region or window, all of them inside.
+  [[nodiscard]] static Grant at(const LiveEntry& entry, std::uint64_t offset,
+                                std::uint64_t octets) noexcept {
+    Grant grant{.entry = entry.entry,
+                .offset = offset,
+                .address = entry.local + offset,
+                .shared_at = entry.shared_at + offset,
+                .backing = entry.backing};
+    if (entry.backing == Backing::kSharedInside) {
+      grant.backing = is_inside(entry, offset, octets) ? Backing::kShared : Backing::kPrivate;
+    }
+    return grant;
+  }
+
   /// The octets in the owner's own address space; null for an access of zero octets.
   [[nodiscard]] std::byte* local() const noexcept {
     return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   }
+
+ private:
+  /// Whether the octets lie on pages that the entry has as a whole.
+  [[nodiscard]] static bool is_inside(const LiveEntry& entry, std::uint64_t offset,
+                                      std::uint64_t octets) noexcept {
+    constexpr std::uint64_t kPage = kSharedPageOctets;
+    const std::uint64_t first = (entry.local + kPage - 1) / kPage * kPage;
+    const std::uint64_t past = (entry.local + entry.octets) / kPage * kPage;
+    return entry.local + offset >= first && entry.local + offset + octets <= past;
+  }
+};
+
+/// The region that somebody used last, so that the next use need not look it up: kept by whoever
+/// uses keys, one for each purpose.
+struct KnownRegion {
+  wire::MemoryKey key{};
+  LiveEntry said{};  // of no entry: none is known
 };
 
 /// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal: the
@@ -64,6 +95,24 @@ class KeyTable {
   /// Whether a FLUSH of a whole region may use the key: everything but the range.
   [[nodiscard]] Expected<Grant, Refusal> check_whole(const Want& want) const noexcept;
 
+  /// The same as check_local() and check_remote() for what programs do most: octets of one region,
+  /// and of the same as the last time. False says nothing but that one of those must be asked.
+  [[nodiscard]] bool recall(const Want& want, KnownRegion& known, Grant& grant) const noexcept {
+    const bool is_known = known.key == want.key && known.said.entry != nullptr &&
+                          says_the_same(known.said, static_cast<std::uint32_t>(want.key));
+    if (!is_known && !learn(want.key, known)) [[unlikely]]
+      return false;
+    const LiveEntry& region = known.said;
+    const std::uint64_t offset = want.address - region.base;
+    const bool is_inside = want.address >= region.base && offset <= region.octets &&
+                           want.octets <= region.octets - offset;
+    if (!is_inside || region.domain != want.domain || !allows(region.access, want.need) ||
+        want.octets == 0) [[unlikely]]
+      return false;
+    grant = Grant::at(region, offset, want.octets);
+    return true;
+  }
+
   [[nodiscard]] KeyEntry* find(wire::MemoryKey key) const noexcept {
     const std::uint32_t index = (static_cast<std::uint32_t>(key) >> 8) - first_index_;
     return index < entries_.size() ? &entries_[index] : nullptr;
@@ -78,6 +127,7 @@ class KeyTable {
   [[nodiscard]] std::uint32_t first_index() const noexcept { return first_index_; }
 
  private:
+  [[nodiscard]] bool learn(wire::MemoryKey key, KnownRegion& known) const noexcept;
   /// Copies the entry that `key` names, if the key works now.
   [[nodiscard]] Refusal read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcept;
 

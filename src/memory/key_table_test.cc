@@ -502,5 +502,39 @@ TEST(Refusal, EachHasANameOfItsOwn) {
   EXPECT_STREQ(name_of(Refusal(static_cast<std::uint8_t>(kRefusalCount))), "?");
 }
 
+// What is remembered.
+
+TEST_F(KeyTableTest, ARegionIsRememberedUntilItSaysSomethingElse) {
+  const auto key = memory_.region(kEverything);
+  const auto want = memory_.want(key);
+  KnownRegion known;
+  Grant grant;
+  ASSERT_TRUE(memory_.table().recall(want, known, grant));
+  EXPECT_EQ(grant.local(), memory_.octets());
+  memory_.registry().change_backing(key, Backing::kShared, 0x7000);
+  ASSERT_TRUE(memory_.table().recall(want, known, grant));
+  EXPECT_EQ(grant.backing, Backing::kShared);
+  EXPECT_EQ(grant.shared_at, 0x7000U);
+  ASSERT_TRUE(memory_.registry().deregister_region(key));
+  EXPECT_FALSE(memory_.table().recall(want, known, grant));
+}
+
+TEST_F(KeyTableTest, ARegionThatWasChangedUnderItsKeyIsLookedUpAgain) {
+  const auto key = memory_.region(kEverything);
+  KnownRegion known;
+  Grant grant;
+  ASSERT_TRUE(memory_.table().recall(memory_.want(key), known, grant));
+  ASSERT_TRUE(memory_.registry().change_region(key, {.domain = kHome,
+                                                     .address = memory_.start() + 64,
+                                                     .octets = 64,
+                                                     .base = memory_.start(),
+                                                     .access = kEverything}));
+  ASSERT_TRUE(memory_.table().recall(memory_.want(key), known, grant));
+  EXPECT_EQ(grant.local(), memory_.octets() + 64);
+  auto beyond = memory_.want(key);
+  beyond.octets = 65;
+  EXPECT_FALSE(memory_.table().recall(beyond, known, grant));
+}
+
 }  // namespace
 }  // namespace verbatim::memory

@@ -3,6 +3,7 @@
 // objects, and one octet at a time where the code under test compares ranges.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -177,6 +178,7 @@ class Model {
 struct Tally {
   std::multiset<Refusal> checks{};
   std::multiset<BindRefusal> binds{};
+  std::uint64_t recalls = 0;
 };
 
 /// One history: the same random steps for the table and for the model.
@@ -366,6 +368,22 @@ class History {
     expect_verdict(table.check_local(want), model_.judge_local(want), want);
     const auto whole = refusal_of(table.check_whole(want));
     ASSERT_EQ(whole, model_.judge_remote(want, false)) << name_of(whole);
+    expect_memory_agrees(want);
+  }
+
+  /// Whoever remembers a region is granted what a look-up grants, and nothing more.
+  void expect_memory_agrees(const KeyTable::Want& want) {
+    const KeyTable& table = memory_.table();
+    Grant grant;
+    if (!table.recall(want, known_[prng_.below(known_.size())], grant)) return;
+    ++tally_.recalls;
+    for (const auto& verdict : {table.check_remote(want), table.check_local(want)}) {
+      ASSERT_TRUE(verdict) << name_of(verdict.error());
+      EXPECT_EQ(grant.entry, verdict->entry);
+      EXPECT_EQ(grant.address, verdict->address);
+      EXPECT_EQ(grant.offset, verdict->offset);
+      EXPECT_EQ(grant.backing, verdict->backing);
+    }
   }
 
   void expect_verdict(const Expected<Grant, Refusal>& verdict, Refusal expected,
@@ -401,6 +419,7 @@ class History {
   Prng prng_;
   TestMemory memory_;
   Model model_;
+  std::array<KnownRegion, 3> known_{};
   std::vector<std::uint32_t> past_keys_;
   Tally& tally_;
 };
@@ -428,6 +447,7 @@ TEST(MemoryModel, RandomHistoriesOfRegionsAndWindowsEndAsTheModelSays) {
     const auto refusal = BindRefusal(static_cast<std::uint8_t>(i));
     EXPECT_GT(tally.binds.count(refusal), 10U) << name_of(refusal);
   }
+  EXPECT_GT(tally.recalls, 1000U);
 }
 
 }  // namespace

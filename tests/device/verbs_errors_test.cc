@@ -3,6 +3,8 @@
 // the states, the asynchronous event, and what becomes of the rest (IBA Vol 1, 10.10.2, 9.9).
 #include <sys/mman.h>
 
+#include <array>
+
 #include "world.h"
 
 namespace verbatim::testing {
@@ -350,6 +352,36 @@ TEST_F(VerbsErrors, ASendFromUnmappedMemoryIsAnError) {
   ASSERT_EQ(send(near, 1, gone), 0);
   ASSERT_EQ(send(near, 2, to.sge()), 0);
   expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 1, 1);
+}
+
+TEST_F(VerbsErrors, OfAListWhatStandsBeforeUnmappedMemoryIsDoneOnce) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  pages.vanish();
+  Buffer& good = make_buffer(64);
+  for (std::uint64_t id = 50; id < 56; ++id) ASSERT_EQ(receive(far, id, good.sge()), 0);
+  std::array<ibv_sge, 4> pieces;
+  pieces.fill(good.sge());
+  pieces[2].addr = reinterpret_cast<std::uintptr_t>(pages.address);
+  pieces[2].lkey = mr->lkey;
+  std::array<ibv_send_wr, 4> list{};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    list[i].wr_id = i;
+    list[i].next = i + 1 < list.size() ? &list[i + 1] : nullptr;
+    list[i].sg_list = &pieces[i];
+    list[i].num_sge = 1;
+    list[i].opcode = IBV_WR_SEND;
+    list[i].send_flags = IBV_SEND_SIGNALED;
+  }
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(near, list.data(), &bad), 0);
+  EXPECT_EQ(collect_one(near_sends).wr_id, 0U);
+  EXPECT_EQ(collect_one(near_sends).wr_id, 1U);
+  expect_failure_then_flush(near_sends, near, IBV_WC_LOC_PROT_ERR, 2, 1);
+  EXPECT_EQ(collect_one(far_receives).wr_id, 50U);
+  EXPECT_EQ(collect_one(far_receives).wr_id, 51U);
+  EXPECT_TRUE(is_empty(far_receives));
 }
 
 TEST_F(VerbsErrors, AReceiveIntoUnmappedMemoryIsAnError) {
