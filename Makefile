@@ -27,9 +27,11 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 test: setup ## the whole suite, about a quarter of an hour on two cores
 	@scripts/test.sh format layers release dev tsan fuzz
 
-bench: build ## how fast, beside what
+bench: ## how fast, beside what; PART=core, host, wire or connections: only that
 	@scripts/setup.sh bench
-	@scripts/bench.sh build/release
+	@$(MAKE) --no-print-directory build
+	@cmake --build --preset release -j $(JOBS) --target bench_programs
+	@scripts/bench.sh build/release $(or $(PART),all) $(OPTIONS)
 
 check: setup ## before a push: format, layers, both compilers, tests
 	@scripts/test.sh format layers release dev clang

@@ -2,30 +2,23 @@
 // How fast is the protocol itself? Requester to responder and back in one thread, no I/O: every
 // packet is built with its ICRC, verified, executed and acknowledged. Beside it, memcpy of the same
 // octets.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "rounds.h"
 #include "sim/cluster.h"
 #include "wire/packet.h"
 
 namespace {
 
 using namespace verbatim;
+using bench::Clock;
+using bench::median;
+using bench::seconds_since;
 
 constexpr std::size_t kBurst = 64;  // frames that travel together, as a link would carry them
 constexpr int kRounds = 7;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 /// Two connected queue pairs and a wire that is an array.
 class Loop {
@@ -127,7 +120,7 @@ double write_rate(wire::PathMtu mtu, int messages) {
   Loop loop(mtu, kOctets);
   int done = 0;
   int posted = 0;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   while (done < messages) {
     while (posted < messages && posted - done < 2) {
       loop.post(transport::SendOpcode::kWrite, kOctets);
@@ -146,7 +139,7 @@ double send_rate(int messages) {
   int posted = 0;
   int received = 0;
   int receives = 0;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   while (done < messages) {
     while (receives - received < 256) {
       loop.post_receive();
@@ -167,7 +160,7 @@ double memcpy_rate() {
   constexpr std::size_t kOctets = 1U << 20;
   std::vector<std::byte> from(kOctets, std::byte{1});
   std::vector<std::byte> to(kOctets);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   constexpr int kCopies = 400;
   for (int i = 0; i < kCopies; ++i) {
     std::memcpy(to.data(), from.data(), kOctets);

@@ -8,17 +8,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
 #include "rehome/rehoming.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace verbatim;
+using bench::median;
 
 constexpr std::size_t kMebi = std::size_t{1} << 20;
 
@@ -35,11 +36,6 @@ double microseconds(Work&& work) {
   const double start = now();
   work();
   return now() - start;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 class Memory {

@@ -1,23 +1,45 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every benchmark program of a build, one at a time, then the adapter between two hosts, then its
-# connections on one.
-# Usage: bench.sh build/release
+# Runs the benchmarks of a build, one at a time; what the parts found stays in BUILD/bench/results.
+# Usage: bench.sh BUILD [PART [OPTION...]]
+#   core         programs that measure one piece of the code each
+#   host         the adapter between two processes of one host
+#   wire         between two hosts
+#   connections  making connections
+#   all          all of these, the default
+# Options are those of host.py and its like: --quick, --rounds N, --json.
 set -euo pipefail
 
-shopt -s nullglob
-found=0
-for program in "$1"/bench/*; do
-  [[ -f $program && -x $program ]] || continue
-  found=1
-  printf '\n== %s\n' "$(basename "$program")"
-  "$program"
-done
-[[ $found -eq 1 ]] || { echo "bench: no benchmark in $1/bench" >&2; exit 1; }
-
-printf '\n== wire\n'
+build=$1
+part=${2:-all}
+shift $(($# < 2 ? $# : 2))
 here=$(dirname "$0")
-/usr/bin/python3 "$here/../bench/wire.py" --build "$1" || [[ $? -eq 77 ]]  # 77: it has said why not
+results=$build/bench/results
+mkdir -p "$results"
 
-printf '\n== connections\n'
-/usr/bin/python3 "$here/../bench/connections.py" --build "$1" || [[ $? -eq 77 ]]
+core() {
+  local program
+  for program in "$build"/bench/*_bench; do
+    printf '\n== %s\n' "$(basename "$program")"
+    "$program" | tee "$results/$(basename "$program").txt"
+  done
+}
+
+compare() { # name [option...]
+  printf '\n== %s\n' "$1"
+  /usr/bin/python3 "$here/../bench/$1.py" --build "$build" --save "$results/$1.json" "${@:2}" ||
+    [[ $? -eq 77 ]] # it has said why not
+}
+
+case $part in
+  core) core ;;
+  host | wire | connections) compare "$part" "$@" ;;
+  all)
+    core
+    for each in host wire connections; do compare "$each" "$@"; done
+    ;;
+  *)
+    echo "bench: there is no part '$part'; there are core, host, wire, connections and all" >&2
+    exit 2
+    ;;
+esac

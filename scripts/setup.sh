@@ -35,8 +35,14 @@ x86_packages=(
   qemu-user             # runs what it built
 )
 bench_packages=(
-  iperf3    # TCP beside ours
-  sockperf  # UDP beside ours
+  iperf3           # TCP beside ours
+  sockperf         # UDP beside ours
+  ucx-utils        # UCX beside ours: ucx_perftest
+  libucx-dev       # likewise, for what ucx_perftest does not ask
+  openmpi-bin      # Open MPI beside ours
+  libopenmpi-dev   # likewise
+  libfabric-dev    # libfabric beside ours
+  pkgconf          # finds these libraries
 )
 
 if [[ ${1:-} == x86 && $(uname -m) != x86_64 ]]; then

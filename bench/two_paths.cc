@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does a queue pair that speaks packets slow down its neighbour on the direct path? One process has
+// both, with one completion queue, and plays ping-pong over the direct one.
+//
+// Usage: two_paths GID_INDEX direct|both write|send OCTETS COUNT
+//   direct: the process has no other queue pair
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "halves.h"
+
+namespace {
+
+using namespace verbatim::bench;
+
+constexpr std::size_t kIncoming = 0;     // where the other half writes, in the buffer
+constexpr std::size_t kOutgoing = 4096;  // where this half writes from
+constexpr std::uint64_t kReceive = 1;    // wr_id of every receive; sends have 0
+
+/// What a queue pair must know of its peer.
+struct Address {
+  ibv_gid gid{};
+  std::uint32_t qp_number = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t buffer = 0;
+};
+
+/// The adapter, a registered buffer and the one completion queue of a process.
+struct Adapter {
+  explicit Adapter(std::uint8_t index) : gid_index(index) {
+    ibv_device** devices = ibv_get_device_list(nullptr);
+    if (devices == nullptr || devices[0] == nullptr) stop("there is no device");
+    context = ibv_open_device(devices[0]);
+    if (context == nullptr || ibv_query_gid(context, 1, gid_index, &gid) != 0) stop("no adapter");
+    domain = ibv_alloc_pd(context);
+    completions = ibv_create_cq(context, 64, nullptr, nullptr, 0);
+    if (::posix_memalign(&buffer, 4096, 2UL * 4096) != 0) stop("no memory");
+    std::memset(buffer, 0, 2UL * 4096);
+    region =
+        ibv_reg_mr(domain, buffer, 2UL * 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (completions == nullptr || region == nullptr) stop("no completion queue, or no region");
+  }
+
+  std::atomic_ref<std::uint64_t> word(std::size_t at) {
+    return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(buffer) + at));
+  }
+
+  /// Polls until a request of this kind has completed.
+  void await(std::uint64_t wr_id) {
+    ibv_wc completion{};
+    while (!take_early(wr_id)) {
+      const int count = ibv_poll_cq(completions, 1, &completion);
+      if (count < 0) stop("ibv_poll_cq failed");
+      if (count == 0) continue;
+      if (completion.status != IBV_WC_SUCCESS) stop(ibv_wc_status_str(completion.status));
+      ++early[completion.wr_id];
+    }
+  }
+
+  bool take_early(std::uint64_t wr_id) {
+    if (early[wr_id] == 0) return false;
+    --early[wr_id];
+    return true;
+  }
+
+  std::uint8_t gid_index;
+  ibv_gid gid{};
+  ibv_context* context = nullptr;
+  ibv_pd* domain = nullptr;
+  ibv_cq* completions = nullptr;
+  void* buffer = nullptr;
+  ibv_mr* region = nullptr;
+  unsigned early[2]{};  // completions polled and not yet awaited, by wr_id
+};
+
+/// A reliable connection to the other half.
+class Connection {
+ public:
+  Connection(Adapter& adapter, Half& half) : adapter_(adapter) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = wanted.recv_cq = adapter.completions;
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {.max_send_wr = 16,
+                  .max_recv_wr = 16,
+                  .max_send_sge = 1,
+                  .max_recv_sge = 1,
+                  .max_inline_data = 0};
+    pair_ = ibv_create_qp(adapter.domain, &wanted);
+    if (pair_ == nullptr) stop("ibv_create_qp failed");
+    to_ = half.exchange_value(Address{.gid = adapter.gid,
+                                      .qp_number = pair_->qp_num,
+                                      .rkey = adapter.region->rkey,
+                                      .buffer = std::bit_cast<std::uint64_t>(adapter.buffer)});
+    initialize();
+    make_ready();
+    half.meet();
+  }
+
+  void post(ibv_wr_opcode opcode, std::uint32_t octets) {
+    ibv_sge from = place(kOutgoing, octets);
+    ibv_send_wr request{};
+    request.sg_list = &from;
+    request.num_sge = 1;
+    request.opcode = opcode;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.rdma.remote_addr = to_.buffer + kIncoming;
+    request.wr.rdma.rkey = to_.rkey;
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(pair_, &request, &refused) != 0) stop("ibv_post_send failed");
+  }
+
+  void post_receive(std::uint32_t octets) {
+    ibv_sge to = place(kIncoming, octets);
+    ibv_recv_wr request{};
+    request.wr_id = kReceive;
+    request.sg_list = &to;
+    request.num_sge = 1;
+    ibv_recv_wr* refused = nullptr;
+    if (ibv_post_recv(pair_, &request, &refused) != 0) stop("ibv_post_recv failed");
+  }
+
+ private:
+  ibv_sge place(std::size_t at, std::uint32_t octets) {
+    return {.addr = std::bit_cast<std::uint64_t>(adapter_.buffer) + at,
+            .length = octets,
+            .lkey = adapter_.region->lkey};
+  }
+
+  void initialize() {
+    ibv_qp_attr wanted{};
+    wanted.qp_state = IBV_QPS_INIT;
+    wanted.port_num = 1;
+    wanted.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    modify(wanted, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  }
+
+  void make_ready() {
+    ibv_qp_attr wanted{};
+    wanted.qp_state = IBV_QPS_RTR;
+    wanted.path_mtu = IBV_MTU_1024;
+    wanted.dest_qp_num = to_.qp_number;
+    wanted.max_dest_rd_atomic = 1;
+    wanted.min_rnr_timer = 12;
+    wanted.ah_attr.is_global = 1;
+    wanted.ah_attr.port_num = 1;
+    wanted.ah_attr.grh.dgid = to_.gid;
+    wanted.ah_attr.grh.sgid_index = adapter_.gid_index;
+    wanted.ah_attr.grh.hop_limit = 64;
+    modify(wanted, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    wanted.qp_state = IBV_QPS_RTS;
+    wanted.timeout = 14;
+    wanted.retry_cnt = 7;
+    wanted.rnr_retry = 7;
+    wanted.max_rd_atomic = 1;
+    modify(wanted, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  }
+
+  void modify(ibv_qp_attr& wanted, int which) {
+    if (ibv_modify_qp(pair_, &wanted, which) != 0) stop("ibv_modify_qp failed");
+  }
+
+  Adapter& adapter_;
+  ibv_qp* pair_ = nullptr;
+  Address to_{};
+};
+
+/// One message to the other half, and its answer awaited; or the other way round.
+class Game {
+ public:
+  Game(Adapter& adapter, Connection& connection, const Question& question)
+      : adapter_(adapter),
+        connection_(connection),
+        is_send_(question.kind == "send"),
+        octets_(static_cast<std::uint32_t>(question.octets)) {
+    if (is_send_) connection_.post_receive(octets_);
+  }
+
+  void serve() {
+    adapter_.word(kOutgoing).store(++turn_, std::memory_order_relaxed);
+    connection_.post(is_send_ ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, octets_);
+    adapter_.await(0);
+  }
+
+  void await() {
+    if (is_send_) {
+      adapter_.await(kReceive);
+      connection_.post_receive(octets_);
+    } else {
+      while (adapter_.word(kIncoming).load(std::memory_order_acquire) != expected_) {
+      }
+    }
+    ++expected_;
+  }
+
+ private:
+  Adapter& adapter_;
+  Connection& connection_;
+  bool is_send_;
+  std::uint32_t octets_;
+  std::uint64_t turn_ = 0;      // the last one sent
+  std::uint64_t expected_ = 1;  // the next one from the other half
+};
+
+/// The process at the other end of the packets; its adapter answers while it sleeps.
+int speak_packets(Half& half, std::uint8_t gid_index) {
+  ::setenv("VERBATIM_PATH", "packet", 1);
+  Adapter adapter(gid_index);
+  const Connection connection(adapter, half);
+  return half.end();
+}
+
+/// So that nothing is measured beside a connection that does not work.
+void use(Adapter& adapter, Connection& packets) {
+  packets.post(IBV_WR_RDMA_WRITE, 8);
+  adapter.await(0);
+}
+
+void answer_all(Adapter& adapter, Half& half, const Question& question) {
+  Connection connection(adapter, half);
+  Game game(adapter, connection, question);
+  half.meet();
+  for (std::size_t i = 0; i < whole_groups(question.count); ++i) {
+    game.await();
+    game.serve();
+  }
+}
+
+double ask_all(Adapter& adapter, Half& half, Half* distant, const Question& question) {
+  std::optional<Connection> packets;
+  if (distant != nullptr) {
+    packets.emplace(adapter, *distant);
+    use(adapter, *packets);
+  }
+  Connection connection(adapter, half);
+  Game game(adapter, connection, question);
+  half.meet();
+  const double microseconds = half_trip(question.count, [&] {
+    game.serve();
+    game.await();
+  });
+  if (packets) use(adapter, *packets);
+  return microseconds;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const Question question = question_of(count, words, 2);
+  const auto gid_index = static_cast<std::uint8_t>(std::atoi(words[1]));
+  std::optional<Half> distant;
+  if (std::string_view(words[2]) == "both") {
+    distant.emplace();
+    if (distant->is_server()) return speak_packets(*distant, gid_index);
+  }
+  Half half;
+  Adapter adapter(gid_index);
+  if (half.is_server()) {
+    answer_all(adapter, half, question);
+  } else {
+    answer(ask_all(adapter, half, distant ? &*distant : nullptr, question));
+  }
+  const int status = half.end();
+  return distant && !half.is_server() && distant->end() != 0 ? 1 : status;
+}
