@@ -548,8 +548,8 @@ void Adapter::run_timers(Instant at) noexcept {
 }
 
 Instant Adapter::next_deadline() const noexcept {
-  return std::min(timers_.empty() ? Instant::never() : timers_.begin()->first,
-                  std::min(gsi_->next_deadline(), link_.next_due()));
+  return std::min({timers_.empty() ? Instant::never() : timers_.begin()->first,
+                   gsi_->next_deadline(), link_.next_due(), look_into_room_at_});
 }
 
 /// Sends what is there. What the link does later on its own, the engine must be there for.
@@ -573,6 +573,7 @@ bool Adapter::advance(Look look, Instant at) noexcept {
                                               : link::UdpLink::Look::kAtTheLastAddress);
   for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire, at);
   if (everywhere) take_forwarded(at);
+  if (!waiting_room_.is_empty()) look_into_waiting_room(at);
   run_timers(at);
   return !burst.empty();
 }
@@ -625,6 +626,11 @@ void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noex
   } while (!left.empty());
 }
 
+QueuePair* Adapter::find(wire::QpNumber number) const noexcept {
+  QueuePair* qp = queue_pairs_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
+  return qp != nullptr && qp->number() == number ? qp : nullptr;
+}
+
 /// The packets at the front that go on with a message which is arriving at one of our queue pairs:
 /// how many were taken.
 std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t packet_octets,
@@ -634,9 +640,8 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
   const wire::Operation operation = wire::operation_of(bth->opcode());
   const bool goes_on =
       operation == wire::Operation::kWriteMiddle || operation == wire::Operation::kSendMiddle;
-  const auto number = static_cast<std::uint32_t>(bth->dest_qp());
-  QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
-  if (!goes_on || qp == nullptr || qp->number() != bth->dest_qp()) return 0;
+  QueuePair* qp = find(bth->dest_qp());
+  if (!goes_on || qp == nullptr) return 0;
   if (!qp->admits_packets()) return 0;
   const transport::TrainArrival train{.octets = incoming.octets,
                                       .packet_octets = packet_octets,
@@ -661,8 +666,8 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   };
   auto packet = wire::PacketView::parse(incoming.octets);
   if (!packet) return count(packet.error());
-  const auto number = static_cast<std::uint32_t>(packet->bth().dest_qp());
-  const std::uint32_t slot = number / host::kNumbersPerSlot;
+  const std::uint32_t slot =
+      static_cast<std::uint32_t>(packet->bth().dest_qp()) / host::kNumbersPerSlot;
   if (packet->bth().dest_qp() == wire::QpNumber::kGsi) {
     return gsi_->handle({.incoming = incoming,
                          .packet = *packet,
@@ -675,8 +680,8 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (slot != slot_.number() && origin.came == Came::kByWire) {
     return forward(slot, incoming);
   }
-  QueuePair* qp = queue_pairs_[number % host::kNumbersPerSlot];
-  if (qp == nullptr || slot != slot_.number()) {
+  QueuePair* qp = find(packet->bth().dest_qp());
+  if (qp == nullptr) {
     ++counters_.unknown_qp;
     return;
   }
@@ -688,7 +693,27 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
     ++counters_.unexpected;
     return;
   }
+  if (qp->has_guests() || qp->lets_wait(*packet, origin.at)) [[unlikely]] {
+    if (!waiting_room_.admit(incoming)) return;  // lost, for want of room
+    qp->count_guests(+1);
+    return;
+  }
   deliver(*qp, incoming, *packet, origin.at);
+}
+
+/// Those go in whose receives have been posted, and those that need not hope for any.
+void Adapter::look_into_waiting_room(Instant at) noexcept {
+  waiting_room_.let_go([&](const link::Incoming& guest) {
+    const auto packet = wire::PacketView::parse(guest.octets);
+    QueuePair* qp = packet ? find(packet->bth().dest_qp()) : nullptr;
+    if (qp == nullptr) return true;
+    if (qp->lets_wait(*packet, at)) return false;
+    qp->count_guests(-1);
+    deliver(*qp, guest, *packet, at);
+    return true;
+  });
+  look_into_room_at_ = waiting_room_.is_empty() ? Instant::never() : at + LateReceive::kNextLook;
+  engine_->note_deadline(look_into_room_at_);
 }
 
 /// The ICRC is right.

@@ -18,6 +18,7 @@
 #include "device/multicast_table.h"
 #include "device/port_info.h"
 #include "device/region_homes.h"
+#include "device/waiting_room.h"
 #include "direct/half_record.h"
 #include "direct/target.h"
 #include "host/bells.h"
@@ -195,6 +196,8 @@ class Adapter {
   [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
                                        const Origin& origin) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
+  [[nodiscard]] QueuePair* find(wire::QpNumber number) const noexcept;
+  void look_into_waiting_room(Instant at) noexcept;
   void deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
                Instant at) noexcept;
   void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
@@ -261,6 +264,8 @@ class Adapter {
   std::size_t receive_buffer_octets_ = 0;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;
+  WaitingRoom waiting_room_;
+  Instant look_into_room_at_ = Instant::never();
   std::uint32_t calls_ = 0;  // that looked for packets
   std::atomic<bool> has_direct_use_{false};
   std::atomic<std::uint32_t> packet_users_{0};  // queue pairs

@@ -58,9 +58,8 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
   const auto octets = saying.subspan(sizeof errand);
   const std::lock_guard lock(mutex_);
   if (errand.kind == direct::Errand::Kind::kReply) {
-    QueuePair* qp =
-        queue_pairs_[static_cast<std::uint32_t>(errand.requester) % host::kNumbersPerSlot];
-    if (qp == nullptr || qp->number() != errand.requester) return;
+    QueuePair* qp = find(errand.requester);
+    if (qp == nullptr) return;
     {
       const auto held = qp->hold();
       qp->handle_reply(errand, octets);

@@ -121,7 +121,8 @@ void CompletionQueue::discard(const transport::CompletionPort& port) noexcept {
 
 void CompletionQueue::note_places(std::int64_t change) noexcept {
   lane_places_ += static_cast<std::uint64_t>(change);
-  may_overrun_.store(lane_places_ > queue_.capacity(), std::memory_order_relaxed);
+  overrun_beyond_.store(lane_places_ > queue_.capacity() ? queue_.capacity() : kNeverOverrun,
+                        std::memory_order_relaxed);
 }
 
 bool CompletionQueue::announce() noexcept {

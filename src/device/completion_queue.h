@@ -68,8 +68,10 @@ class CompletionQueue {
   /// Whether announce() should be called now, and whether it should be from time to time. Without
   /// the lock.
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
-  [[nodiscard]] bool may_overrun() const noexcept {
-    return may_overrun_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool may_overrun() const noexcept { return is_overrun_by(kNeverOverrun - 1); }
+  /// Whether so many completions of one lane are too many.
+  [[nodiscard]] bool is_overrun_by(std::uint32_t waiting) const noexcept {
+    return waiting > overrun_beyond_.load(std::memory_order_relaxed);
   }
 
  private:
@@ -89,11 +91,12 @@ class CompletionQueue {
   std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
   std::uint32_t unchecked_ = 0;    // announcements since it was last looked at for an overrun
   bool overrun_ = false;
-  std::atomic<bool> may_overrun_{false};        // the lanes hold more than the capacity
-  std::atomic<std::uint32_t> direct_users_{0};  // of its lanes
-  std::uint32_t empty_polls_ = 0;               // in a row, more or less
-  host::QueueLock lock_;                        // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;               // set before the first queue pair attaches
+  static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
+  std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // the capacity, if lanes hold more
+  std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
+  std::uint32_t empty_polls_ = 0;                             // in a row, more or less
+  host::QueueLock lock_;           // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

@@ -15,9 +15,10 @@ constexpr std::uint32_t kWindowOctets = 480 * 1024;
 constexpr std::uint32_t kWindowPackets = 512;
 // Unreliable services are not told of losses. They send a train at a time, at a rate that would
 // fill a socket buffer like ours in this time: so long may the receiving process be kept from the
-// CPU.
+// CPU. Where buffers are large, at one that a receiver keeps up with for as long as it takes.
 constexpr std::uint32_t kUnreliableTrainOctets = 64 * 1024;
 constexpr Duration kReceiverMayPause = std::chrono::microseconds(1600);
+constexpr Duration kUnreliableTrainTakes = std::chrono::microseconds(64);
 // Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
 constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
 
@@ -132,8 +133,10 @@ Status QueuePair::build() {
           .read_chunk_packets = kWindowPackets / 4,
           .read_chunk_octets = kWindowOctets / 4,
           .unreliable_rate = {.octets = kUnreliableTrainOctets,
-                              .period = kReceiverMayPause * kUnreliableTrainOctets /
-                                        adapter_->receive_buffer_octets()}},
+                              .period =
+                                  std::max<Duration>(kUnreliableTrainTakes,
+                                                     kReceiverMayPause * kUnreliableTrainOctets /
+                                                         adapter_->receive_buffer_octets())}},
       parts);
   return Ok{};
 }

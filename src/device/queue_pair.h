@@ -8,6 +8,7 @@
 #include "device/adapter.h"
 #include "device/completion_queue.h"
 #include "device/fault_guard.h"
+#include "device/late_receive.h"
 #include "device/shared_receive_queue.h"
 #include "direct/half.h"
 #include "direct/requester.h"
@@ -116,6 +117,14 @@ class QueuePair {
     return way_ == Way::kDirect && direct_->waits_for_receive();
   }
   [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
+  /// Whether the packet should wait for a receive that the program may be about to post.
+  [[nodiscard]] bool lets_wait(const wire::PacketView& packet, Instant at) noexcept {
+    return machine_->lacks_receive_for(packet) &&
+           late_.is_worth_waiting_for(machine_->receives_posted(), at);
+  }
+  /// Packets of its own that do so.
+  [[nodiscard]] bool has_guests() const noexcept { return guests_ > 0; }
+  void count_guests(int change) noexcept { guests_ += change; }
   [[nodiscard]] Instant timer_at() const noexcept { return timer_at_; }
   void set_timer_at(Instant at) noexcept { timer_at_ = at; }
   [[nodiscard]] bool is_ready_listed() const noexcept { return ready_listed_; }
@@ -177,6 +186,8 @@ class QueuePair {
   host::QueueLock lock_;                // guards the machine while is_direct_
   std::uint32_t postings_ = 0;          // that went the short way
   std::atomic<bool> is_direct_{false};  // changes with both locks held
+  LateReceive late_;
+  int guests_ = 0;  // in the adapter's waiting room
   Instant timer_at_ = Instant::never();
   bool ready_listed_ = false;
   wire::CommId awaited_{};

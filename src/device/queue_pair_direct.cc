@@ -153,11 +153,12 @@ bool QueuePair::execute_directly() noexcept {
     direct_->handle_memory_fault(fault_at);
     return false;
   }
-  // What overruns a completion queue waits in its lanes, so it may be noticed late.
-  const bool looks_for_overrun = ++postings_ % kPostingsPerLook == 0;
+  // What overruns a completion queue waits in its lanes, so it may be noticed late; but ours alone
+  // may be too many, and then nobody may come to notice.
   const CompletionQueue& cq = *setup_.send_cq;
-  return stop == direct::Requester::Stop::kIdle && !cq.has_event() &&
-         !(looks_for_overrun && cq.may_overrun()) &&
+  const bool looks_for_overrun = cq.may_overrun() && (++postings_ % kPostingsPerLook == 0 ||
+                                                      cq.is_overrun_by(send_port_->uncollected()));
+  return stop == direct::Requester::Stop::kIdle && !cq.has_event() && !looks_for_overrun &&
          machine_->state() == transport::QpState::kReadyToSend;
 }
 

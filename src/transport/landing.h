@@ -34,6 +34,17 @@ class Landing {
   [[nodiscard]] bool has_shared() const noexcept { return shared_.exists(); }
   [[nodiscard]] const memory::KeyTable& keys() const noexcept { return keys_; }
 
+  /// Whether a message that needs a receive would find one.
+  [[nodiscard]] bool has_receive() const noexcept {
+    if (state_->receive_taken) return true;
+    return shared_.exists() ? shared_.waiting_count() > 0
+                            : queue_.exists() && queue_.posted_count() > 0;
+  }
+  /// How many receives were ever posted; wraps.
+  [[nodiscard]] std::uint32_t receives_posted() const noexcept {
+    if (shared_.exists()) return shared_.posted();
+    return queue_.exists() ? queue_.posted() : 0;
+  }
   /// Makes sure that the message has a receive; false when none is posted.
   [[nodiscard]] bool take_receive() noexcept;
   /// Room in the receive that was taken.

@@ -384,6 +384,14 @@ bool QueuePair::is_of_our_service(const wire::PacketView& packet) const noexcept
   return config_.type != (packet.info().is_response ? QpType::kXrcTarget : QpType::kXrcInitiator);
 }
 
+bool QueuePair::lacks_receive_for(const wire::PacketView& packet) const noexcept {
+  if (config_.type != QpType::kUd && config_.type != QpType::kUc) return false;
+  if (!takes_requests() || packet.transport() != wire_transport()) return false;
+  const bool begins_send =
+      packet.info().starts_message && !packet.info().has(wire::OpcodeInfo::kReth);
+  return begins_send && !rc_.landing().has_receive();
+}
+
 std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
   if (!takes_requests()) return PacketDrop::kWrongState;
   if (!is_of_our_service(arrival.packet)) return PacketDrop::kWrongTransport;

@@ -145,6 +145,12 @@ class QueuePair {
   void handle_send_failure() noexcept;
   /// The first request was executed in our receiving half.
   void handle_first_request() noexcept;
+  /// Whether the packet would be lost for want of a receive: those of services that say so to
+  /// nobody. How many were ever posted tells whether one has come since; it wraps.
+  [[nodiscard]] bool lacks_receive_for(const wire::PacketView& packet) const noexcept;
+  [[nodiscard]] std::uint32_t receives_posted() const noexcept {
+    return rc_.landing().receives_posted();
+  }
   /// Draws the consequences of what others have done to the halves.
   void settle() noexcept;
 

@@ -64,6 +64,7 @@ class RcResponder {
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
+  [[nodiscard]] const Landing& landing() const noexcept { return landing_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:

@@ -65,6 +65,8 @@ class SharedReceiveQueue {
   [[nodiscard]] Status post(const ReceiveRequest& request) noexcept;
   /// Receives that nobody has claimed; one more while a claimant is about to move the head.
   [[nodiscard]] std::uint32_t waiting_count() const noexcept { return load_tail() - load_head(); }
+  /// How many were ever posted; wraps.
+  [[nodiscard]] std::uint32_t posted() const noexcept { return load_tail(); }
   /// An event is due once when fewer than `limit` receives wait; 0 disarms. kInvalidArgument beyond
   /// the depth. `barrier` is membarrier(2) as soon as claimants do not share the caller's lock: a
   /// claim then sees the limit, or is seen here.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/waiting_room.h"
+
+#include <algorithm>
+#include <new>
+
+namespace verbatim::device {
+
+bool WaitingRoom::open() noexcept {
+  if (octets_ != nullptr) return true;
+  octets_.reset(new (std::nothrow) std::byte[kPlaces * link::kFrameOctets]);
+  if (octets_ == nullptr) return false;
+  guests_.reserve(kPlaces);
+  free_.reserve(kPlaces);
+  for (std::size_t place = kPlaces; place > 0; --place) free_.push_back(place - 1);
+  return true;
+}
+
+bool WaitingRoom::admit(const link::Incoming& packet) noexcept {
+  if (packet.octets.size() > link::kFrameOctets || !open() || free_.empty()) return false;
+  const std::size_t place = free_.back();
+  free_.pop_back();
+  const std::span<std::byte> room(octets_.get() + place * link::kFrameOctets, packet.octets.size());
+  std::ranges::copy(packet.octets, room.begin());
+  Guest& guest = guests_.emplace_back(Guest{.incoming = packet, .place = place});
+  guest.incoming.octets = room;
+  guest.incoming.segment_octets = 0;
+  return true;
+}
+
+}  // namespace verbatim::device

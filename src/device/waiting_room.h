@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "link/packet_burst.h"
+
+namespace verbatim::device {
+
+/// Packets of unreliable services that arrived before their receives were posted, in the order in
+/// which they came. Nobody else waits for them, and when the room is full the next is lost, as it
+/// would be without it. Thread: whoever holds the adapter's lock.
+class WaitingRoom {
+ public:
+  static constexpr std::size_t kPlaces = 512;
+
+  /// One packet, with what its ICRC was verified against.
+  struct Guest {
+    link::Incoming incoming{};  // octets in the room
+    std::size_t place = 0;
+  };
+
+  [[nodiscard]] bool is_empty() const noexcept { return guests_.empty(); }
+  /// Keeps a copy; false when there is no place, or no memory for one.
+  [[nodiscard]] bool admit(const link::Incoming& packet) noexcept;
+  /// Lets those leave, one after the other, for whom `leaves(packet)` is true.
+  template <typename Leaves>
+  void let_go(Leaves&& leaves) noexcept {
+    std::erase_if(guests_, [&](const Guest& guest) {
+      if (!leaves(guest.incoming)) return false;
+      free_.push_back(guest.place);
+      return true;
+    });
+  }
+
+ private:
+  [[nodiscard]] bool open() noexcept;
+
+  std::unique_ptr<std::byte[]> octets_;  // none before the first guest
+  std::vector<Guest> guests_;
+  std::vector<std::size_t> free_;  // places
+};
+
+}  // namespace verbatim::device
