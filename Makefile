@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench check mutants test-all test-x86 format clean
+.PHONY: help setup configure build demo test bench bench-report check mutants test-all test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -32,6 +32,9 @@ bench: ## how fast, beside what; PART=core, host, wire or connections: only that
 	@$(MAKE) --no-print-directory build
 	@cmake --build --preset release -j $(JOBS) --target bench_programs
 	@scripts/bench.sh build/release $(or $(PART),all) $(OPTIONS)
+
+bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.md
+	@bench/report.py build/release
 
 check: setup ## before a push: format, layers, both compilers, tests
 	@scripts/test.sh format layers release dev clang

@@ -35,6 +35,16 @@ class Endpoint {
     connect(half);
   }
 
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+  /// What is not closed stays behind in /dev/shm, and the next process of the same number fails.
+  ~Endpoint() {
+    for (fid* each : {&endpoint_->fid, &addresses_->fid, &received_->fid, &sent_->fid,
+                      &domain_->fid, &fabric_->fid}) {
+      fi_close(each);
+    }
+  }
+
   void post_send() {
     post([&] { return fi_send(endpoint_, data(), size(), nullptr, peer_, this); });
   }
@@ -142,10 +152,13 @@ double stream(Endpoint& endpoint, Half& half, const Question& question) {
 int main(int count, char** words) {
   const Question question = question_of(count, words);
   Half half;
-  Endpoint endpoint(half, question.octets);
-  half.meet();
-  const double number = question.kind == "latency" ? ping_pong(endpoint, half, question)
-                                                   : stream(endpoint, half, question);
-  if (!half.is_server()) answer(number);
+  {
+    Endpoint endpoint(half, question.octets);
+    half.meet();
+    const double number = question.kind == "latency" ? ping_pong(endpoint, half, question)
+                                                     : stream(endpoint, half, question);
+    half.meet();
+    if (!half.is_server()) answer(number);
+  }
   return half.end();
 }

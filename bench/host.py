@@ -172,12 +172,14 @@ def rates(direct, peers):
 
 def neighbours(stage, direct):
     """What a queue pair must not cost another."""
+    # perftest counts a last completion for as many messages as any other: with several queue pairs and
+    # messages that are no multiple of the depth it takes itself for done, and never ends.
     for program, depths in (("ib_write_bw", ("-t", 16)), ("ib_send_bw", ("-t", 16, "-r", 16))):
         def rate(pairs, count, program=program, depths=depths):
             return direct.rate(program, count, "-q", pairs, *depths)
         yield Measurement(
-            f"{program}, 8 octets, {QUEUE_PAIRS:,} queue pairs", "M/s", rate(QUEUE_PAIRS, 3000),
-            (Peer(f"{program}, 8 octets, one queue pair", rate(1, 3_000_000),
+            f"{program}, 8 octets, {QUEUE_PAIRS:,} queue pairs", "M/s", rate(QUEUE_PAIRS, 3200),
+            (Peer(f"{program}, 8 octets, one queue pair", rate(1, 3_200_000),
                   at_least(round(1 / 1.2, 2))),))
     path = os.path.join(stage.installation.folder, "bin/two_paths")
     for kind in ("write", "send"):

@@ -35,8 +35,11 @@ case $part in
   core) core ;;
   host | wire | connections) compare "$part" "$@" ;;
   all)
+    rm -f "$results"/* # so that they are of one run
     core
-    for each in host wire connections; do compare "$each" "$@"; done
+    status=0 # one peer that fails keeps nothing else from being measured
+    for each in host wire connections; do compare "$each" "$@" || status=1; done
+    exit "$status"
     ;;
   *)
     echo "bench: there is no part '$part'; there are core, host, wire, connections and all" >&2
