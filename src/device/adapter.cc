@@ -214,6 +214,8 @@ Status Adapter::open(std::string& message) {
   }
   if (auto laid_out = lay_out_segment(); !laid_out) return laid_out;
   path_policy_ = link_config->path;
+  has_peer_calls_ = link_config->has_peer_calls;
+  homes_->allow_peer_calls(has_peer_calls_);
 
   if (auto opened = link_.open(std::move(place->receivers), slot_.number(), link_config->trains);
       !opened) {

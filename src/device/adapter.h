@@ -261,6 +261,7 @@ class Adapter {
   host::Bells bells_;
   bool has_door_ = false;
   PathPolicy path_policy_ = PathPolicy::kAutomatic;
+  bool has_peer_calls_ = true;  // process_vm_readv(2) and its like
   std::size_t receive_buffer_octets_ = 0;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;

@@ -26,7 +26,9 @@ direct::HalfRecord& Adapter::half_record(wire::QpNumber number) const noexcept {
 }
 
 direct::Target::Own Adapter::as_target() const noexcept {
-  return {.segment = std::bit_cast<std::byte*>(header_), .bell = engine_->bell()};
+  return {.segment = std::bit_cast<std::byte*>(header_),
+          .bell = engine_->bell(),
+          .has_peer_calls = has_peer_calls_};
 }
 
 bool Adapter::wait_for_peers() noexcept {

@@ -140,6 +140,14 @@ Expected<LinkConfig> read_link_config(std::string& message) {
         "where that is worth it), 0 (it stays where it is), 1 (it moves wherever it can)";
     return Errc::kInvalidArgument;
   }
+  const std::string calls = environment("VERBATIM_CMA");
+  if (!calls.empty() && calls != "0" && calls != "1") {
+    message = "VERBATIM_CMA: '" + calls +
+              "' is neither 1 (processes of this host may copy from each other's memory with " +
+              "process_vm_readv and process_vm_writev) nor 0 (each copies its own)";
+    return Errc::kInvalidArgument;
+  }
+  config.has_peer_calls = calls != "0";
   // Faults and captures are of packets: whoever asks for them wants to see some.
   const bool wants_packets = !config.faults.rules.empty() || !config.capture.empty();
   if (path.empty() && wants_packets) config.path = PathPolicy::kPackets;

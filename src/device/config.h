@@ -33,8 +33,9 @@ enum class PathPolicy : std::uint8_t {
 struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
   PathPolicy path = PathPolicy::kAutomatic;                    // VERBATIM_PATH
-  link::FaultRules faults{};  // VERBATIM_FAULTS; without rules: none
-  std::string capture;        // VERBATIM_CAPTURE, a file's name; empty: none
+  bool has_peer_calls = true;  // VERBATIM_CMA=0: no process_vm_readv(2) and its like, either way
+  link::FaultRules faults{};   // VERBATIM_FAULTS; without rules: none
+  std::string capture;         // VERBATIM_CAPTURE, a file's name; empty: none
 };
 
 /// Reads the value of VERBATIM_DEVICES: a comma list of interface or interface=name. An interface

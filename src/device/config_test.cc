@@ -125,5 +125,19 @@ TEST(Config, WhatTheLinkDoesComesFromTheEnvironmentToo) {
   for (const char* name : {"VERBATIM_GSO", "VERBATIM_FAULTS", "VERBATIM_CAPTURE"}) ::unsetenv(name);
 }
 
+TEST(Config, CallsIntoOtherProcessesCanBeForbidden) {
+  std::string message;
+  ::unsetenv("VERBATIM_CMA");
+  EXPECT_TRUE(read_link_config(message)->has_peer_calls);
+  ::setenv("VERBATIM_CMA", "1", 1);
+  EXPECT_TRUE(read_link_config(message)->has_peer_calls);
+  ::setenv("VERBATIM_CMA", "0", 1);
+  EXPECT_FALSE(read_link_config(message)->has_peer_calls);
+  ::setenv("VERBATIM_CMA", "never", 1);
+  EXPECT_FALSE(read_link_config(message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_CMA"), HasSubstr("'never'")));
+  ::unsetenv("VERBATIM_CMA");
+}
+
 }  // namespace
 }  // namespace verbatim::device

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "device/clock.h"
+#include "host/peer_calls.h"
 
 namespace verbatim::device {
 
@@ -54,19 +55,26 @@ void RegionHomes::share(memory::DomainId domain) {
 
 void RegionHomes::move_in(wire::MemoryKey key, Home& home) {
   if (home.placement || home.region.octets == 0) return;
+  const bool is_shared = try_to_move_in(key, home);
+  if (!is_shared && has_peer_calls_) host::allow_peer_calls();
+}
+
+/// Whether peers can map all of it.
+bool RegionHomes::try_to_move_in(wire::MemoryKey key, Home& home) {
   const rehome::Range range{.begin = home.region.address,
                             .end = home.region.address + home.region.octets};
   auto moved = process_rehoming().move_in(range, now());
-  if (!moved) return;
+  if (!moved) return false;
   home.placement = *moved;
   const bool is_whole = moved->pages.covers(range);
   const bool pages_are_usual =
       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == memory::kSharedPageOctets;
-  if (!is_whole && !pages_are_usual) return;  // a peer could not tell which pages
+  if (!is_whole && !pages_are_usual) return false;  // a peer could not tell which pages
   // Neighbours in memory are neighbours in the arena, so this is right for the first octet, too.
   const std::uint64_t shared_at = moved->offset - (moved->pages.begin - range.begin);
   keys_.change_backing(key, is_whole ? memory::Backing::kShared : memory::Backing::kSharedInside,
                        shared_at);
+  return is_whole;
 }
 
 }  // namespace verbatim::device

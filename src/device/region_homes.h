@@ -34,6 +34,8 @@ class RegionHomes {
   /// It is gone, and no peer is in the middle of an access. `is_left` is false when a peer that is
   /// stopped may still store there.
   void remove(wire::MemoryKey key, bool is_left);
+  /// Whether peers may reach what does not move with system calls; true unless told.
+  void allow_peer_calls(bool allowed) noexcept { has_peer_calls_ = allowed; }
   /// A queue pair of this domain has a peer on this host.
   void share(memory::DomainId domain);
 
@@ -43,10 +45,12 @@ class RegionHomes {
     std::optional<rehome::Placement> placement{};
   };
   void move_in(wire::MemoryKey key, Home& home);
+  [[nodiscard]] bool try_to_move_in(wire::MemoryKey key, Home& home);
 
   memory::KeyRegistry& keys_;
   std::map<std::uint32_t, Home> homes_;  // by key
   std::set<memory::DomainId> shared_;
+  bool has_peer_calls_ = true;
 };
 
 }  // namespace verbatim::device

@@ -87,7 +87,8 @@ Target::Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& sel
   const bool both_can = Fencing(header.fencing) == Fencing::kExpedited &&
                         host::Membarrier::global() == Fencing::kExpedited;
   fencing_ = both_can ? Fencing::kExpedited : Fencing::kFenced;
-  reach_ = peer_ == nullptr ? Reach::own() : Reach(peer_->arena(), peer_->process());
+  reach_ = peer_ == nullptr ? Reach::own()
+                            : Reach(peer_->arena(), own.has_peer_calls ? peer_->process() : 0);
 }
 
 Target::Meeting Target::meet() noexcept {

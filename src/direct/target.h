@@ -57,7 +57,8 @@ class Target {
   /// This very process, as it shows itself to others.
   struct Own {
     std::byte* segment = nullptr;
-    int bell = -1;  // an eventfd that wakes whoever looks after its bells
+    int bell = -1;               // an eventfd that wakes whoever looks after its bells
+    bool has_peer_calls = true;  // may copy from and to other processes by system calls
   };
   /// `peer` is null for this very process.
   Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self,

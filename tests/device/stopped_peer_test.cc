@@ -1,205 +1,190 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-sided is one-sided: on one host a target that is stopped takes requests all the same.
+// One-sided is one-sided: on one host a target that is stopped takes requests all the same, unless
+// the system lets nobody but itself at its memory.
 #include <gtest/gtest.h>
-#include <infiniband/verbs.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
+#include <cerrno>
+#include <new>
+
+#include "lone_end.h"
 
 namespace verbatim::testing {
 namespace {
 
-constexpr std::uint32_t kOctets = 64 * 1024;
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr std::uint32_t kOctets = LoneEnd::kOctets;
+constexpr auto kPatience = LoneEnd::kPatience;
 
-/// What the two processes tell each other.
+/// What the two processes tell each other, and the one that watches over them.
 struct Notes {
-  struct End {
-    std::atomic<bool> is_ready{false};
-    std::uint32_t number = 0;
-    std::uint32_t rkey = 0;
-    std::uint64_t address = 0;
-  };
-  End ends[2];
+  EndNotes ends[2];
   std::atomic<bool> is_connected{false};
   std::atomic<bool> is_over{false};
+  std::atomic<bool> stops{false};  // the target is to be
+  std::atomic<bool> is_stopped{false};
 };
 
-bool await(const std::atomic<bool>& flag) {
+template <typename Condition>
+bool await(Condition&& holds) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!flag && std::chrono::steady_clock::now() < end) ::usleep(100);
-  return flag;
+  while (!holds() && std::chrono::steady_clock::now() < end) ::usleep(100);
+  return holds();
 }
 
-/// One end of a reliable connection, with a buffer that the other may use as it likes.
-struct End {
-  ibv_context* context = nullptr;
-  ibv_pd* pd = nullptr;
-  ibv_cq* cq = nullptr;
-  ibv_qp* qp = nullptr;
-  ibv_mr* mr = nullptr;
-  std::byte* buffer = nullptr;
-
-  bool open() {
-    ibv_device** list = ibv_get_device_list(nullptr);
-    if (list == nullptr || list[0] == nullptr) return false;
-    context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    if (context == nullptr) return false;
-    pd = ibv_alloc_pd(context);
-    cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
-    buffer = static_cast<std::byte*>(std::aligned_alloc(4096, kOctets));
-    std::memset(buffer, 0, kOctets);
-    constexpr int kAll = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                         IBV_ACCESS_REMOTE_ATOMIC;
-    mr = ibv_reg_mr(pd, buffer, kOctets, kAll);
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 16,
-                .max_recv_wr = 16,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
-    qp = ibv_create_qp(pd, &init);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qp_access_flags = kAll;
-    return mr != nullptr && qp != nullptr &&
-           ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0;
-  }
-
-  void tell(Notes::End& end) const {
-    end.number = qp->qp_num;
-    end.rkey = mr->rkey;
-    end.address = reinterpret_cast<std::uintptr_t>(buffer);
-    end.is_ready = true;
-  }
-
-  bool connect(std::uint32_t to) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = to;
-    attr.max_dest_rd_atomic = 4;
-    attr.min_rnr_timer = 12;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.hop_limit = 64;
-    if (ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid) != 0) return false;
-    if (ibv_modify_qp(qp, &attr,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
-      return false;
-    }
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 14;
-    attr.retry_cnt = 7;
-    attr.rnr_retry = 7;
-    attr.max_rd_atomic = 4;
-    return ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
-  }
-
-  bool receive() {
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(buffer) + kOctets / 2,
-                .length = kOctets / 2,
-                .lkey = mr->lkey};
-    ibv_recv_wr request{};
-    request.wr_id = 7;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    return ibv_post_recv(qp, &request, &bad) == 0;
-  }
-
-  /// Posts `octets` of the buffer's beginning and waits; the status, or -1 when nothing came.
-  int run(ibv_wr_opcode opcode, const Notes::End& to, std::uint32_t octets) {
-    ibv_sge sge{
-        .addr = reinterpret_cast<std::uintptr_t>(buffer), .length = octets, .lkey = mr->lkey};
-    ibv_send_wr request{};
-    request.opcode = opcode;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-      request.wr.atomic = {.remote_addr = to.address, .compare_add = 1, .swap = 0, .rkey = to.rkey};
-    } else {
-      request.wr.rdma = {.remote_addr = to.address, .rkey = to.rkey};
-    }
-    ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(qp, &request, &bad) != 0) return -2;
-    ibv_wc wc{};
-    return collect(wc) ? static_cast<int>(wc.status) : -1;
-  }
-
-  bool collect(ibv_wc& wc) const {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (std::chrono::steady_clock::now() < end) {
-      if (ibv_poll_cq(cq, 1, &wc) == 1) return true;
-    }
-    return false;
-  }
+/// How the initiator gets at the target's memory.
+struct Means {
+  const char* rehome = "1";      // VERBATIM_REHOME of both
+  bool has_calls = true;         // false: the system refuses process_vm_readv(2) and its like
+  const char* cma = "1";         // VERBATIM_CMA of the initiator
+  bool atomics_need_it = false;  // the target, to run
+  bool data_needs_it = false;
 };
 
+/// From now on this process may not reach into others, as in many containers.
+bool forbid_calls() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{.len = std::size(code), .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
 /// The target: connects, posts a receive, and does nothing until it is over. Then it looks.
-int be_target(Notes& notes) {
-  End end;
+int be_target(Notes& notes, const Means& means) {
+  ::setenv("VERBATIM_REHOME", means.rehome, 1);
+  LoneEnd end;
   if (!end.open()) return 1;
   end.tell(notes.ends[1]);
-  if (!await(notes.ends[0].is_ready) || !end.connect(notes.ends[0].number)) return 2;
+  if (!await([&] { return notes.ends[0].is_ready.load(); })) return 2;
+  if (!end.connect(notes.ends[0].number)) return 2;
   if (!end.receive()) return 3;
   notes.is_connected = true;
-  if (!await(notes.is_over)) return 4;
+  if (!await([&] { return notes.is_over.load(); })) return 4;
   ibv_wc wc{};
   if (!end.collect(wc) || wc.wr_id != 7 || wc.byte_len != 1000) return 5;
   std::uint64_t counter = 0;
   std::memcpy(&counter, end.buffer, sizeof counter);
-  if (counter != 0x0101'0101'0101'0102) return 6;  // what was written, and one added
+  if (counter != 0x0101'0101'0101'0103) return 6;  // what was written, and one added twice
   return end.buffer[kOctets / 2 + 999] == std::byte{1} ? 0 : 7;
 }
 
-TEST(StoppedPeer, TakesWritesReadsAtomicsAndSends) {
-  const char* path = std::getenv("VERBATIM_PATH");
-  if (path != nullptr && std::strcmp(path, "packet") == 0) GTEST_SKIP() << "packets need its CPU";
-  void* shared =
-      ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(shared, MAP_FAILED);
-  Notes& notes = *new (shared) Notes;
-  const pid_t target = ::fork();
-  if (target == 0) ::_exit(be_target(notes));
-  End end;
-  ASSERT_TRUE(end.open());
+/// Posts to a target that is stopped; true if it completes when it should.
+bool run_stopped(Notes& notes, LoneEnd& end, ibv_wr_opcode opcode, std::uint32_t octets,
+                 bool needs_target) {
+  notes.stops = true;
+  if (!await([&] { return notes.is_stopped.load(); })) return false;
+  if (!end.post(opcode, notes.ends[1], octets)) return false;
+  ibv_wc wc{};
+  bool has_come = !needs_target && end.collect(wc);
+  for (int polls = 0; polls < 1000 && needs_target && !has_come; ++polls) {
+    has_come = ibv_poll_cq(end.cq, 1, &wc) == 1;
+  }
+  const bool is_right = has_come != needs_target;
+  notes.stops = false;
+  if (!has_come && !end.collect(wc)) return false;
+  return is_right && wc.status == IBV_WC_SUCCESS && await([&] { return !notes.is_stopped.load(); });
+}
+
+int be_initiator(Notes& notes, const Means& means) {
+  ::setenv("VERBATIM_REHOME", means.rehome, 1);
+  ::setenv("VERBATIM_CMA", means.cma, 1);
+  if (!means.has_calls && !forbid_calls()) return 1;
+  LoneEnd end;
+  if (!end.open()) return 2;
   std::memset(end.buffer, 1, kOctets);
   end.tell(notes.ends[0]);
-  ASSERT_TRUE(await(notes.ends[1].is_ready));
-  ASSERT_TRUE(end.connect(notes.ends[1].number));
-  ASSERT_TRUE(await(notes.is_connected));
-  // The first request decides the way, and the target's engine takes note of it.
-  ASSERT_EQ(end.run(IBV_WR_RDMA_WRITE, notes.ends[1], 8), IBV_WC_SUCCESS);
-  ASSERT_EQ(::kill(target, SIGSTOP), 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(target, &status, WUNTRACED), target);
-  EXPECT_EQ(end.run(IBV_WR_RDMA_WRITE, notes.ends[1], kOctets / 2), IBV_WC_SUCCESS);
-  EXPECT_EQ(end.run(IBV_WR_SEND, notes.ends[1], 1000), IBV_WC_SUCCESS);
-  EXPECT_EQ(end.run(IBV_WR_RDMA_READ, notes.ends[1], kOctets / 2), IBV_WC_SUCCESS);
-  EXPECT_EQ(end.run(IBV_WR_ATOMIC_FETCH_AND_ADD, notes.ends[1], 8), IBV_WC_SUCCESS);
-  std::uint64_t before = 0;
-  std::memcpy(&before, end.buffer, sizeof before);
-  EXPECT_EQ(before, 0x0101'0101'0101'0101U);
-  ASSERT_EQ(::kill(target, SIGCONT), 0);
+  if (!await([&] { return notes.ends[1].is_ready.load(); })) return 3;
+  if (!end.connect(notes.ends[1].number)) return 4;
+  if (!await([&] { return notes.is_connected.load(); })) return 5;
+  // A target that runs, first: the way is decided, and its engine takes note of it.
+  const EndNotes& target = notes.ends[1];
+  if (end.run(IBV_WR_RDMA_WRITE, target, kOctets / 2) != IBV_WC_SUCCESS) return 6;
+  if (end.run(IBV_WR_RDMA_READ, target, kOctets / 2) != IBV_WC_SUCCESS) return 7;
+  if (end.run(IBV_WR_ATOMIC_FETCH_AND_ADD, target, 8) != IBV_WC_SUCCESS) return 8;
+  std::memset(end.buffer, 1, 8);
+  const bool waits = means.data_needs_it;
+  if (!run_stopped(notes, end, IBV_WR_RDMA_WRITE, kOctets / 2, waits)) return 9;
+  if (!run_stopped(notes, end, IBV_WR_SEND, 1000, waits)) return 10;
+  if (!run_stopped(notes, end, IBV_WR_RDMA_READ, kOctets / 2, waits)) return 11;
+  for (int i = 0; i < 2; ++i) {
+    if (!run_stopped(notes, end, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, means.atomics_need_it)) return 12;
+    std::uint64_t before = 0;
+    std::memcpy(&before, end.buffer, sizeof before);
+    if (before != 0x0101'0101'0101'0101U + static_cast<unsigned>(i)) return 13;
+  }
   notes.is_over = true;
-  ASSERT_EQ(::waitpid(target, &status, 0), target);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
+  return 0;
+}
+
+class StoppedPeer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* path = std::getenv("VERBATIM_PATH");
+    if (path != nullptr && std::strcmp(path, "packet") == 0) GTEST_SKIP() << "packets need its CPU";
+    void* shared =
+        ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    notes_ = new (shared) Notes;
+  }
+
+  /// Stops the target and lets it go on, as the initiator asks, until both have ended.
+  void run(const Means& means) {
+    const pid_t target = ::fork();
+    if (target == 0) ::_exit(be_target(*notes_, means));
+    const pid_t initiator = ::fork();
+    if (initiator == 0) ::_exit(be_initiator(*notes_, means));
+    int status = 0;
+    while (::waitpid(initiator, &status, WNOHANG) == 0) {
+      if (notes_->stops != notes_->is_stopped) {
+        const bool stops = notes_->stops;
+        ASSERT_EQ(::kill(target, stops ? SIGSTOP : SIGCONT), 0);
+        int told = 0;
+        if (stops) {
+          ASSERT_EQ(::waitpid(target, &told, WUNTRACED), target);
+        }
+        notes_->is_stopped = stops;
+      }
+      ::usleep(50);
+    }
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "the initiator: " << WEXITSTATUS(status);
+    ASSERT_EQ(::kill(target, SIGCONT), 0);
+    notes_->is_over = true;
+    ASSERT_EQ(::waitpid(target, &status, 0), target);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "the target: " << WEXITSTATUS(status);
+  }
+
+  Notes* notes_ = nullptr;
+};
+
+TEST_F(StoppedPeer, TakesWritesReadsAtomicsAndSendsInSharedMemory) { run({}); }
+
+TEST_F(StoppedPeer, TakesThemInSharedMemoryWhateverIsForbidden) { run({.has_calls = false}); }
+
+TEST_F(StoppedPeer, TakesAllButAtomicsInMemoryOfItsOwn) {
+  run({.rehome = "0", .atomics_need_it = true});
+}
+
+TEST_F(StoppedPeer, MustGoOnWhereTheSystemForbidsOthersItsMemory) {
+  run({.rehome = "0", .has_calls = false, .atomics_need_it = true, .data_needs_it = true});
+}
+
+TEST_F(StoppedPeer, MustGoOnWhereItsPeerIsToldNotToReachIntoOthers) {
+  run({.rehome = "0", .cma = "0", .atomics_need_it = true, .data_needs_it = true});
 }
 
 }  // namespace
