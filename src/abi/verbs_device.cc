@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -40,6 +41,11 @@ Devices::Devices() {
 device::PortInfo port_of(ibv_device* device) {
   const std::lock_guard lock(devices().mutex);
   return handle_of<DeviceHandle>(device).port;
+}
+
+/// For programs that do not call ibv_fork_init(3) themselves.
+bool asks_for_fork_init() noexcept {
+  return std::getenv("RDMAV_FORK_SAFE") != nullptr || std::getenv("IBV_FORK_SAFE") != nullptr;
 }
 
 void set_text(char* to, std::size_t room, const std::string& text) noexcept {
@@ -207,6 +213,7 @@ extern "C" {
 
 VB_EXPORT ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
+  if (asks_for_fork_init()) (void)ibv_fork_init();  // it never fails
   std::string message;
   auto config = device::read_config(message);
   if (!config) {

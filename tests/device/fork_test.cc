@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// ibv_fork_init(3): what children get of registered memory that peers map.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "lone_end.h"
+
+namespace verbatim::testing {
+namespace {
+
+/// Runs it in a process that has not used the library yet.
+template <typename Body>
+int in_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// Whether children get nothing of the mapping at an address (VmFlags of /proc/self/smaps).
+bool is_kept_from_children(const void* address) {
+  std::FILE* smaps = std::fopen("/proc/self/smaps", "r");
+  if (smaps == nullptr) return false;
+  char line[512];
+  bool is_it = false;
+  bool is_kept = false;
+  while (std::fgets(line, sizeof line, smaps) != nullptr) {
+    unsigned long first = 0;
+    unsigned long last = 0;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (std::sscanf(line, "%lx-%lx ", &first, &last) == 2) is_it = first <= at && at < last;
+    if (is_it && std::strncmp(line, "VmFlags:", 8) == 0) {
+      is_kept = std::strstr(line, " dc") != nullptr;
+    }
+  }
+  std::fclose(smaps);
+  return is_kept;
+}
+
+/// Two ends in one process, connected: their memory moves to where peers can map it.
+struct Connected {
+  LoneEnd ends[2];
+  bool open() {
+    return ends[0].open() && ends[1].open() && ends[0].connect(ends[1].qp->qp_num) &&
+           ends[1].connect(ends[0].qp->qp_num);
+  }
+};
+
+class Fork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* path = std::getenv("VERBATIM_PATH");
+    if (path != nullptr && std::strcmp(path, "packet") == 0) GTEST_SKIP() << "nothing moves";
+    ::setenv("VERBATIM_REHOME", "1", 1);
+  }
+};
+
+TEST_F(Fork, KeepsRegisteredMemoryFromChildrenAfterItsInit) {
+  EXPECT_EQ(in_child([] {
+              Connected pair;
+              if (ibv_fork_init() != 0 || ibv_is_fork_initialized() != IBV_FORK_ENABLED) return 1;
+              if (!pair.open()) return 2;
+              std::byte* const buffer = pair.ends[0].buffer;
+              if (!is_kept_from_children(buffer)) return 3;
+              if (ibv_dereg_mr(pair.ends[0].mr) != 0) return 4;
+              return is_kept_from_children(buffer) ? 5 : 0;
+            }),
+            0);
+}
+
+TEST_F(Fork, GivesChildrenTheirOwnCopiesWithoutIt) {
+  EXPECT_EQ(in_child([] {
+              Connected pair;
+              if (ibv_is_fork_initialized() != IBV_FORK_UNNEEDED || !pair.open()) return 1;
+              std::byte* const buffer = pair.ends[0].buffer;
+              if (is_kept_from_children(buffer)) return 2;
+              buffer[0] = std::byte{7};
+              const int seen = in_child([&] {
+                const int was = static_cast<int>(buffer[0]);
+                buffer[0] = std::byte{9};
+                return was;
+              });
+              return seen == 7 && buffer[0] == std::byte{7} ? 0 : 3;
+            }),
+            0);
+}
+
+TEST_F(Fork, IsInitializedByTheEnvironmentToo) {
+  for (const char* variable : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"}) {
+    EXPECT_EQ(in_child([&] {
+                ::setenv(variable, "1", 1);
+                Connected pair;
+                if (!pair.open() || ibv_is_fork_initialized() != IBV_FORK_ENABLED) return 1;
+                return is_kept_from_children(pair.ends[0].buffer) ? 0 : 2;
+              }),
+              0)
+        << variable;
+  }
+}
+
+}  // namespace
+}  // namespace verbatim::testing
