@@ -12,4 +12,5 @@ endif()
 
 add_library(vb_warnings INTERFACE)
 target_link_libraries(vb_warnings INTERFACE vb_strict)
-target_compile_options(vb_warnings INTERFACE -fno-rtti -fno-exceptions)
+# A few thread-local octets, reached without a call; a library that is loaded late finds room for them.
+target_compile_options(vb_warnings INTERFACE -fno-rtti -fno-exceptions -ftls-model=initial-exec)

@@ -209,6 +209,9 @@ void QueuePair::handle_bell() noexcept {
   if (half_.exists() && half_.has_begun()) {
     machine_->handle_first_request();
     recount();
+    // Whoever only receives should not take the adapter's lock for it for ever.
+    const bool may_meet = direct_ != nullptr && way_ == Way::kUndecided && machine_->is_sending();
+    if (may_meet && direct_->meet()) set_way(Way::kDirect);
   }
   if (machine_->responder_state().failed && machine_->takes_requests()) {
     bar_half();

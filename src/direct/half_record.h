@@ -52,10 +52,12 @@ struct alignas(64) HalfRecord {
   std::uint64_t board_at = 0;      // CompletionBoard
   wire::Gid local{};               // the owner's end of the path
   wire::Gid remote{};              // the requester's
+  std::uint32_t waits = 0;         // atomic; the requester waits for a receive
+  std::uint32_t began = 0;         // atomic; a first request was executed
 
-  alignas(64) Occupancy inside;  // the requester's
-  std::uint32_t waits = 0;       // atomic; the requester waits for a receive
-  std::uint32_t began = 0;       // atomic; a first request was executed
+  // The requester's, in a line of its own: it writes this with every request, and the owner reads
+  // `waits` with every receive that it posts.
+  alignas(64) Occupancy inside;
 };
 static_assert(std::is_trivially_copyable_v<HalfRecord>);
 static_assert(sizeof(HalfRecord) == 192);

@@ -49,7 +49,7 @@ Requester::Stop Requester::run() noexcept {
       has_met_ = meeting == Target::Meeting::kMet;
     }
     if (turn >= kTurnOctets) return Stop::kMore;
-    turn += std::max(std::min(entry.octets, kTurnOctets), kTurnOctetsMin);
+    turn += std::max(std::min(entry.octets - entry.answered, kChunkOctets), kTurnOctetsMin);
     switch (execute(entry)) {
       case Step::kDone:
         if (wait_.what != Wait::For::kNothing) [[unlikely]]
@@ -75,7 +75,7 @@ Requester::Stop Requester::run() noexcept {
 bool Requester::execute_short() noexcept {
   SendEntry& entry = short_;
   entry.octets = short_piece_.octets;
-  if (entry.octets == 0 || entry.octets > config_.path_mtu) return false;
+  if (entry.octets == 0 || entry.octets > kChunkOctets) return false;
   const std::byte* from = nullptr;
   if (has(entry.flags, transport::SendFlags::kInline)) {
     if (entry.octets > queue_->limits().inline_limit) return false;
@@ -94,8 +94,11 @@ bool Requester::execute_short() noexcept {
   const bool is_done = entry.opcode == SendOpcode::kWrite ? target_.write_short(entry, from)
                                                           : target_.send_short(entry, from);
   if (!is_done) return false;
-  target_.advance(1);
-  next_psn_ = next_psn_ + 1;
+  const bool is_one_packet = entry.octets <= config_.path_mtu;
+  const std::uint32_t packets =
+      is_one_packet ? 1 : transport::packet_count(entry.octets, config_.path_mtu);
+  target_.advance(packets);
+  next_psn_ = next_psn_ + packets;
   ++counters_.requests;
   counters_.octets += entry.octets;
   if (config_.signal_all) entry.flags = entry.flags | transport::SendFlags::kSignaled;
@@ -172,7 +175,7 @@ Requester::Step Requester::execute_locally(SendEntry& entry) noexcept {
 /// One chunk of a SEND, WRITE or READ.
 Requester::Step Requester::move(SendEntry& entry) noexcept {
   const bool reads = entry.opcode == SendOpcode::kRead;
-  const std::uint32_t octets = std::min(entry.octets - entry.answered, kTurnOctets);
+  const std::uint32_t octets = std::min(entry.octets - entry.answered, kChunkOctets);
   Chunk chunk{.offset = entry.answered,
               .octets = octets,
               .is_first = entry.answered == 0,

@@ -54,8 +54,10 @@ class Requester {
     kFailed,
     kStrangers,  // the ends do not fit: nothing was executed, packets are to carry the requests
   };
-  /// Octets that one call moves before it lets others have their turn.
-  static constexpr std::uint32_t kTurnOctets = 256 * 1024;
+  /// Octets that one call moves before it lets others have their turn, and those of a chunk, after
+  /// which the owner of the peer's memory gets a word in.
+  static constexpr std::uint32_t kTurnOctets = 1024 * 1024;
+  static constexpr std::uint32_t kChunkOctets = 256 * 1024;
 
   Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
             Target target, Instant (*clock)()) noexcept
@@ -93,6 +95,11 @@ class Requester {
     return wait_.what == Wait::For::kReceive;
   }
   [[nodiscard]] bool has_met() const noexcept { return has_met_; }
+  /// Meets the other end before there is a request for it; whether it has.
+  [[nodiscard]] bool meet() noexcept {
+    has_met_ = has_met_ || target_.meet() == Target::Meeting::kMet;
+    return has_met_;
+  }
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
@@ -173,7 +180,7 @@ void Requester::run_short(Requests& requests) noexcept {
   is_inside_ = true;
   if (target_.enter()) [[likely]] {
     std::uint32_t turn = 0;
-    while (room > 0 && turn < kTurnOctets && requests.peek(short_, short_piece_)) {
+    while (room > 0 && turn < kChunkOctets && requests.peek(short_, short_piece_)) {
       if (!execute_short()) break;
       requests.pop();
       if (has(short_.flags, transport::SendFlags::kSignaled)) --room;

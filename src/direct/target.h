@@ -98,7 +98,7 @@ class Target {
 
   [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
   [[nodiscard]] Answer write(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
-  /// A SEND or WRITE of one piece in one packet, where nothing is special about it and everything
+  /// A SEND or WRITE of one piece, all of it, where nothing is special about it and everything
   /// allows it. False otherwise: then it is as if it had not been tried.
   [[nodiscard]] bool send_short(const transport::SendEntry& entry, const std::byte* from) noexcept;
   [[nodiscard]] bool write_short(const transport::SendEntry& entry, const std::byte* from) noexcept;

@@ -72,7 +72,14 @@ class ReceiveQueue {
   // The consumer.
   [[nodiscard]] const ReceiveEntry* front() const noexcept {
     const std::uint32_t head = load_head();
-    return head == load_tail() ? nullptr : &entry(head);
+    // The tail lies in a line that the owner writes: it is only read when it may have to be. What
+    // clear() forgot may be beyond what was seen.
+    const std::atomic_ref seen(header().tail_seen);
+    if (!is_before(head, seen.load(std::memory_order_relaxed))) {
+      seen.store(load_tail(), std::memory_order_relaxed);
+      if (!is_before(head, seen.load(std::memory_order_relaxed))) return nullptr;
+    }
+    return &entry(head);
   }
   void pop() noexcept {
     // pairs with the acquire in posted_count(): the slot is free once the owner sees it
@@ -89,7 +96,11 @@ class ReceiveQueue {
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted, written by the owner
     std::uint32_t dropped = 0;  // the owner's: entries that clear() forgot, less completions
     alignas(64) std::uint32_t head = 0;  // atomic; entries ever consumed, written by the consumer
+    std::uint32_t tail_seen = 0;         // the consumer's: the tail when it last looked
   };
+  static bool is_before(std::uint32_t head, std::uint32_t tail) noexcept {
+    return static_cast<std::int32_t>(tail - head) > 0;
+  }
   static std::uint32_t ring_size(std::uint32_t depth) noexcept {
     return std::bit_ceil(depth == 0 ? 1U : depth);
   }
