@@ -212,8 +212,8 @@ Status Adapter::open(std::string& message) {
     message = "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`";
     return has_segment;
   }
-  if (auto laid_out = lay_out_segment(); !laid_out) return laid_out;
   path_policy_ = link_config->path;
+  if (auto laid_out = lay_out_segment(link_config->path_cause); !laid_out) return laid_out;
   has_peer_calls_ = link_config->has_peer_calls;
   homes_->allow_peer_calls(has_peer_calls_);
 
@@ -294,12 +294,16 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
 }
 
 /// The header first, at offset zero; then the tables that it names.
-Status Adapter::lay_out_segment() {
+Status Adapter::lay_out_segment(PathCause cause) {
   const auto header = segment_.take(sizeof(host::SegmentHeader));
   const auto keys = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
   const auto halves = segment_.take(host::kNumbersPerSlot * sizeof(direct::HalfRecord));
   const auto bells = segment_.take(host::Bells::kOctets);
-  if (header.empty() || keys.empty() || halves.empty() || bells.empty()) return Errc::kNoMemory;
+  const auto queue_pairs = segment_.take(host::kNumbersPerSlot * sizeof(direct::QueuePairRecord));
+  const auto adapter = segment_.take(sizeof(AdapterRecord));
+  for (const auto& block : {header, keys, halves, bells, queue_pairs, adapter}) {
+    if (block.empty()) return Errc::kNoMemory;
+  }
   const std::uint32_t first_key = slot_.number() * host::kNumbersPerSlot + 1;
   const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
                     (static_cast<std::uint64_t>(::getpid()) << 32);
@@ -310,6 +314,13 @@ Status Adapter::lay_out_segment() {
   next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
   half_records_ = std::bit_cast<direct::HalfRecord*>(halves.data());
   bells_ = host::Bells(bells.data());
+  queue_pair_records_ = std::bit_cast<direct::QueuePairRecord*>(queue_pairs.data());
+  record_ = new (adapter.data()) AdapterRecord;
+  record_->opened_at = now().since_start().count();
+  record_->path = path_policy_;
+  record_->path_cause = cause;
+  port_.name.copy(record_->device.data(), record_->device.size() - 1);
+  port_.interface.copy(record_->interface.data(), record_->interface.size() - 1);
   header_ = new (header.data()) host::SegmentHeader;
   header_->magic = host::SegmentHeader::kMagic;
   header_->version = host::SegmentHeader::kVersion;
@@ -320,6 +331,8 @@ Status Adapter::lay_out_segment() {
   header_->halves_at = segment_.offset_of(halves.data());
   header_->half_count = host::kNumbersPerSlot;
   header_->bells_at = segment_.offset_of(bells.data());
+  header_->queue_pairs_at = segment_.offset_of(queue_pairs.data());
+  header_->adapter_at = segment_.offset_of(adapter.data());
   header_->slot = slot_.number();
   header_->fencing = static_cast<std::uint32_t>(host::Membarrier::global());
   for (const GidEntry& entry : port_.gids) {
@@ -332,7 +345,10 @@ Status Adapter::lay_out_segment() {
 Status Adapter::open_door(int epoll, int bell) noexcept {
   has_door_ = true;
   ++g_open_doors;
-  if (!goes_directly()) return Ok{};
+  if (!goes_directly()) {
+    return host_peers_.open(slot_.number(), epoll,
+                            {.segment = segment_.descriptor(), .admits_peers = false});
+  }
   host_peers_.set_listener([this](std::span<const std::byte> saying, int connection) {
     std::vector<std::byte> copy(saying.begin(), saying.end());
     handle_saying(copy, connection);
@@ -443,7 +459,7 @@ void Adapter::transmit(QueuePair& qp) noexcept {
                                     .octets_max = frame.octets_max};
     transport::QueuePair::Transmit sent;
     if (!guarded([&] { sent = qp.machine().poll_train(at, room); })) {
-      ++counters_.memory_faults;
+      ++record_->counters.memory_faults;
       qp.machine().handle_memory_fault();
       ++packets;
       continue;
@@ -504,6 +520,7 @@ void Adapter::settle(QueuePair& qp) noexcept {
     has_ready_.store(true, std::memory_order_relaxed);
   }
   qp.announce();
+  qp.show();
   arm_timer(qp);
 }
 
@@ -654,7 +671,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
   std::size_t taken = 0;
   const auto held = qp->hold();
   if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
-    ++counters_.memory_faults;
+    ++record_->counters.memory_faults;
     qp->machine().handle_memory_fault();
     taken = 0;
   }
@@ -664,7 +681,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
 
 void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept {
   const auto count = [&](wire::WireError error) {
-    ++counters_.malformed[static_cast<std::size_t>(error)];
+    ++record_->counters.malformed[static_cast<std::size_t>(error)];
   };
   auto packet = wire::PacketView::parse(incoming.octets);
   if (!packet) return count(packet.error());
@@ -684,7 +701,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   }
   QueuePair* qp = find(packet->bth().dest_qp());
   if (qp == nullptr) {
-    ++counters_.unknown_qp;
+    ++record_->counters.unknown_qp;
     return;
   }
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
@@ -692,7 +709,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   }
   const bool is_request = !packet->info().is_response;
   if (is_request && !qp->admits_packets()) {
-    ++counters_.unexpected;
+    ++record_->counters.unexpected;
     return;
   }
   if (qp->has_guests() || qp->lets_wait(*packet, origin.at)) [[unlikely]] {
@@ -735,7 +752,7 @@ void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire:
   {
     const auto held = qp.hold();
     if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
-      ++counters_.memory_faults;
+      ++record_->counters.memory_faults;
       qp.machine().handle_memory_fault();
     }
   }
@@ -748,11 +765,11 @@ void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::Packe
   const auto members = multicast_.members(incoming.destination);
   const bool is_datagram = packet.info().has(wire::OpcodeInfo::kDeth);
   if (members.empty() || !is_datagram) {
-    ++counters_.unknown_qp;
+    ++record_->counters.unknown_qp;
     return;
   }
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
-    ++counters_.malformed[static_cast<std::size_t>(wire::WireError::kBadChecksum)];
+    ++record_->counters.malformed[static_cast<std::size_t>(wire::WireError::kBadChecksum)];
     return;
   }
   const wire::QpNumber sender = packet.deth().source_qp;
@@ -764,7 +781,7 @@ void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::Packe
 
 void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
   const std::size_t octets = pack_forwarded(incoming, forwarded_);
-  ++counters_.forwarded;
+  ++record_->counters.forwarded;
   // Whoever has gone since is a dead host: the packet is lost, and the sender finds out by itself.
   (void)slot_.forward(slot, std::span(forwarded_).first(octets));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "device/adapter_record.h"
 #include "device/config.h"
 #include "device/engine.h"
 #include "device/event_pipe.h"
@@ -20,6 +21,7 @@
 #include "device/region_homes.h"
 #include "device/waiting_room.h"
 #include "direct/half_record.h"
+#include "direct/queue_pair_record.h"
 #include "direct/target.h"
 #include "host/bells.h"
 #include "host/membarrier.h"
@@ -32,20 +34,10 @@
 #include "transport/path.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
-#include "wire/wire_error.h"
 
 namespace verbatim::device {
 
 class QueuePair;
-
-/// Why packets never reached a queue pair.
-struct AdapterCounters {
-  std::array<std::uint64_t, wire::kWireErrorCount> malformed{};
-  std::uint64_t unknown_qp = 0;
-  std::uint64_t unexpected = 0;  // requests for a half whose requests are executed directly
-  std::uint64_t forwarded = 0;   // arrived here, belong to another process of this host
-  std::uint64_t memory_faults = 0;
-};
 
 /// One adapter in one process: what all contexts that a program opens on a device share. The
 /// sockets, the numbers of queue pairs and keys, the memory that peers may see, and the progress of
@@ -101,6 +93,11 @@ class Adapter {
   [[nodiscard]] wire::SrqNumber next_srq_number() noexcept;
   /// Where other processes find the receiving half of a queue pair of ours.
   [[nodiscard]] direct::HalfRecord& half_record(wire::QpNumber number) const noexcept;
+  /// What viewers see of it.
+  [[nodiscard]] direct::QueuePairRecord& queue_pair_record(wire::QpNumber number) const noexcept;
+  void count_completion_queues(int change) noexcept {
+    record_->completion_queues += static_cast<std::uint32_t>(change);
+  }
   /// Ourselves, as other queue pairs of ours see us.
   [[nodiscard]] direct::Target::Own as_target() const noexcept;
   /// Access through a key has ended: returns when no peer is in the middle of one, or false when
@@ -172,7 +169,7 @@ class Adapter {
   /// the child posts on what it inherited stays where it is.
   void abandon_in_child() noexcept;
 
-  [[nodiscard]] const AdapterCounters& counters() const noexcept { return counters_; }
+  [[nodiscard]] const AdapterCounters& counters() const noexcept { return record_->counters; }
   [[nodiscard]] const link::UdpLink& link() const noexcept { return link_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_.number(); }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
@@ -215,7 +212,7 @@ class Adapter {
   void settle(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
-  [[nodiscard]] Status lay_out_segment();
+  [[nodiscard]] Status lay_out_segment(PathCause cause);
   [[nodiscard]] Status open_door(int epoll, int bell) noexcept;
   void take_bells() noexcept;
   void look_after_waiting() noexcept;
@@ -254,10 +251,11 @@ class Adapter {
   std::vector<QueuePair*> serving_;  // those of them whose turn it is
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
-  AdapterCounters counters_;
   HostPeers host_peers_;
-  host::SegmentHeader* header_ = nullptr;       // in the segment
-  direct::HalfRecord* half_records_ = nullptr;  // likewise, by number within the slot
+  host::SegmentHeader* header_ = nullptr;                  // in the segment
+  AdapterRecord* record_ = nullptr;                        // likewise
+  direct::HalfRecord* half_records_ = nullptr;             // likewise, by number within the slot
+  direct::QueuePairRecord* queue_pair_records_ = nullptr;  // likewise
   host::Bells bells_;
   bool has_door_ = false;
   PathPolicy path_policy_ = PathPolicy::kAutomatic;

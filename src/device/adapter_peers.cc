@@ -25,6 +25,10 @@ direct::HalfRecord& Adapter::half_record(wire::QpNumber number) const noexcept {
   return half_records_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
 }
 
+direct::QueuePairRecord& Adapter::queue_pair_record(wire::QpNumber number) const noexcept {
+  return queue_pair_records_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
+}
+
 direct::Target::Own Adapter::as_target() const noexcept {
   return {.segment = std::bit_cast<std::byte*>(header_),
           .bell = engine_->bell(),

@@ -48,10 +48,14 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
       block_(block),
       lanes_(std::move(lanes)),
       queue_(transport::CompletionBoard::create(block, kLaneLimit), {lanes_.get(), kLaneLimit},
-             capacity) {}
+             capacity) {
+  const std::lock_guard lock(adapter_->mutex());
+  adapter_->count_completion_queues(1);
+}
 
 CompletionQueue::~CompletionQueue() {
   const std::lock_guard lock(adapter_->mutex());
+  adapter_->count_completion_queues(-1);
   adapter_->segment().give_back(block_);
 }
 

@@ -149,8 +149,14 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   }
   config.has_peer_calls = calls != "0";
   // Faults and captures are of packets: whoever asks for them wants to see some.
-  const bool wants_packets = !config.faults.rules.empty() || !config.capture.empty();
-  if (path.empty() && wants_packets) config.path = PathPolicy::kPackets;
+  if (!path.empty()) {
+    config.path_cause = PathCause::kVariable;
+  } else if (!config.faults.rules.empty()) {
+    config.path_cause = PathCause::kFaults;
+  } else if (!config.capture.empty()) {
+    config.path_cause = PathCause::kCapture;
+  }
+  if (path.empty() && config.path_cause != PathCause::kNothing) config.path = PathPolicy::kPackets;
   return config;
 }
 

@@ -29,10 +29,19 @@ enum class PathPolicy : std::uint8_t {
   kPackets,
 };
 
+/// What has made it so.
+enum class PathCause : std::uint8_t {
+  kNothing,   // it is the default
+  kVariable,  // VERBATIM_PATH
+  kFaults,    // VERBATIM_FAULTS, which are of packets
+  kCapture,   // VERBATIM_CAPTURE, likewise
+};
+
 /// What the environment asks of a device's link.
 struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
   PathPolicy path = PathPolicy::kAutomatic;                    // VERBATIM_PATH
+  PathCause path_cause = PathCause::kNothing;
   bool has_peer_calls = true;  // VERBATIM_CMA=0: no process_vm_readv(2) and its like, either way
   link::FaultRules faults{};   // VERBATIM_FAULTS; without rules: none
   std::string capture;         // VERBATIM_CAPTURE, a file's name; empty: none

@@ -119,6 +119,8 @@ Status QueuePair::build() {
   if (!number) return number.error();
   number_ = *number;
   numbered_ = true;
+  direct::QueuePairRecord& record = adapter_->queue_pair_record(number_);
+  record = {.number = number_, .life = record.life + 1, .type = setup_.type};
   if (is_connected(setup_.type)) build_half(state.data());
   recount();
   machine_ = std::make_unique<transport::QueuePair>(
@@ -138,6 +140,7 @@ Status QueuePair::build() {
                                                      kReceiverMayPause * kUnreliableTrainOctets /
                                                          adapter_->receive_buffer_octets())}},
       parts);
+  show();
   return Ok{};
 }
 
@@ -150,7 +153,10 @@ QueuePair::~QueuePair() {
     half_.close();
   }
   if (machine_ != nullptr) set_way(Way::kPackets);
-  if (numbered_) adapter_->remove(*this);
+  if (numbered_) {
+    adapter_->queue_pair_record(number_).number = {};
+    adapter_->remove(*this);
+  }
   numbered_ = false;
   recount();
   if (send_port_) setup_.send_cq->detach(*send_port_, send_lane_places_);
@@ -268,6 +274,23 @@ QueuePair::Posting::~Posting() {
     qp_.adapter_->serve(qp_);
   } else if (qp_.machine_->state() == transport::QpState::kError) {
     qp_.announce();  // a receive that was flushed at once
+  }
+}
+
+void QueuePair::show() noexcept {
+  direct::QueuePairRecord& record = adapter_->queue_pair_record(number_);
+  const transport::Path& path = machine_->path();
+  record.state = machine_->state();
+  record.way = way_;
+  record.dest_qp = machine_->dest_qp();
+  record.local = path.source;
+  record.remote = path.destination;
+  const transport::Traffic in_packets = machine_->traffic();
+  if (way_ != Way::kDirect) {
+    record.traffic = in_packets;
+  } else {  // the rest is counted there
+    record.traffic.served_messages = in_packets.served_messages;
+    record.traffic.served_octets = in_packets.served_octets;
   }
 }
 

@@ -57,12 +57,7 @@ class QueuePair {
   [[nodiscard]] transport::QpAttributes attributes() noexcept;
   [[nodiscard]] bool is_draining() noexcept;
 
-  /// Which way its requests go; see docs/ARCHITECTURE.md, section 2.
-  enum class Way : std::uint8_t {
-    kPackets,
-    kUndecided,  // the other end is on this host, but the two have not met yet
-    kDirect,
-  };
+  using Way = direct::Way;
   [[nodiscard]] Way way() const noexcept { return way_; }
 
   /// Posting in pieces: takes a lock, queues, and at its end sends and lets go. A queue pair whose
@@ -134,6 +129,8 @@ class QueuePair {
   /// lost; zero: none.
   [[nodiscard]] wire::CommId awaited() const noexcept { return awaited_; }
   void set_awaited(wire::CommId communication) noexcept { awaited_ = communication; }
+  /// Tells viewers what it has come to.
+  void show() noexcept;
   /// Events, completion channels, limits: whoever waits for something is told.
   void announce() noexcept;
 

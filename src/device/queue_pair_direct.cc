@@ -94,7 +94,8 @@ void QueuePair::start_directly(bool afresh) noexcept {
       .max_read_atomic = now.max_read_atomic,
       .is_reliable = setup_.type == transport::QpType::kRc,
       .signal_all = setup_.signal_all,
-      .ack_timeout = now.timeout == 0 ? Duration::zero() : Duration(4096LL << now.timeout)};
+      .ack_timeout = now.timeout == 0 ? Duration::zero() : Duration(4096LL << now.timeout),
+      .traffic = &adapter_->queue_pair_record(number_).traffic};
   afresh ? direct_->start(config, now.send_psn) : direct_->reconfigure(config);
   direct_->pause(now.state == transport::QpState::kSendQueueDrained);
 }

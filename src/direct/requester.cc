@@ -32,7 +32,7 @@ void Requester::start(const Config& config, wire::Psn first_psn) noexcept {
   paused_ = failed_ = is_inside_ = has_met_ = false;
   on_errand_ = OnErrand::kNo;
   wait_ = {};
-  counters_ = {};
+  *config_.traffic = {};
 }
 
 void Requester::reconfigure(const Config& config) noexcept { config_ = config; }
@@ -99,8 +99,7 @@ bool Requester::execute_short() noexcept {
       is_one_packet ? 1 : transport::packet_count(entry.octets, config_.path_mtu);
   target_.advance(packets);
   next_psn_ = next_psn_ + packets;
-  ++counters_.requests;
-  counters_.octets += entry.octets;
+  count(entry);
   if (config_.signal_all) entry.flags = entry.flags | transport::SendFlags::kSignaled;
   if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
   return true;
@@ -201,7 +200,6 @@ Requester::Step Requester::move(SendEntry& entry) noexcept {
     entry.walk = before;
     return step_of(entry, answer);
   }
-  counters_.octets += octets;
   entry.answered += octets;
   return chunk.is_last ? Step::kDone : Step::kPart;
 }
@@ -317,6 +315,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
     errand_octets_.clear();
   }
   if (!target_.send_errand(errand_, errand_octets_)) return Step::kSilence;  // later
+  ++config_.traffic->errands;
   on_errand_ = OnErrand::kSent;
   return Step::kSilence;
 }
@@ -341,7 +340,6 @@ Requester::Step Requester::finish_errand(SendEntry& entry) noexcept {
     entry.walk = memory::cursor_at(queue_->list_of(entry), entry.answered + errand_.octets);
   }
   entry.answered += errand_.octets;
-  counters_.octets += errand_.octets;
   if (!errand_.is_last) return Step::kPart;
   if (target_.enter()) target_.advance(entry.packets);
   target_.leave();
@@ -370,7 +368,7 @@ void Requester::publish(const SendEntry& entry, WcStatus status, Reason reason) 
 }
 
 void Requester::complete(const SendEntry& entry) noexcept {
-  ++counters_.requests;
+  count(entry);
   if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
   queue_->retire_head();
 }
@@ -407,7 +405,7 @@ Requester::Stop Requester::wait_for_receive() noexcept {
   const Instant now = clock_();
   const bool is_new = wait_.what != Wait::For::kReceive;
   if (!is_new && now < wait_.until) return Stop::kWaiting;  // woken early, in vain
-  ++counters_.not_ready;
+  ++config_.traffic->not_ready;
   if (is_new) {
     wait_ = {.what = Wait::For::kReceive, .tries_left = config_.rnr_retry_limit};
     if (target_.begin_waiting()) return Stop::kMore;  // one was posted meanwhile
@@ -424,7 +422,6 @@ Requester::Stop Requester::wait_for_receive() noexcept {
 /// Nobody takes the request: what silence means on the wire, but the death of the peer is known.
 Requester::Stop Requester::wait_for_answer() noexcept {
   const Instant now = clock_();
-  ++counters_.silences;
   if (wait_.what != Wait::For::kAnswer) {
     stop_waiting();
     wait_ = {.what = Wait::For::kAnswer, .tries_left = config_.retry_limit};
@@ -436,6 +433,7 @@ Requester::Stop Requester::wait_for_answer() noexcept {
     return Stop::kFailed;
   }
   if (is_over) {
+    ++config_.traffic->repeats;
     --wait_.tries_left;
     wait_.until = now + config_.ack_timeout;
   }

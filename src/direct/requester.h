@@ -15,6 +15,7 @@
 #include "transport/completion_queue.h"
 #include "transport/reason.h"
 #include "transport/send_queue.h"
+#include "transport/traffic.h"
 #include "wire/psn.h"
 
 namespace verbatim::direct {
@@ -38,13 +39,8 @@ class Requester {
     std::uint8_t max_read_atomic = 1;
     bool is_reliable = true;
     bool signal_all = false;
-    Duration ack_timeout{0};  // 0: never
-  };
-  struct Counters {
-    std::uint64_t requests = 0;
-    std::uint64_t octets = 0;
-    std::uint64_t not_ready = 0;
-    std::uint64_t silences = 0;
+    Duration ack_timeout{0};                // 0: never
+    transport::Traffic* traffic = nullptr;  // where it counts; the owner's, and there
   };
   /// Why run() has come back.
   enum class Stop : std::uint8_t {
@@ -101,7 +97,6 @@ class Requester {
     return has_met_;
   }
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
-  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
   /// What a request came to.
@@ -134,6 +129,11 @@ class Requester {
   void publish(const transport::SendEntry& entry, transport::WcStatus status,
                transport::Reason reason = transport::Reason::kNone) noexcept;
   void complete(const transport::SendEntry& entry) noexcept;
+  void count(const transport::SendEntry& entry) noexcept {
+    transport::Traffic& traffic = *config_.traffic;
+    ++traffic.messages;
+    traffic.octets += entry.octets;
+  }
   [[nodiscard]] Step fail(transport::SendEntry& entry, transport::WcStatus status,
                           transport::Reason reason) noexcept;
   [[nodiscard]] Stop wait_for_receive() noexcept;
@@ -168,7 +168,6 @@ class Requester {
   transport::SendEntry short_;               // the request at work that has no place in the queue
   memory::Sge short_piece_;                  // its octets
   memory::KnownRegion known_source_;         // of the last of them
-  Counters counters_;
 };
 
 template <typename Requests>

@@ -17,6 +17,8 @@ namespace verbatim::host {
 struct AttachMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4131;
   enum Descriptor : std::uint32_t { kSegment, kBell, kArena, kDescriptorCount };
+  /// The slot of those who have none: they get the segment, to look at it, and nothing else.
+  static constexpr std::uint32_t kViewer = 0xffff'ffff;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = SegmentHeader::kVersion;

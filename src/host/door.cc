@@ -16,7 +16,8 @@
 namespace verbatim::host {
 
 namespace {
-constexpr std::size_t kGuestLimit = 2 * kSlotCount;
+constexpr std::size_t kViewerLimit = 32;  // more would be an attempt to be a nuisance
+constexpr std::size_t kGuestLimit = 2 * kSlotCount + kViewerLimit;
 }  // namespace
 
 Status Door::open(std::uint32_t slot, int epoll, const Offer& offer) noexcept {
@@ -25,7 +26,8 @@ Status Door::open(std::uint32_t slot, int epoll, const Offer& offer) noexcept {
   offer_ = offer;
   listener_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener_ < 0) return Errc::kNoMemory;
-  if (UnixName::of_door(slot).bind(listener_) != 0 || ::listen(listener_, kSlotCount) != 0) {
+  const UnixName name = offer.admits_peers ? UnixName::of_door(slot) : UnixName::of_view(slot);
+  if (name.bind(listener_) != 0 || ::listen(listener_, kSlotCount) != 0) {
     close();
     return Errc::kAddressInUse;
   }
@@ -57,7 +59,7 @@ std::vector<std::uint32_t> Door::serve() {
   accept_all();
   std::erase_if(guests_, [&](Guest& guest) {
     if (listen_to(guest)) return false;
-    if (guest.is_known) gone.push_back(guest.slot);
+    if (guest.is_peer()) gone.push_back(guest.slot);
     ::close(guest.descriptor);
     return true;
   });
@@ -87,18 +89,31 @@ bool Door::listen_to(Guest& guest) {
     const auto octets = static_cast<std::size_t>(got);
     if (octets == 0 || octets > saying_.size()) return false;
     if (guest.is_known) {
+      if (!guest.is_peer()) return false;
       if (hearer_) hearer_(std::span(saying_).first(octets), guest.descriptor);
       continue;
     }
-    AttachMessage message;
-    std::memcpy(&message, saying_.data(), std::min(octets, sizeof message));
-    const bool makes_sense = octets == sizeof message && message.magic == AttachMessage::kMagic &&
-                             message.slot < kSlotCount;
-    if (!makes_sense) return false;
-    guest.slot = message.slot;
-    guest.is_known = true;
-    if (!answer(guest, message.version == SegmentHeader::kVersion)) return false;
+    if (!let_in(guest, std::span(saying_).first(octets))) return false;
   }
+}
+
+bool Door::let_in(Guest& guest, std::span<const std::byte> hello) noexcept {
+  AttachMessage message;
+  if (hello.size() != sizeof message) return false;
+  std::memcpy(&message, hello.data(), sizeof message);
+  const bool is_viewer = message.slot == AttachMessage::kViewer && has_room_for_viewers();
+  const bool is_peer = message.slot < kSlotCount && offer_.admits_peers;
+  if (message.magic != AttachMessage::kMagic || !(is_viewer || is_peer)) return false;
+  guest.slot = message.slot;
+  guest.is_known = true;
+  return answer(guest, message.version == SegmentHeader::kVersion);
+}
+
+bool Door::has_room_for_viewers() const noexcept {
+  const auto viewers = std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
+    return guest.is_known && !guest.is_peer();
+  });
+  return static_cast<std::size_t>(viewers) < kViewerLimit;
 }
 
 bool Door::answer(const Guest& guest, bool is_welcome) const noexcept {
@@ -106,8 +121,8 @@ bool Door::answer(const Guest& guest, bool is_welcome) const noexcept {
   std::uint32_t count = 0;
   if (is_welcome) {
     descriptors[count++] = offer_.segment;
-    descriptors[count++] = offer_.bell;
-    if (offer_.arena >= 0) descriptors[count++] = offer_.arena;
+    if (guest.is_peer()) descriptors[count++] = offer_.bell;
+    if (guest.is_peer() && offer_.arena >= 0) descriptors[count++] = offer_.arena;
   }
   AttachMessage message;
   message.slot = slot_;

@@ -17,14 +17,18 @@ namespace verbatim::host {
 /// each gets descriptors of what they may map, and keeps the connection, so that its end tells of
 /// its death. Nobody of another user gets anything.
 ///
+/// Viewers (AttachMessage::kViewer) get the segment alone. That they come and go is nobody's
+/// business. A process that lets no peers in shows itself at `@verbatim/<uid>/<slot>/view`.
+///
 /// Thread: one at a time.
 class Door {
  public:
   /// The descriptors stay the caller's.
   struct Offer {
     int segment = -1;
-    int bell = -1;   // an eventfd that wakes us
-    int arena = -1;  // registered memory that peers may map; -1: none
+    int bell = -1;             // an eventfd that wakes us
+    int arena = -1;            // registered memory that peers may map; -1: none
+    bool admits_peers = true;  // else viewers only
   };
 
   Door() noexcept = default;
@@ -49,10 +53,15 @@ class Door {
     int descriptor = -1;
     std::uint32_t slot = 0;
     bool is_known = false;  // has said who it is, and was answered
+    [[nodiscard]] bool is_peer() const noexcept {
+      return is_known && slot != AttachMessage::kViewer;
+    }
   };
   void accept_all();
   /// False when the guest has left, or said something else.
   [[nodiscard]] bool listen_to(Guest& guest);
+  [[nodiscard]] bool let_in(Guest& guest, std::span<const std::byte> hello) noexcept;
+  [[nodiscard]] bool has_room_for_viewers() const noexcept;
   [[nodiscard]] bool answer(const Guest& guest, bool is_welcome) const noexcept;
   void watch(int descriptor) const noexcept;
 

@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "host/attach_message.h"
+#include "host/attach_answer.h"
 #include "host/bells.h"
 #include "host/sealed_file.h"
 #include "host/unix_name.h"
@@ -25,41 +24,6 @@ std::byte* map_whole(int descriptor, std::uint64_t octets) noexcept {
       ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   return mapping == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapping);
 }
-
-/// What came with the answer. Closes what is not taken.
-struct Received {
-  AttachMessage message{};
-  std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1};
-  bool is_complete = false;
-
-  explicit Received(int connection) noexcept {
-    iovec octets{.iov_base = &message, .iov_len = sizeof message};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptors)> control{};
-    msghdr header{};
-    header.msg_iov = &octets;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    std::size_t count = 0;
-    for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-      count = std::min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), descriptors.size());
-      std::memcpy(descriptors.data(), CMSG_DATA(c), count * sizeof(int));
-    }
-    is_complete = got == static_cast<ssize_t>(sizeof message) &&
-                  message.magic == AttachMessage::kMagic &&
-                  message.version == SegmentHeader::kVersion && message.descriptors == count &&
-                  count >= AttachMessage::kArena;
-  }
-  ~Received() {
-    for (const int descriptor : descriptors) {
-      if (descriptor >= 0) ::close(descriptor);
-    }
-  }
-  Received(const Received&) = delete;
-  Received& operator=(const Received&) = delete;
-};
 
 }  // namespace
 
@@ -87,8 +51,10 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
     ready = ::poll(&answer, 1, milliseconds);
   } while (ready < 0 && errno == EINTR);
   if (ready <= 0) return Errc::kTimedOut;
-  Received received(connection);
-  if (!received.is_complete) return Errc::kNotSupported;
+  AttachAnswer received(connection);
+  if (!received.makes_sense || received.message.descriptors < AttachMessage::kArena) {
+    return Errc::kNotSupported;
+  }
   if (auto mapped = peer->map(received.descriptors[AttachMessage::kSegment]); !mapped) {
     return mapped.error();
   }

@@ -13,15 +13,17 @@ namespace verbatim::host {
 struct alignas(64) SegmentHeader {
   static constexpr std::uint32_t kMagic = 0x5642'5347;
   /// Another version has other contents: its processes talk to ours through packets.
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kAddressCount = 64;
 
   std::uint32_t magic = 0;
   std::uint32_t version = 0;
-  std::uint64_t octets = 0;     // of the segment
-  std::uint64_t keys_at = 0;    // its key table
-  std::uint64_t halves_at = 0;  // the receiving halves of its queue pairs, by number
-  std::uint64_t bells_at = 0;   // a bit per queue pair, see Bells
+  std::uint64_t octets = 0;          // of the segment
+  std::uint64_t keys_at = 0;         // its key table
+  std::uint64_t halves_at = 0;       // the receiving halves of its queue pairs, by number
+  std::uint64_t bells_at = 0;        // a bit per queue pair, see Bells
+  std::uint64_t queue_pairs_at = 0;  // what they show of themselves, by number
+  std::uint64_t adapter_at = 0;      // what it shows of itself
   std::uint32_t key_count = 0;
   std::uint32_t first_key = 0;  // index of entry 0
   std::uint32_t half_count = 0;

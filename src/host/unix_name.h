@@ -46,6 +46,10 @@ struct UnixName {
   [[nodiscard]] static UnixName of_door(std::uint32_t slot) noexcept {
     return made("verbatim/%u/%u/attach", slot);
   }
+  /// `@verbatim/<uid>/<slot>/view`: likewise, where its process lets them look only.
+  [[nodiscard]] static UnixName of_view(std::uint32_t slot) noexcept {
+    return made("verbatim/%u/%u/view", slot);
+  }
   /// `@verbatim/<uid>/opening`: whoever changes the sockets of the port.
   [[nodiscard]] static UnixName of_opening() noexcept { return made("verbatim/%u/opening", 0); }
   /// `@<text>`, cut off where a name ends.

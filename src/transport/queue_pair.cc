@@ -90,6 +90,29 @@ std::uint32_t QueuePair::in_flight() const noexcept {
   return is_reliable() ? requester_.in_flight() : 0;
 }
 
+Traffic QueuePair::traffic() const noexcept {
+  Traffic traffic;
+  if (is_reliable()) {
+    const RcRequester::Counters& sent = requester_.counters();
+    traffic.messages = sent.messages;
+    traffic.octets = sent.octets;
+    traffic.packets = sent.packets_sent;
+    traffic.repeats = sent.packets_resent;
+    traffic.not_ready = sent.rnr_naks;
+    traffic.served_messages = rc_.counters().messages;
+    traffic.served_octets = rc_.counters().octets;
+    return traffic;
+  }
+  const UnreliableSender::Counters& sent = unreliable_.counters();
+  traffic.messages = sent.messages;
+  traffic.octets = sent.octets;
+  traffic.packets = sent.packets_sent;
+  const bool is_datagrams = is_datagram();
+  traffic.served_messages = is_datagrams ? ud_.counters().requests : uc_.counters().messages;
+  traffic.served_octets = is_datagrams ? ud_.counters().octets : uc_.counters().octets;
+  return traffic;
+}
+
 QpAttributes QueuePair::attributes() const noexcept {
   QpAttributes now = attributes_;
   now.current_state = now.state;

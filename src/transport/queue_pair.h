@@ -12,6 +12,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/rc_requester.h"
 #include "transport/rc_responder.h"
+#include "transport/traffic.h"
 #include "transport/uc_responder.h"
 #include "transport/ud_responder.h"
 #include "transport/unreliable_sender.h"
@@ -89,6 +90,7 @@ class QueuePair {
   /// The attributes as they are now, sequence numbers included.
   [[nodiscard]] QpAttributes attributes() const noexcept;
   [[nodiscard]] const Path& path() const noexcept { return path_; }
+  [[nodiscard]] wire::QpNumber dest_qp() const noexcept { return attributes_.dest_qp; }
   [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
@@ -159,6 +161,8 @@ class QueuePair {
   [[nodiscard]] bool has_no_sends() const noexcept { return parts_.send_queue.is_empty(); }
   /// Sequence numbers sent and not acknowledged; 0 for unreliable services.
   [[nodiscard]] std::uint32_t in_flight() const noexcept;
+  /// What has gone through packets.
+  [[nodiscard]] Traffic traffic() const noexcept;
   [[nodiscard]] const RcRequester& requester() const noexcept { return requester_; }
   [[nodiscard]] const RcResponder& responder() const noexcept { return rc_; }
   [[nodiscard]] const UdResponder& datagram_responder() const noexcept { return ud_; }

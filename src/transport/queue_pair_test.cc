@@ -193,6 +193,49 @@ TEST(QueuePair, CarriesAMessageOfEveryService) {
   }
 }
 
+TEST(QueuePair, CountsWhatItSendsAndWhatItServes) {
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
+    SCOPED_TRACE(static_cast<int>(type));
+    Pair pair(type);
+    pair.connect();
+    const bool is_datagram = type == QpType::kUd;
+    const std::uint32_t octets = is_datagram ? 200 : 1000;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(pair.b.post_receive(i, 4096, 1040).ok());
+      ASSERT_TRUE(pair.a.post_send(i, octets, &pair.b).ok());
+    }
+    exchange(pair.a, pair.b);
+    const Traffic sent = pair.a.qp().traffic();
+    EXPECT_EQ(sent.messages, 3U);
+    EXPECT_EQ(sent.octets, 3U * octets);
+    EXPECT_EQ(sent.packets, is_datagram ? 3U : 3U * 4U);
+    EXPECT_EQ(sent.repeats, 0U);
+    EXPECT_EQ(sent.served_messages, 0U);
+    const Traffic served = pair.b.qp().traffic();
+    EXPECT_EQ(served.messages, 0U);
+    EXPECT_EQ(served.served_messages, 3U);
+    EXPECT_EQ(served.served_octets, 3U * octets);
+  }
+}
+
+TEST(QueuePair, CountsAReadWhereItIsAskedAndWhereItIsServed) {
+  Pair pair;
+  pair.connect();
+  const std::uint32_t octets = 5 * TestEnd::kMtu + 3;
+  ASSERT_TRUE(pair.b
+                  .post({.wr_id = 1,
+                         .opcode = SendOpcode::kRead,
+                         .remote_address = TestEnd::address(0),
+                         .rkey = pair.a.key()},
+                        0, octets)
+                  .ok());
+  exchange(pair.a, pair.b);
+  EXPECT_EQ(pair.b.qp().traffic().messages, 1U);
+  EXPECT_EQ(pair.b.qp().traffic().octets, octets);
+  EXPECT_EQ(pair.a.qp().traffic().served_messages, 1U);
+  EXPECT_EQ(pair.a.qp().traffic().served_octets, octets);
+}
+
 TEST(QueuePair, BothEndsMaySendAtOnce) {
   Pair pair;
   pair.connect();

@@ -395,6 +395,8 @@ void RcRequester::retire_done() noexcept {
       return;
     }
     if (entry.stage != SendStage::kDone) return;
+    ++counters_.messages;
+    counters_.octets += entry.octets;
     if (has(entry.flags, SendFlags::kSignaled)) {
       publish(entry, WcStatus::kSuccess, Reason::kNone);
     }

@@ -56,6 +56,8 @@ class RcRequester {
   static constexpr std::uint8_t kForever = 7;
 
   struct Counters {
+    std::uint64_t messages = 0;  // done
+    std::uint64_t octets = 0;    // of these
     std::uint64_t packets_sent = 0;
     std::uint64_t packets_resent = 0;
     std::uint64_t timeouts = 0;

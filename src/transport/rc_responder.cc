@@ -103,12 +103,19 @@ void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue na
     refuse(packet, judgement);
     return;
   }
-  ++counters_.requests;
+  count(packet);
   note_accepted();
   // What is remembered is answered by its own response.
   const bool wants_ack =
       packet.bth().ack_request() && !is_remembered(family_of(packet.operation()));
   if (wants_ack) owe(wire::Syndrome::ack(), packet.psn());
+}
+
+void RcResponder::count(const PacketView& packet) noexcept {
+  ++counters_.requests;
+  if (packet.info().ends_message) ++counters_.messages;
+  const bool asks = family_of(packet.operation()) == Family::kRead;
+  counters_.octets += asks ? packet.reth().dma_octets : packet.payload().size();
 }
 
 void RcResponder::note_accepted() noexcept {

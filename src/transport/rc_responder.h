@@ -27,7 +27,9 @@ namespace verbatim::transport {
 class RcResponder {
  public:
   struct Counters {
-    std::uint64_t requests = 0;
+    std::uint64_t requests = 0;  // packets
+    std::uint64_t messages = 0;  // whole ones
+    std::uint64_t octets = 0;    // that the requests brought, or asked for
     std::uint64_t duplicates = 0;
     std::uint64_t out_of_sequence = 0;
     std::uint64_t not_ready = 0;
@@ -102,6 +104,7 @@ class RcResponder {
   };
   [[nodiscard]] Middles find_middles(const TrainArrival& train, wire::PKey pkey) const noexcept;
   [[nodiscard]] std::size_t place(const TrainArrival& train, const Middles& middles) noexcept;
+  void count(const wire::PacketView& packet) noexcept;
   void note_accepted() noexcept;
 
   // Executing.

@@ -37,6 +37,7 @@ std::size_t RcResponder::handle_train(const TrainArrival& train, wire::PKey pkey
   const Psn first = state_->expected_psn;
   state_->expected_psn = first + static_cast<std::uint32_t>(placed);
   counters_.requests += placed;
+  counters_.octets += octets;
   note_accepted();
   for (std::size_t index = placed; index-- > 0;) {
     const auto bth = wire::BthView::parse(bth_of(train, index));

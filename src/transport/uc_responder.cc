@@ -21,6 +21,8 @@ void UcResponder::handle_request(const PacketView& packet) noexcept {
   if (!in_order || packet.info().starts_message) lose_message();
   if (accept(packet)) {
     ++counters_.requests;
+    if (packet.info().ends_message) ++counters_.messages;
+    counters_.octets += packet.payload().size();
     return;
   }
   if (state_->failed) return;

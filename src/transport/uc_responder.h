@@ -17,7 +17,9 @@ namespace verbatim::transport {
 class UcResponder {
  public:
   struct Counters {
-    std::uint64_t requests = 0;
+    std::uint64_t requests = 0;       // packets
+    std::uint64_t messages = 0;       // whole ones
+    std::uint64_t octets = 0;         // that the requests brought
     std::uint64_t messages_lost = 0;  // begun and never finished, or refused
   };
 

@@ -46,7 +46,9 @@ void UdResponder::handle_request(const wire::PacketView& packet,
     state_->reason = Reason::kCompletionOverrun;
     return;
   }
-  if (!state_->failed) ++counters_.requests;
+  if (state_->failed) return;
+  ++counters_.requests;
+  counters_.octets += packet.payload().size();
 }
 
 }  // namespace verbatim::transport

@@ -23,6 +23,7 @@ class UdResponder {
  public:
   struct Counters {
     std::uint64_t requests = 0;
+    std::uint64_t octets = 0;  // of their payload
     std::uint64_t wrong_qkey = 0;
     std::uint64_t no_receive = 0;
     std::uint64_t too_long = 0;

@@ -9,7 +9,7 @@ void UnreliableSender::start(const Config& config, const Path& path) noexcept {
   reconfigure(config, path);
   next_psn_ = config.first_psn;
   cursor_packet_ = 0;
-  packets_sent_ = 0;
+  counters_ = {};
   paused_ = failed_ = false;
 }
 
@@ -53,7 +53,7 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     }
     const std::size_t octets = builder.finish();
     next_psn_ = next_psn_ + 1;
-    ++packets_sent_;
+    ++counters_.packets_sent;
     ++cursor_packet_;
     if (segment.is_last) retire(entry, WcStatus::kSuccess, Reason::kNone);
     rate_.handle_sent(now, octets);
@@ -108,6 +108,10 @@ void UnreliableSender::retire(const SendEntry& entry, WcStatus status, Reason re
     // A place was kept when the request was accepted.
     const bool placed = port_.publish(completion_of(entry, status, reason, config_.number));
     VB_ASSERT(placed);
+  }
+  if (succeeded) {
+    ++counters_.messages;
+    counters_.octets += entry.octets;
   }
   failed_ = !succeeded;
   cursor_packet_ = 0;

@@ -73,7 +73,12 @@ class UnreliableSender {
   /// SQE to RTS: the failure is dealt with.
   void resume() noexcept { failed_ = false; }
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
-  [[nodiscard]] std::uint64_t packets_sent() const noexcept { return packets_sent_; }
+  struct Counters {
+    std::uint64_t messages = 0;  // done
+    std::uint64_t octets = 0;    // of these
+    std::uint64_t packets_sent = 0;
+  };
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
   void retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
@@ -89,7 +94,7 @@ class UnreliableSender {
   RatePolicy rate_;
   wire::Psn next_psn_{};
   std::uint32_t cursor_packet_ = 0;  // packet of the head entry that is next
-  std::uint64_t packets_sent_ = 0;
+  Counters counters_;
   bool paused_ = false;
   bool failed_ = false;
 };

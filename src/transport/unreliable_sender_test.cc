@@ -150,7 +150,7 @@ TEST_F(UcSenderTest, AMessageIsSentOnceAndCompleteWithItsLastPacket) {
   EXPECT_EQ(outcomes(), (Outcomes{{made.wr_id, WcStatus::kSuccess}}));
   EXPECT_FALSE(poll());
   EXPECT_EQ(sender_.next_psn(), Psn(1));
-  EXPECT_EQ(sender_.packets_sent(), 3U);
+  EXPECT_EQ(sender_.counters().packets_sent, 3U);
 }
 
 TEST_F(UcSenderTest, UnsignaledRequestsCompleteInSilenceAndFailAloud) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/qp_attributes.h"
+#include "transport/traffic.h"
+#include "wire/ids.h"
+
+namespace verbatim::direct {
+
+/// Which way the requests of a queue pair go; see docs/ARCHITECTURE.md, section 2.
+enum class Way : std::uint8_t {
+  kPackets,
+  kUndecided,  // the other end is on this host, but the two have not met yet
+  kDirect,
+};
+
+/// What a queue pair shows of itself, at its number in the owner's segment, beside its HalfRecord.
+///
+/// Plain data, written by the owner alone: the first line by whoever holds the adapter's lock, the
+/// second by whoever runs the queue pair. Nobody acts upon it. Who looks at it from outside
+/// (`verbatim stat`) may see the middle of a change.
+struct alignas(64) QueuePairRecord {
+  wire::QpNumber number{};  // zero: none
+  std::uint32_t life = 0;   // of the number: tells a queue pair from its successors
+  wire::QpNumber dest_qp{};
+  transport::QpType type{};
+  transport::QpState state{};
+  Way way{};
+  wire::Gid local{};   // our end of the path
+  wire::Gid remote{};  // the other one
+
+  transport::Traffic traffic{};
+};
+static_assert(std::is_trivially_copyable_v<QueuePairRecord>);
+static_assert(sizeof(QueuePairRecord) == 128);
+
+}  // namespace verbatim::direct

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "host/attach_message.h"
+
+namespace verbatim::host {
+
+/// What a Door has answered to one that knocked, with the descriptors that came along: -1 for those
+/// that did not. Closes what is not taken, by putting a -1 in its place.
+struct AttachAnswer {
+  AttachMessage message{};
+  std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1};
+  bool makes_sense = false;  // of our version, and with as many descriptors as it says
+
+  /// Takes what has arrived; does not wait.
+  explicit AttachAnswer(int connection) noexcept {
+    iovec octets{.iov_base = &message, .iov_len = sizeof message};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptors)> control{};
+    msghdr header{};
+    header.msg_iov = &octets;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got < 0) return;
+    std::size_t count = 0;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+      count = std::min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), descriptors.size());
+      std::memcpy(descriptors.data(), CMSG_DATA(c), count * sizeof(int));
+    }
+    makes_sense = got == static_cast<ssize_t>(sizeof message) &&
+                  message.magic == AttachMessage::kMagic &&
+                  message.version == SegmentHeader::kVersion && message.descriptors == count;
+  }
+  ~AttachAnswer() {
+    for (const int descriptor : descriptors) {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+  }
+  AttachAnswer(const AttachAnswer&) = delete;
+  AttachAnswer& operator=(const AttachAnswer&) = delete;
+};
+
+}  // namespace verbatim::host
