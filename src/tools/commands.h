@@ -43,6 +43,17 @@ struct DevicesOptions {
 /// Prints the devices that programs will see, and their GID tables. The exit status.
 [[nodiscard]] int list_devices(const DevicesOptions& options);
 
+struct StatOptions {
+  bool json = false;
+  bool all = false;    // every queue pair, not the busiest alone
+  bool watch = false;  // refresh, also where there is no terminal
+  bool once = false;   // do not, even if there is one
+  unsigned interval_seconds = 1;
+};
+/// Shows the processes of this user on this host that use Verbatim, and what they do. The exit
+/// status.
+[[nodiscard]] int run_stat(const StatOptions& options);
+
 struct DoctorOptions {
   bool json = false;
   std::string program;                // look at this one's libraries as well

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
 
+#include "device/config.h"
 #include "device/port_info.h"
+#include "host/membarrier.h"
 #include "tools/commands.h"
+#include "tools/text.h"
 
 namespace verbatim::tools {
 namespace {
 
 using device::PortInfo;
-
-/// What a GID is on an Ethernet: an IP address.
-std::string address_of(const wire::Gid& gid) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool is_ipv4 = gid.is_ipv4_mapped();
-  (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid.octets.data() + (is_ipv4 ? 12 : 0),
-                    text.data(), text.size());
-  return text.data();
-}
 
 std::string guid_of(const PortInfo& port) {
   std::string text;
@@ -35,29 +28,20 @@ std::string guid_of(const PortInfo& port) {
 
 const char* state_of(const PortInfo& port) noexcept { return port.is_up ? "ACTIVE" : "DOWN"; }
 
-/// An interface's name may hold any character but a slash and white space.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
-void print_json(const std::vector<PortInfo>& ports) {
+void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& link) {
   std::printf("[");
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const PortInfo& port = ports[i];
     std::printf(
         "%s\n  {\"name\": %s, \"interface\": %s, \"state\": \"%s\", \"guid\": \"%s\",\n"
-        "   \"mtu\": %u, \"interface_mtu\": %u, \"speed_mbps\": %u,\n   \"gids\": [",
+        "   \"mtu\": %u, \"interface_mtu\": %u, \"speed_mbps\": %u,\n   \"path\": \"%s\", "
+        "\"path_cause\": \"%s\",\n   \"gids\": [",
         i == 0 ? "" : ",", quoted(port.name).c_str(), quoted(port.interface).c_str(),
         state_of(port), guid_of(port).c_str(), wire::octets_of(port.active_mtu), port.interface_mtu,
-        port.speed_mbps);
+        port.speed_mbps, name_of(link.path), name_of(link.path_cause));
     for (std::size_t index = 0; index < port.gids.size(); ++index) {
       std::printf("%s{\"index\": %zu, \"address\": \"%s\"}", index == 0 ? "" : ", ", index,
-                  address_of(port.gids[index].gid).c_str());
+                  text_of(port.gids[index].gid).c_str());
     }
     std::printf("]}");
   }
@@ -76,7 +60,7 @@ void print_text(const std::vector<PortInfo>& ports, bool in_colour) {
     if (port.speed_mbps != 0) std::printf("  %u Mb/s", port.speed_mbps);
     std::printf("  GUID %s\n", guid_of(port).c_str());
     for (std::size_t index = 0; index < port.gids.size(); ++index) {
-      std::printf("  GID %zu  %s\n", index, address_of(port.gids[index].gid).c_str());
+      std::printf("  GID %zu  %s\n", index, text_of(port.gids[index].gid).c_str());
     }
   }
 }
@@ -90,9 +74,14 @@ int list_devices(const DevicesOptions& options) {
     std::fprintf(stderr, "verbatim devices: %s\n", message.c_str());
     return 1;
   }
+  const auto link = device::read_link_config(message);
+  if (!link) {
+    std::fprintf(stderr, "verbatim devices: %s\n", message.c_str());
+    return 1;
+  }
   const auto ports = device::find_ports(*config);
   if (options.json) {
-    print_json(ports);
+    print_json(ports, *link);
     return 0;
   }
   if (ports.empty()) {
@@ -100,6 +89,10 @@ int list_devices(const DevicesOptions& options) {
     return 1;
   }
   print_text(ports, isatty(STDOUT_FILENO) != 0);
+  const bool needs_fences = link->path != device::PathPolicy::kPackets &&
+                            host::Membarrier::global() != Fencing::kExpedited;
+  std::printf("Between processes of this host: %s%s\n", sentence_of(link->path, link->path_cause),
+              needs_fences ? "; membarrier(2) is refused here, so each request costs a fence" : "");
   return 0;
 }
 

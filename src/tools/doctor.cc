@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/doctor.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include "device/config.h"
 #include "tools/commands.h"
@@ -41,23 +37,6 @@ const char* colour_of(Grade grade) noexcept {
       return "\033[1;31m";
   }
   return "";
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    std::array<char, 8> escaped{};
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < ' ') {
-      (void)std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
-      out += escaped.data();
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 void print_json(const Findings& findings) {
@@ -95,21 +74,6 @@ std::vector<device::PortInfo> find_devices(Findings& findings) {
 }
 
 }  // namespace
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-std::string text_of(const wire::Gid& gid) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool is_ipv4 = gid.is_ipv4_mapped();
-  (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid.octets.data() + (is_ipv4 ? 12 : 0),
-                    text.data(), text.size());
-  return text.data();
-}
 
 int run_doctor(const DoctorOptions& options) {
   Findings findings;

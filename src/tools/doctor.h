@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/port_info.h"
+#include "tools/text.h"
 
 /// What `verbatim doctor` looks at. Each function looks at one kind of thing and adds what it
 /// found; none of them changes anything.
@@ -50,10 +51,5 @@ void look_at_kernel(Findings& findings);
 void look_at_limits(Findings& findings);
 /// Whether programs find our libraries; with a program, whether that one does.
 void look_at_libraries(const std::string& program, Findings& findings);
-
-/// The content of a small file without the last line end; nothing when it cannot be read.
-[[nodiscard]] std::string content_of(const std::string& path);
-/// An address as people write it.
-[[nodiscard]] std::string text_of(const wire::Gid& gid);
 
 }  // namespace verbatim::tools

@@ -122,6 +122,33 @@ int main(int argc, char** argv) {
       "  verbatim doctor --peer HOST      on the other\n"
       "Exit status: 1 when something is a problem, 0 otherwise.");
 
+  StatOptions stat;
+  auto* stat_command = app.add_subcommand(
+      "stat",
+      "Show the processes of this host that use the adapter, and what their queue pairs do");
+  auto* stat_json =
+      stat_command->add_flag("--json", stat.json, "For machines: one object, with rates");
+  stat_command->add_flag("--all", stat.all, "Every queue pair, not the 20 busiest of each process");
+  auto* stat_watch = stat_command
+                         ->add_flag("--watch", stat.watch,
+                                    "Refresh until interrupted, which is the rule on a terminal")
+                         ->excludes(stat_json);
+  stat_command->add_flag("--once", stat.once, "Do not refresh")->excludes(stat_watch);
+  stat_command->add_option("--interval", stat.interval_seconds, "Seconds between two refreshes")
+      ->check(whole_number(1, 3600))
+      ->capture_default_str();
+  stat_command->footer(
+      "Two processes that write to each other, and a look at them from outside:\n"
+      "  verbatim run ib_write_bw -D 30 &\n"
+      "  verbatim run ib_write_bw -D 30 localhost &\n"
+      "  verbatim stat\n"
+      "Shown are the processes of this user in this network namespace. `path` is how requests\n"
+      "travel: direct (in the peer's memory), packets, undecided (no request yet), both (one way\n"
+      "each). `out` counts the queue pair's own requests, `in` those of its peer. Memory is "
+      "shared\n"
+      "(peers map it), cma (peers use process_vm_readv) or its owner moves the octets.\n"
+      "docs/STAT.md says more.");
+
   CLI11_PARSE(app, argc, argv);
   if (app.get_subcommands().empty()) {
     std::fprintf(stderr, "verbatim: which command?\n%s", app.help().c_str());
@@ -129,6 +156,7 @@ int main(int argc, char** argv) {
   }
   if (*doctor_command) return run_doctor(doctor);
   if (*devices_command) return list_devices(devices);
+  if (*stat_command) return run_stat(stat);
   if (*run_subcommand) {
     run.command = run_subcommand->remaining();
     const bool has_word = !run.command.empty() && run.command.front() != "--";

@@ -86,7 +86,7 @@ class Nonsense(unittest.TestCase):
         self.expect_refusal(["run", "--frob", "true"], "'--frob'")
         self.expect_refusal(["run", "-x", "true"], "'-x'")
         self.expect_refusal(["run", "--"], "which program")
-        for command in ("devices", "demo", "sim", "doctor"):
+        for command in ("devices", "demo", "sim", "doctor", "stat"):
             self.expect_refusal([command, "--frob"], "--frob")
             self.expect_refusal([command, "frob"], "frob")
 
@@ -97,6 +97,7 @@ class Nonsense(unittest.TestCase):
                                         ("sim", "--seed", ("x", "-1", "1e3", "", huge)),
                                         ("sim", "--histories", ("x", "-5", "0", "", huge)),
                                         ("doctor", "--port", ("x", "-1", "0", "65536", "")),
+                                        ("stat", "--interval", ("x", "-1", "0", "3601", "0.5", "")),
                                         ("doctor", "--peer", ("",)),
                                         ("doctor", "--program", ("",)),
                                         ("run", "--faults", ("",)),
@@ -165,6 +166,25 @@ class Devices(unittest.TestCase):
         self.assertEqual([gid["index"] for gid in device["gids"]],
                          list(range(len(device["gids"]))))
         self.assertIn("127.0.0.1", [gid["address"] for gid in device["gids"]])
+
+    def test_says_which_path_peers_of_this_host_take_and_why(self):
+        for environment, path, cause, sentence in (
+                ({}, "auto", "default", "direct where both ends allow it"),
+                ({"VERBATIM_PATH": "packet"}, "packet", "VERBATIM_PATH", "VERBATIM_PATH=packet"),
+                ({"VERBATIM_PATH": "direct"}, "direct", "VERBATIM_PATH", "or not at all"),
+                ({"VERBATIM_FAULTS": "out drop 1%"}, "packet", "VERBATIM_FAULTS", "FAULTS is set"),
+                ({"VERBATIM_CAPTURE": "/tmp/x"}, "packet", "VERBATIM_CAPTURE", "CAPTURE is set")):
+            environment = {"VERBATIM_DEVICES": "lo", "VERBATIM_PATH": "", **environment}
+            [device] = json.loads(verbatim("devices", "--json", **environment).stdout)
+            self.assertEqual((device["path"], device["path_cause"]), (path, cause))
+            last = verbatim("devices", **environment).stdout.splitlines()[-1]
+            self.assertTrue(last.startswith("Between processes of this host: "), last)
+            self.assertIn(sentence, last)
+
+    def test_refuses_a_path_that_is_none_as_programs_would(self):
+        done = verbatim("devices", VERBATIM_DEVICES="lo", VERBATIM_PATH="fast")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("VERBATIM_PATH: 'fast'", done.stderr)
 
     def test_has_no_colour_in_a_pipe(self):
         done = verbatim("devices", VERBATIM_DEVICES="lo")

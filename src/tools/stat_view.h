@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/adapter_record.h"
+#include "direct/queue_pair_record.h"
+#include "host/viewer.h"
+
+/// The processes of this user on this host as `verbatim stat` shows them: a copy of what they say
+/// of themselves, checked for nothing but that it can be printed.
+namespace verbatim::tools {
+
+/// Per second.
+struct Rates {
+  double messages = 0;
+  double octets = 0;
+};
+
+struct QueuePairView {
+  wire::QpNumber number{};
+  std::uint32_t life = 0;
+  wire::QpNumber dest_qp{};
+  transport::QpType type{};
+  transport::QpState state{};
+  direct::Way sends{};     // which way its own requests go
+  direct::Way receives{};  // which way the peer's come
+  wire::Gid local{};
+  wire::Gid remote{};
+  bool has_peer_here = false;    // the other end is one of this user on this host
+  int peer_process = 0;          // its number; 0: not known
+  transport::Traffic traffic{};  // what a peer here executes directly is among what is served
+  Rates out{};                   // requests of its own
+  Rates in{};                    // and those of the peer's
+
+  [[nodiscard]] bool is_connected() const noexcept {
+    return type == transport::QpType::kRc || type == transport::QpType::kUc;
+  }
+};
+
+/// How others reach registered memory.
+struct MemoryView {
+  std::uint32_t regions = 0;
+  std::uint32_t windows = 0;
+  std::uint64_t shared_octets = 0;  // mapped
+  std::uint64_t cma_octets = 0;     // through process_vm_readv(2) and its sibling
+  std::uint64_t owner_octets = 0;   // by the owner itself, who is asked
+};
+
+struct ProcessView {
+  std::uint32_t slot = 0;
+  host::Viewer::Sight::Kind kind{};
+  int process = 0;  // 0: not known
+  std::string program{};
+  bool is_stopped = false;
+  // Of the others nothing more is known than that they are there.
+  std::string device{};
+  std::string interface_name{};
+  double seconds = 0;  // since it was opened
+  device::PathPolicy path{};
+  device::PathCause path_cause{};
+  std::uint32_t completion_queues = 0;
+  device::AdapterCounters counters{};
+  MemoryView memory{};
+  std::vector<wire::Gid> addresses{};
+  std::vector<QueuePairView> queue_pairs{};  // by number
+};
+
+struct HostView {
+  std::int64_t at = 0;                   // nanoseconds of the host's steady clock
+  std::vector<ProcessView> processes{};  // by slot
+};
+
+/// Reads what `sights` show, and finds who is connected to whom. A process that shows something
+/// that makes no sense is one that shows nothing.
+[[nodiscard]] HostView read_host(const std::vector<host::Viewer::Sight>& sights);
+/// Fills in the rates since `before`.
+void compute_rates(const HostView& before, HostView& now);
+
+/// One word for both ways, as far as they are decided.
+[[nodiscard]] const char* path_of(const QueuePairView& qp) noexcept;
+[[nodiscard]] const char* name_of(direct::Way way) noexcept;
+[[nodiscard]] const char* name_of(transport::QpType type) noexcept;
+[[nodiscard]] const char* name_of(transport::QpState state) noexcept;
+
+/// How it looks, in people's and in machines' words.
+struct TextLayout {
+  bool in_colour = false;
+  bool shows_all = false;  // otherwise the busiest queue pairs of each process
+  std::size_t lines = 0;   // at most; 0: as many as there are
+};
+[[nodiscard]] std::string text_of(const HostView& host, const TextLayout& layout);
+[[nodiscard]] std::string json_of(const HostView& host);
+
+}  // namespace verbatim::tools
