@@ -29,8 +29,8 @@ test: setup ## the whole suite, about a quarter of an hour on two cores
 
 bench: ## how fast, beside what; PART=core, host, wire or connections: only that
 	@scripts/setup.sh bench
-	@$(MAKE) --no-print-directory configure
-	@cmake --build --preset release -j $(JOBS) --target everything_for_bench
+	@$(MAKE) --no-print-directory build
+	@cmake --build --preset release -j $(JOBS) --target bench_programs
 	@scripts/bench.sh build/release $(or $(PART),all) $(OPTIONS)
 
 bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.md

@@ -210,7 +210,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
     return IBV_REREG_MR_ERR_INPUT;
   }
   device::Adapter& adapter = *handle.owner->owner->adapter;
-  const std::lock_guard lock(adapter.mutex());
+  std::unique_lock lock(adapter.mutex());
   memory::KeyRegistry& keys = adapter.keys();
   const memory::KeyEntry* entry = keys.table().find(handle.key);
   const unsigned rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
@@ -229,6 +229,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
     return IBV_REREG_MR_ERR_CMD;
   }
   adapter.homes().remove(handle.key, adapter.wait_for_peers());
+  adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
   adapter.homes().add(handle.key, {.domain = domain->domain, .address = start, .octets = octets});
   (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
   adapter.domains().drop_user(handle.owner->domain);
@@ -244,10 +245,11 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   MrHandle& handle = handle_of<MrHandle>(mr);
   device::Adapter& adapter = *handle.owner->owner->adapter;
   {
-    const std::lock_guard lock(adapter.mutex());
+    std::unique_lock lock(adapter.mutex());
     auto gone = adapter.keys().deregister_region(handle.key);
     if (!gone) return to_errno(gone.error());
     adapter.homes().remove(handle.key, adapter.wait_for_peers());
+    adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
     adapter.domains().drop_user(handle.owner->domain);
   }
   discard(&handle, *handle.owner->owner);

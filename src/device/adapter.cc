@@ -130,6 +130,12 @@ void Adapter::abandon_in_child() noexcept {
   shared_port_.abandon_in_child();
   slot_ = host::Slot{};
   segment_.privatize();
+  quarantine_.forget();
+  strays_.clear();
+  next_look_ = Instant::never();
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp != nullptr) qp->half().forget_visitor();
+  }
 }
 
 namespace {
@@ -554,6 +560,8 @@ void Adapter::arm_timer(QueuePair& qp) noexcept {
 }
 
 void Adapter::run_timers(Instant at) noexcept {
+  if (at >= next_look_) [[unlikely]]
+    look_after_strays(at);
   while (!timers_.empty() && timers_.begin()->first <= at) {
     QueuePair& qp = *timers_.begin()->second;
     timers_.erase(timers_.begin());
@@ -568,7 +576,7 @@ void Adapter::run_timers(Instant at) noexcept {
 
 Instant Adapter::next_deadline() const noexcept {
   return std::min({timers_.empty() ? Instant::never() : timers_.begin()->first,
-                   gsi_->next_deadline(), link_.next_due(), look_into_room_at_});
+                   gsi_->next_deadline(), link_.next_due(), look_into_room_at_, next_look_});
 }
 
 /// Sends what is there. What the link does later on its own, the engine must be there for.

@@ -20,11 +20,13 @@
 #include "device/port_info.h"
 #include "device/region_homes.h"
 #include "device/waiting_room.h"
+#include "direct/half.h"
 #include "direct/half_record.h"
 #include "direct/queue_pair_record.h"
 #include "direct/target.h"
 #include "host/bells.h"
 #include "host/membarrier.h"
+#include "host/quarantine.h"
 #include "host/segment.h"
 #include "host/slot.h"
 #include "link/backpressure.h"
@@ -100,9 +102,20 @@ class Adapter {
   }
   /// Ourselves, as other queue pairs of ours see us.
   [[nodiscard]] direct::Target::Own as_target() const noexcept;
+  /// In place of Segment::give_back(): not before a peer that is stopped has left it alone.
+  void give_back(std::span<std::byte> block) { quarantine_.give_back(block); }
   /// Access through a key has ended: returns when no peer is in the middle of one, or false when
   /// one is stopped there.
-  bool wait_for_peers() noexcept;
+  bool wait_for_peers();
+  /// And, for memory that peers reach by system calls: returns when none is about to call. `lock`
+  /// is let go meanwhile.
+  void wait_for_calls(std::unique_lock<std::mutex>& lock, std::uint64_t address,
+                      std::uint64_t octets);
+  /// A peer is stopped in this queue pair's receiving half, which is to end: whatever it does when
+  /// it goes on, it does to nobody.
+  void lock_out(QueuePair& qp);
+  /// Its visit of that half was given up.
+  void add_stray(const direct::Half& half, host::Quarantine::Stray stray);
 
   /// A datagram queue pair gets a copy of what is sent to a multicast group, or no longer.
   /// kInvalidArgument when that is none, or the queue pair not one of datagrams or not attached;
@@ -216,6 +229,8 @@ class Adapter {
   [[nodiscard]] Status open_door(int epoll, int bell) noexcept;
   void take_bells() noexcept;
   void look_after_waiting() noexcept;
+  void look_after_strays(Instant at);
+  [[nodiscard]] std::vector<QueuePair*> await_visitors();
   void handle_news(const HostPeers::News& news) noexcept;
   void handle_saying(std::span<std::byte> saying, int connection);
   void serve_ready() noexcept;
@@ -235,6 +250,9 @@ class Adapter {
   link::SharedPort shared_port_;
   link::Backpressure backpressure_{shared_port_};
   host::Segment segment_;
+  host::Quarantine quarantine_{segment_};
+  std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> strays_;
+  Instant next_look_ = Instant::never();  // at the strays
   link::UdpLink link_;
   std::vector<memory::DomainTable::Entry> domain_entries_;
   memory::DomainTable domains_;

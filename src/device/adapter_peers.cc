@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an adapter has to do with the other processes of this host; the rest is in adapter.cc.
 #include <algorithm>
+#include <atomic>
+#include <ctime>
 
 #include "device/adapter.h"
 #include "device/clock.h"
@@ -10,8 +12,13 @@
 namespace verbatim::device {
 namespace {
 
-// How long a peer that is in the middle of an access is waited for.
-constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
+// How often those are looked at whose visits were given up.
+constexpr Duration kStrayPeriod = std::chrono::milliseconds(20);
+// How often a peer is looked at that is about to reach memory which is to go.
+constexpr timespec kCallNap{.tv_sec = 0, .tv_nsec = 1'000'000};
+
+// Visits that were given up, of all adapters: memory is the process's.
+std::atomic<int> g_strays{0};
 
 }  // namespace
 
@@ -35,14 +42,103 @@ direct::Target::Own Adapter::as_target() const noexcept {
           .has_peer_calls = has_peer_calls_};
 }
 
-bool Adapter::wait_for_peers() noexcept {
-  bool all_left = true;
+// ---- Who is stopped in our halves ----
+
+/// Returns those in whose halves somebody is stopped.
+std::vector<QueuePair*> Adapter::await_visitors() {
+  full_fence();  // pairs with the one in Target::meet(): who claims a half later sees the change
+  if (!has_direct_use_.load(std::memory_order_relaxed)) return {};
+  std::vector<direct::Half*> visited;
   for (QueuePair* qp : queue_pairs_) {
     if (qp == nullptr || !qp->half().exists() || !qp->half().is_claimed_directly()) continue;
-    all_left = qp->half().wait_until_left(kLeavingPatience) && all_left;
+    visited.push_back(&qp->half());
   }
-  return all_left;
+  if (visited.empty()) return {};
+  const auto stuck = direct::Half::await(visited, QueuePair::kLeavingPatience);
+  std::vector<QueuePair*> hosts;
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp == nullptr || std::ranges::find(stuck, &qp->half()) == stuck.end()) continue;
+    qp->note_stray();
+    hosts.push_back(qp);
+  }
+  return hosts;
 }
+
+bool Adapter::wait_for_peers() { return await_visitors().empty(); }
+
+void Adapter::wait_for_calls(std::unique_lock<std::mutex>& lock, std::uint64_t address,
+                             std::uint64_t octets) {
+  const auto calls = [&](const direct::Visitor& visitor) {
+    if (!visitor.calls_into(address, octets)) return false;
+    visitor.look();
+    return visitor.calls_into(address, octets);
+  };
+  const auto is_called = [&] {
+    return std::ranges::any_of(strays_, [&](const auto& stray) { return calls(stray.first); }) ||
+           std::ranges::any_of(queue_pairs_, [&](QueuePair* qp) {
+             return qp != nullptr && qp->half().exists() && qp->half().is_claimed_directly() &&
+                    calls(qp->half().visitor());
+           });
+  };
+  while (has_direct_use_.load(std::memory_order_relaxed) && is_called()) {
+    lock.unlock();
+    (void)::nanosleep(&kCallNap, nullptr);
+    lock.lock();
+  }
+}
+
+void Adapter::add_stray(const direct::Half& half, host::Quarantine::Stray stray) {
+  const direct::Visitor visitor = half.visitor();
+  const Occupancy::Snapshot visit = half.given_up();
+  stray.has_gone = [visitor, visit] {
+    visitor.look();
+    if (!visitor.has_left(visit)) return false;
+    host::Membarrier::all_processes();  // what it has stored before it left has arrived
+    return true;
+  };
+  stray.farewell = [last = std::move(stray.farewell)] {
+    --g_strays;
+    if (last) last();
+  };
+  ++g_strays;
+  quarantine_.add(std::move(stray));
+  strays_.emplace_back(visitor, visit);
+  next_look_ = now() + kStrayPeriod;
+  engine_->note_deadline(next_look_);
+}
+
+void Adapter::look_after_strays(Instant at) {
+  quarantine_.look();
+  std::erase_if(strays_, [](const auto& stray) { return stray.first.has_left(stray.second); });
+  const bool is_over = quarantine_.is_empty() && g_strays == 0;
+  if (is_over) homes_->restore();
+  next_look_ = is_over ? Instant::never() : at + kStrayPeriod;
+}
+
+/// What it is stopped in may be a copy into memory that is registered and goes on being used. So
+/// all memory that it may reach by a pointer moves away from under it; and whoever else is stopped
+/// in the middle of such a copy is locked out with it, for its octets would be missing.
+void Adapter::lock_out(QueuePair& qp) {
+  RegionHomes::Domains domains = qp.domains();
+  const auto shares_a_domain = [&](const QueuePair* other) {
+    return std::ranges::any_of(other->domains(), [&](auto d) { return domains.contains(d); });
+  };
+  std::vector<QueuePair*> hosts;
+  for (std::size_t known = 0; known != domains.size();) {
+    known = domains.size();
+    homes_->withdraw(domains);
+    hosts = await_visitors();
+    std::erase_if(hosts, [&](QueuePair* host) { return !shares_a_domain(host); });
+    for (QueuePair* host : hosts) domains.merge(host->domains());
+  }
+  for (QueuePair* host : hosts) {
+    const auto held = host == &qp ? std::unique_lock<host::QueueLock>() : host->hold();
+    host->leave_requester_behind();
+  }
+  homes_->abandon(domains);
+}
+
+// ---- What they want ----
 
 void Adapter::take_bells() noexcept {
   if (abandoned_) return;
@@ -92,9 +188,9 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
 void Adapter::handle_news(const HostPeers::News& news) noexcept {
   for (QueuePair* qp : queue_pairs_) {
     if (qp == nullptr) continue;
-    for (const std::uint32_t slot : news.guests_gone) qp->handle_death(slot);
     if (news.has_deaths && qp->way() != QueuePair::Way::kPackets) list_ready(*qp);
   }
+  if (!quarantine_.is_empty()) look_after_strays(now());
 }
 
 /// A caller need not wait for a bell to go on with what waits for a receive.

@@ -56,7 +56,7 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
 CompletionQueue::~CompletionQueue() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->count_completion_queues(-1);
-  adapter_->segment().give_back(block_);
+  adapter_->give_back(block_);
 }
 
 std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcept {
@@ -121,6 +121,12 @@ void CompletionQueue::detach(const transport::CompletionPort& port, std::uint32_
 void CompletionQueue::discard(const transport::CompletionPort& port) noexcept {
   const std::lock_guard lock(lock_);
   queue_.discard(port);
+}
+
+transport::CompletionPort CompletionQueue::move_lane(const transport::CompletionPort& port,
+                                                     std::span<std::byte> block) noexcept {
+  const std::lock_guard lock(lock_);
+  return queue_.replace(port, port.lane().move_to(block));
 }
 
 void CompletionQueue::note_places(std::int64_t change) noexcept {

@@ -54,6 +54,9 @@ class CompletionQueue {
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
   void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
   void discard(const transport::CompletionPort& port) noexcept;
+  /// The lane goes on in another block, and its producer is left behind with the old one.
+  [[nodiscard]] transport::CompletionPort move_lane(const transport::CompletionPort& port,
+                                                    std::span<std::byte> block) noexcept;
   /// A lane of a queue pair on a shared receive queue is only as deep as this queue is now: while
   /// there is one, the queue cannot grow.
   void pin_capacity() noexcept { ++pinned_; }

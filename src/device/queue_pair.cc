@@ -90,7 +90,7 @@ Status QueuePair::build() {
     const auto block = take(transport::ReceiveQueue::octets_for(limits));
     if (block.empty()) return Errc::kNoMemory;
     parts.receive_queue = transport::ReceiveQueue::create(block, limits);
-    receive_block_ = block.data();
+    receive_block_ = block;
   }
   send_lane_places_ = setup_.send_depth;
   const auto attach = [&](CompletionQueue& cq,
@@ -98,7 +98,7 @@ Status QueuePair::build() {
     const auto block = take(CompletionLane::octets_for(places));
     if (block.empty()) return Errc::kNoMemory;
     auto lane = CompletionLane::create(block, places);
-    receive_lane_ = block.data();  // the second of the two
+    receive_lane_ = block;  // the second of the two
     places = lane.depth();
     return cq.attach(lane);
   };
@@ -114,6 +114,7 @@ Status QueuePair::build() {
   const auto state = take(sizeof(transport::ResponderState));
   if (state.empty()) return Errc::kNoMemory;
   parts.responder = new (state.data()) transport::ResponderState;
+  state_block_ = state;
 
   auto number = adapter_->add(*this);
   if (!number) return number.error();
@@ -121,7 +122,9 @@ Status QueuePair::build() {
   numbered_ = true;
   direct::QueuePairRecord& record = adapter_->queue_pair_record(number_);
   record = {.number = number_, .life = record.life + 1, .type = setup_.type};
-  if (is_connected(setup_.type)) build_half(state.data());
+  if (is_connected(setup_.type)) {
+    half_ = direct::Half(&adapter_->half_record(number_), half_parts());
+  }
   recount();
   machine_ = std::make_unique<transport::QueuePair>(
       transport::QueuePair::Config{
@@ -148,8 +151,8 @@ QueuePair::~QueuePair() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->send_what_is_owed();
   if (half_.exists()) {
-    bar_half();
-    half_.begin({});  // nobody's
+    bar_half(HalfThen::kEnds);
+    half_.begin({}, {});  // nobody's
     half_.close();
   }
   if (machine_ != nullptr) set_way(Way::kPackets);
@@ -163,13 +166,12 @@ QueuePair::~QueuePair() {
   if (receive_port_) setup_.receive_cq->detach(*receive_port_, receive_lane_places_);
   if (in_shared_) {
     // What a message had begun with waits for another one: nobody will report it any more.
-    setup_.shared->view().put_back(static_cast<std::uint32_t>(number_) |
-                                   transport::Landing::kQpClaimBit);
+    if (machine_ != nullptr) setup_.shared->view().put_back(machine_->shared_claimant());
     setup_.shared->drop_user();
     setup_.receive_cq->unpin_capacity();
   }
   if (in_domain_) adapter_->domains().drop_user(setup_.domain);
-  for (const auto& block : blocks_) adapter_->segment().give_back(block);
+  for (const auto& block : blocks_) adapter_->give_back(block);
 }
 
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
@@ -189,13 +191,16 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
     path = *found;
   }
   auto held = hold();
-  if (half_.exists()) bar_half();
+  const bool disturbs = half_.exists() && disturbs_half(mask, attributes);
+  if (disturbs) {
+    const bool ends =
+        names(mask, transport::QpMask::kState) && !transport::takes_requests(attributes.state);
+    bar_half(ends ? HalfThen::kEnds : HalfThen::kGoesOn);
+  }
   const transport::QpState from = machine_->state();
   auto modified = machine_->modify(mask, attributes, &path);
-  if (half_.exists()) {
-    if (modified) follow(from, near_end);
-    reopen_half();
-  }
+  if (half_.exists() && modified) follow(from, near_end);
+  if (disturbs) reopen_half();
   if (held.owns_lock()) held.unlock();
   adapter_->serve(*this);
   held = hold();
@@ -302,7 +307,7 @@ void QueuePair::announce() noexcept {
   const bool receive_overrun = setup_.receive_cq != setup_.send_cq && setup_.receive_cq->announce();
   if (setup_.shared != nullptr) setup_.shared->announce();
   if (send_overrun || receive_overrun) {
-    if (half_.exists()) bar_half();
+    if (half_.exists()) bar_half(HalfThen::kEnds);
     machine_->handle_completion_overrun();
     if (half_.exists()) reopen_half();
     while (auto event = machine_->poll_event()) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "device/adapter.h"
 #include "device/completion_queue.h"
@@ -101,11 +102,17 @@ class QueuePair {
   void handle_bell() noexcept;
   /// The owner of the peer's memory has executed a part of a request for us.
   void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets);
-  /// The process in this slot has ended, wherever it was.
-  void handle_death(std::uint32_t slot) noexcept;
   /// Whether requests may come in packets.
   [[nodiscard]] bool admits_packets() noexcept { return !half_.exists() || half_.admits_packets(); }
-  [[nodiscard]] const direct::Half& half() const noexcept { return half_; }
+  [[nodiscard]] direct::Half& half() noexcept { return half_; }
+  /// How long a peer that is in our receiving half is waited for. Who is longer there is stopped.
+  static constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
+  /// The present visit of our receiving half was given up: what it touches goes into quarantine.
+  void note_stray();
+  /// The visitor keeps the parts of the receiving half that it has, and we go on with others.
+  void leave_requester_behind();
+  /// Those of the memory that peers reach through this queue pair.
+  [[nodiscard]] RegionHomes::Domains domains() const;
   [[nodiscard]] Instant next_timeout() const noexcept;
   /// Whether a request waits for a receive of the peer's, and whether there is one now.
   [[nodiscard]] bool waits_for_receive() const noexcept {
@@ -136,7 +143,19 @@ class QueuePair {
 
  private:
   [[nodiscard]] Status build();
-  void build_half(const std::byte* responder) noexcept;
+  [[nodiscard]] direct::Half::Parts half_parts() const noexcept;
+  /// A shared receive that a stray has, if it was locked out.
+  struct LeftBehind {
+    transport::SharedReceiveQueue shared;
+    std::uint32_t claimant = 0;  // 0: it was not locked out
+    std::optional<std::uint32_t> slot{};
+    std::uint64_t wr_id = 0;
+    std::vector<memory::Sge> list{};
+
+    void remember(const transport::SharedReceiveQueue& queue, std::uint32_t who,
+                  const transport::ResponderState& state);
+    void put_back();
+  };
   struct NearEnd {
     bool is_near = false;                // on this host
     std::shared_ptr<host::Peer> peer{};  // none: this very process
@@ -152,7 +171,11 @@ class QueuePair {
   void recount() noexcept;
   [[nodiscard]] bool lock_for_posting() noexcept;
   [[nodiscard]] bool execute_directly() noexcept;
-  void bar_half() noexcept;
+  /// What becomes of the receiving half while it is barred.
+  enum class HalfThen : std::uint8_t { kGoesOn, kEnds };
+  void bar_half(HalfThen then) noexcept;
+  [[nodiscard]] bool disturbs_half(transport::QpMask mask,
+                                   const transport::QpAttributes& attributes) const noexcept;
   void reopen_half() noexcept;
   void discard_completions() noexcept;
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
@@ -161,8 +184,9 @@ class QueuePair {
   Setup setup_;
   wire::QpNumber number_{};
   std::vector<std::span<std::byte>> blocks_;  // in the segment
-  std::byte* receive_block_ = nullptr;        // of these, its own receive queue
-  std::byte* receive_lane_ = nullptr;         // and the completions of its receives
+  std::span<std::byte> state_block_;          // of these, the receiving half's state,
+  std::span<std::byte> receive_block_;        // its own receive queue
+  std::span<std::byte> receive_lane_;         // and the completions of its receives
   std::unique_ptr<std::byte[]> send_block_;   // private
   std::optional<transport::CompletionPort> send_port_;
   std::optional<transport::CompletionPort> receive_port_;
@@ -173,6 +197,8 @@ class QueuePair {
   bool numbered_ = false;
   std::unique_ptr<transport::QueuePair> machine_;
   direct::Half half_;                          // connected types only
+  Occupancy::Snapshot stray_visit_ = 0;        // the one that was noted last
+  std::shared_ptr<LeftBehind> left_behind_;    // with it
   std::unique_ptr<direct::Requester> direct_;  // none: packets
   Way way_ = Way::kPackets;
   struct {

@@ -12,21 +12,17 @@ namespace {
 
 // Postings that go the short way before the completion queue is looked at for an overrun.
 constexpr std::uint32_t kPostingsPerLook = 32;
-// How long a peer that is in our receiving half is waited for. Who is longer there is stopped.
-constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void QueuePair::build_half(const std::byte* responder) noexcept {
+direct::Half::Parts QueuePair::half_parts() const noexcept {
   const host::Segment& segment = adapter_->segment();
-  half_ = direct::Half(
-      &adapter_->half_record(number_),
-      {.responder_at = segment.offset_of(responder),
-       .receive_at = receive_block_ == nullptr ? 0 : segment.offset_of(receive_block_),
-       .shared_at = setup_.shared == nullptr ? 0 : segment.offset_of(setup_.shared->block()),
-       .lane_at = segment.offset_of(receive_lane_),
-       .board_at = segment.offset_of(setup_.receive_cq->board()),
-       .lane_index = receive_port_->index()});
+  return {.responder_at = segment.offset_of(state_block_.data()),
+          .receive_at = receive_block_.empty() ? 0 : segment.offset_of(receive_block_.data()),
+          .shared_at = setup_.shared == nullptr ? 0 : segment.offset_of(setup_.shared->block()),
+          .lane_at = segment.offset_of(receive_lane_.data()),
+          .board_at = segment.offset_of(setup_.receive_cq->board()),
+          .lane_index = receive_port_->index()};
 }
 
 /// Who is at the other end, if it is on this host and lets us in. Takes a while.
@@ -61,7 +57,11 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
                  .first_psn = now.receive_psn.raw(),
                  .pkey = path.pkey,
                  .local = path.source,
-                 .remote = path.destination});
+                 .remote = path.destination},
+                near_end.is_near
+                    ? direct::Visitor::of(near_end.peer, adapter_->as_target().segment, now.dest_qp)
+                    : direct::Visitor());
+    stray_visit_ = 0;
     set_way(near_end.is_near ? Way::kUndecided : Way::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
@@ -127,10 +127,99 @@ void QueuePair::recount() noexcept {
   if (way_ != Way::kPackets || receives_directly) adapter_->note_direct_use();
 }
 
-/// Nobody is in the receiving half when this returns, unless a peer was stopped in there.
-void QueuePair::bar_half() noexcept {
+/// Whether a change of these attributes may not happen while somebody is in the receiving half.
+bool QueuePair::disturbs_half(transport::QpMask mask,
+                              const transport::QpAttributes& attributes) const noexcept {
+  using transport::QpMask;
+  constexpr QpMask kRead = QpMask::kAccess | QpMask::kMinRnrTimer | QpMask::kMaxDestReadAtomic |
+                           QpMask::kPathMtu | QpMask::kDestQp | QpMask::kReceivePsn |
+                           QpMask::kAddress;
+  const bool stays_open =
+      machine_->takes_requests() &&
+      (!names(mask, QpMask::kState) || transport::takes_requests(attributes.state));
+  return !stays_open || (mask & kRead) != QpMask{};
+}
+
+/// Nobody is in the receiving half when this returns. Somebody who is stopped there is locked out,
+/// unless the half goes on: then nothing is taken away.
+void QueuePair::bar_half(HalfThen then) noexcept {
   half_.shut();
-  (void)half_.wait_until_left(kLeavingPatience);
+  if (!half_.may_be_visited()) return;
+  if (direct::Half::await({&half_}, kLeavingPatience).empty()) return;
+  note_stray();
+  if (then == HalfThen::kEnds) adapter_->lock_out(*this);
+}
+
+void QueuePair::note_stray() {
+  if (half_.given_up() == stray_visit_) return;
+  stray_visit_ = half_.given_up();
+  left_behind_ = std::make_shared<LeftBehind>();
+  host::Quarantine::Stray stray{
+      .has_gone = {},
+      .touches = {state_block_.data(), receive_lane_.data(), setup_.receive_cq->board()},
+      .farewell = [left_behind = left_behind_] { left_behind->put_back(); }};
+  if (!receive_block_.empty()) stray.touches.push_back(receive_block_.data());
+  if (setup_.shared != nullptr) stray.touches.push_back(setup_.shared->block());
+  adapter_->add_stray(half_, std::move(stray));
+}
+
+RegionHomes::Domains QueuePair::domains() const {
+  RegionHomes::Domains domains{setup_.domain};
+  if (setup_.shared != nullptr) domains.insert(setup_.shared->view().domain());
+  return domains;
+}
+
+void QueuePair::leave_requester_behind() {
+  half_.lock_out();
+  // In this order, against that in which a requester completes a receive: nothing gets lost.
+  const transport::ResponderState copy = machine_->copy_of_responder();
+  const auto state = take(sizeof copy);
+  const auto lane = take(receive_lane_.size());
+  const auto queue = receive_block_.empty() ? std::span<std::byte>() : take(receive_block_.size());
+  if (state.empty() || lane.empty() || queue.size() != receive_block_.size()) {
+    return half_.wait_for_visitor();  // there is no other place to go on in
+  }
+  if (setup_.shared != nullptr) {
+    left_behind_->remember(setup_.shared->view(), machine_->shared_claimant(), copy);
+  }
+  transport::QueuePair::Receiving to;
+  to.responder = new (state.data()) transport::ResponderState(copy);
+  if (!queue.empty()) to.receive_queue = machine_->receive_queue().move_to(queue);
+  receive_port_ = setup_.receive_cq->move_lane(*receive_port_, lane);
+  to.receive_port = *receive_port_;
+  machine_->move_receiving(to);
+  for (const auto old : {state_block_, receive_lane_, receive_block_}) {
+    if (old.empty()) continue;
+    std::erase_if(blocks_, [&](const auto& block) { return block.data() == old.data(); });
+    adapter_->give_back(old);
+  }
+  state_block_ = state;
+  receive_lane_ = lane;
+  receive_block_ = queue;
+  half_.move(half_parts());
+  half_.close();
+  recount();
+}
+
+void QueuePair::LeftBehind::remember(const transport::SharedReceiveQueue& queue, std::uint32_t who,
+                                     const transport::ResponderState& state) {
+  shared = queue;
+  claimant = who;
+  if (!state.receive_taken || !shared.is_claimed_by(claimant, state.shared_slot)) return;
+  const auto elements = shared.list_of(shared.at(state.shared_slot));
+  slot = state.shared_slot;
+  wr_id = state.shared_wr_id;
+  list.assign(elements.begin(), elements.end());
+}
+
+/// Nobody has reported a receive that it had: it is there for the next message, also if it gave the
+/// slot back, having filled it.
+void QueuePair::LeftBehind::put_back() {
+  if (claimant == 0) return;
+  if (slot && !shared.is_claimed_by(claimant, *slot)) {
+    (void)shared.post({.wr_id = wr_id, .list = list});  // full: it has been replaced already
+  }
+  shared.put_back(claimant);
 }
 
 void QueuePair::reopen_half() noexcept {
@@ -194,13 +283,13 @@ bool QueuePair::run_directly() noexcept {
 }
 
 void QueuePair::fail_sends() noexcept {
-  bar_half();
+  bar_half(setup_.type == transport::QpType::kRc ? HalfThen::kEnds : HalfThen::kGoesOn);
   machine_->handle_send_failure();
   reopen_half();
 }
 
 void QueuePair::enter_error() noexcept {
-  if (half_.exists()) bar_half();
+  if (half_.exists()) bar_half(HalfThen::kEnds);
   const transport::QpAttributes in_error{.state = transport::QpState::kError};
   (void)machine_->modify(transport::QpMask::kState, in_error, nullptr);  // from any state
   if (half_.exists()) reopen_half();
@@ -215,7 +304,7 @@ void QueuePair::handle_bell() noexcept {
     if (may_meet && direct_->meet()) set_way(Way::kDirect);
   }
   if (machine_->responder_state().failed && machine_->takes_requests()) {
-    bar_half();
+    bar_half(HalfThen::kEnds);
     machine_->settle();
     reopen_half();
   }
@@ -223,10 +312,6 @@ void QueuePair::handle_bell() noexcept {
 
 void QueuePair::handle_reply(const direct::Errand& reply, std::span<const std::byte> octets) {
   if (direct_ != nullptr) direct_->handle_reply(reply, octets);
-}
-
-void QueuePair::handle_death(std::uint32_t slot) noexcept {
-  if (half_.exists()) half_.handle_death(slot);
 }
 
 Instant QueuePair::next_timeout() const noexcept {

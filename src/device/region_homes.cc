@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "device/clock.h"
 #include "host/peer_calls.h"
@@ -39,15 +40,43 @@ void RegionHomes::add(wire::MemoryKey key, const Region& region) {
 void RegionHomes::remove(wire::MemoryKey key, bool is_left) {
   const auto found = homes_.find(static_cast<std::uint32_t>(key));
   if (found == homes_.end()) return;
-  if (const auto& placement = found->second.placement; placement) {
-    rehome::Rehoming& rehoming = process_rehoming();
-    is_left ? rehoming.move_back(*placement, now()) : rehoming.orphan(*placement, now());
+  if (auto& home = found->second; home.placement) {
+    is_left ? process_rehoming().move_back(*home.placement, now()) : orphan(home);
   }
   homes_.erase(found);
 }
 
+void RegionHomes::orphan(Home& home) {
+  process_rehoming().orphan(*home.placement, now());
+  orphaned_.push_back(home.placement->pages);
+  home.placement.reset();
+}
+
+void RegionHomes::withdraw(const Domains& domains) {
+  if (has_peer_calls_) host::allow_peer_calls();
+  for (auto& [key, home] : homes_) {
+    if (!home.placement || !domains.contains(home.region.domain)) continue;
+    keys_.change_backing(wire::MemoryKey{key}, memory::Backing::kPrivate, 0);
+  }
+}
+
+void RegionHomes::abandon(const Domains& domains) {
+  for (auto& [key, home] : homes_) {
+    if (home.placement && domains.contains(home.region.domain)) orphan(home);
+  }
+  for (const memory::DomainId domain : domains) {
+    if (shared_.erase(domain) > 0) exiled_.insert(domain);
+  }
+}
+
+void RegionHomes::restore() {
+  for (const rehome::Range& pages : orphaned_) process_rehoming().release(pages);
+  orphaned_.clear();
+  for (const memory::DomainId domain : std::exchange(exiled_, {})) share(domain);
+}
+
 void RegionHomes::share(memory::DomainId domain) {
-  if (!shared_.insert(domain).second) return;
+  if (exiled_.contains(domain) || !shared_.insert(domain).second) return;
   for (auto& [key, home] : homes_) {
     if (home.region.domain == domain) move_in(wire::MemoryKey{key}, home);
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "memory/key_registry.h"
 #include "rehome/rehoming.h"
@@ -39,6 +40,16 @@ class RegionHomes {
   /// A queue pair of this domain has a peer on this host.
   void share(memory::DomainId domain);
 
+  using Domains = std::set<memory::DomainId>;
+  /// From now on peers are to reach the regions of these domains by system calls, not by pointers.
+  void withdraw(const Domains& domains);
+  /// Then, when nobody is left in there but who is stopped: the pages move back to private memory,
+  /// and what such a peer still stores goes where nobody looks. Nothing of these domains moves in
+  /// again before restore().
+  void abandon(const Domains& domains);
+  /// Nobody is stopped anywhere any longer.
+  void restore();
+
  private:
   struct Home {
     Region region;
@@ -46,10 +57,13 @@ class RegionHomes {
   };
   void move_in(wire::MemoryKey key, Home& home);
   [[nodiscard]] bool try_to_move_in(wire::MemoryKey key, Home& home);
+  void orphan(Home& home);
 
   memory::KeyRegistry& keys_;
   std::map<std::uint32_t, Home> homes_;  // by key
-  std::set<memory::DomainId> shared_;
+  Domains shared_;
+  Domains exiled_;                       // abandoned, until restore()
+  std::vector<rehome::Range> orphaned_;  // pages that a stopped peer may still store to
   bool has_peer_calls_ = true;
 };
 

@@ -37,7 +37,7 @@ SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::sp
 SharedReceiveQueue::~SharedReceiveQueue() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->domains().drop_user(domain_);
-  adapter_->segment().give_back(block_);
+  adapter_->give_back(block_);
 }
 
 Status SharedReceiveQueue::post(const transport::ReceiveRequest& request) noexcept {

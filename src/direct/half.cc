@@ -4,16 +4,67 @@
 #include <sched.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
-#include <span>
+#include <ctime>
+#include <utility>
 
 #include "host/membarrier.h"
 #include "host/slot.h"
 
 namespace verbatim::direct {
 
+namespace {
+
+// Who is inside normally leaves within microseconds; after so long we sleep between two looks.
+constexpr Duration kSpinning = std::chrono::milliseconds(1);
+constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000};
+
+/// A half that is waited for, in the form that quiesce() looks at.
+struct Guest {
+  Half* half = nullptr;
+  bool is_stuck = false;
+  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept { return half->visitor().snapshot(); }
+  [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
+    return half->visitor().has_left(since);
+  }
+};
+
+}  // namespace
+
+// ---- Its visitor ----
+
+Visitor Visitor::of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
+                    wire::QpNumber number) noexcept {
+  const host::SegmentHeader& header =
+      peer == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own_segment) : peer->header();
+  const std::byte* segment = peer == nullptr ? own_segment : peer->at(0, 0);
+  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
+  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
+                        index < header.half_count;
+  if (!is_there) return {};
+  const auto* records = std::bit_cast<const HalfRecord*>(segment + header.halves_at);
+  return {std::move(peer), &records[index].visiting};
+}
+
+bool Visitor::calls_into(std::uint64_t address, std::uint64_t octets) const noexcept {
+  if (visiting_ == nullptr || (peer_ != nullptr && peer_->has_gone())) return false;
+  const auto load = [](const std::uint64_t& word) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+  };
+  const std::uint64_t called = load(visiting_->call_octets);
+  const std::uint64_t at = load(visiting_->call_at);
+  return called != 0 && at < address + octets && address < at + called;
+}
+
+// ---- Its life ----
+
 Half::Half(HalfRecord* record, const Parts& parts) noexcept
     : record_(record), life_(static_cast<std::uint32_t>(record->claim >> 32)) {
+  move(parts);
+}
+
+void Half::move(const Parts& parts) noexcept {
   record_->responder_at = parts.responder_at;
   record_->receive_at = parts.receive_at;
   record_->shared_at = parts.shared_at;
@@ -22,7 +73,7 @@ Half::Half(HalfRecord* record, const Parts& parts) noexcept
   record_->lane_index = parts.lane_index;
 }
 
-void Half::begin(const Ends& ends) noexcept {
+void Half::begin(const Ends& ends, Visitor visitor) noexcept {
   record_->type = ends.type;
   record_->dest_qp = ends.dest_qp;
   record_->path_mtu = ends.path_mtu;
@@ -30,11 +81,22 @@ void Half::begin(const Ends& ends) noexcept {
   record_->pkey = ends.pkey;
   record_->local = ends.local;
   record_->remote = ends.remote;
-  std::atomic_ref(record_->began).store(0, std::memory_order_relaxed);
-  std::atomic_ref(record_->waits).store(0, std::memory_order_relaxed);
+  visitor_ = std::move(visitor);
+  given_up_ = 0;
+  std::atomic_ref(record_->given_up).store(0, std::memory_order_relaxed);
+  ++life_;
+  const auto claimant = visitor_.exists() ? HalfRecord::kNobody : HalfRecord::kPackets;
+  std::atomic_ref(record_->claim)
+      .store(HalfRecord::claim_of(life_, claimant), std::memory_order_release);
+}
+
+void Half::lock_out() noexcept {
   ++life_;
   std::atomic_ref(record_->claim)
-      .store(HalfRecord::claim_of(life_, HalfRecord::kNobody), std::memory_order_release);
+      .store(HalfRecord::claim_of(life_, HalfRecord::kLockedOut), std::memory_order_seq_cst);
+  // Whoever is inside has either stored before this what we find now, or finds that it has lost its
+  // claim before it reports anything.
+  host::Membarrier::all_processes();
 }
 
 void Half::open() noexcept {
@@ -50,14 +112,63 @@ void Half::close() noexcept {
   std::atomic_ref(record_->gate).store(HalfRecord::kNone, std::memory_order_seq_cst);
 }
 
-bool Half::wait_until_left(Duration patience) const noexcept {
-  const auto start = std::chrono::steady_clock::now();
-  return quiesce(std::span(&record_->inside, 1), host::Membarrier::all_processes,
-                 [&](const Occupancy&) {
-                   ::sched_yield();
-                   return std::chrono::steady_clock::now() - start < patience;
-                 });
+/// A claim is one compare-and-swap, and so is this: whoever comes later finds another life, and
+/// looks again.
+bool Half::may_be_visited() noexcept {
+  std::uint64_t now = HalfRecord::claim_of(life_, HalfRecord::kNobody);
+  const std::uint64_t next = HalfRecord::claim_of(life_ + 1, HalfRecord::kNobody);
+  if (std::atomic_ref(record_->claim).compare_exchange_strong(now, next)) {
+    ++life_;
+    return false;
+  }
+  return (now & HalfRecord::kDirectBit) != 0 && visitor_.exists();
 }
+
+// ---- Waiting ----
+
+void Half::give_up(Occupancy::Snapshot visit) noexcept {
+  given_up_ = visit;
+  std::atomic_ref(record_->given_up).store(visit, std::memory_order_release);
+}
+
+std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patience) {
+  std::vector<Guest> guests;
+  for (Half* half : halves) guests.push_back({.half = half});
+  const auto start = std::chrono::steady_clock::now();
+  const auto keep_waiting = [&](Guest& guest) {
+    const auto waited = std::chrono::steady_clock::now() - start;
+    guest.is_stuck = guest.snapshot() == guest.half->given_up_ || waited >= patience;
+    if (guest.is_stuck) return false;
+    if (waited < kSpinning) {
+      ::sched_yield();
+      return true;
+    }
+    guest.half->visitor_.look();
+    (void)::nanosleep(&kNap, nullptr);
+    return true;
+  };
+  if (quiesce(guests, host::Membarrier::all_processes, keep_waiting)) return {};
+  // The visit may end while it is given up. Then it does not know of that, and need not.
+  std::erase_if(guests, [](const Guest& guest) { return !guest.is_stuck; });
+  for (Guest& guest : guests) guest.half->give_up(guest.snapshot());
+  host::Membarrier::all_processes();
+  std::vector<Half*> stuck;
+  for (const Guest& guest : guests) {
+    if (!guest.has_left(guest.half->given_up_)) stuck.push_back(guest.half);
+  }
+  host::Membarrier::all_processes();  // as quiesce(): what those did who have left has arrived
+  return stuck;
+}
+
+void Half::wait_for_visitor() const noexcept {
+  while (!visitor_.has_left(given_up_)) {
+    visitor_.look();
+    (void)::nanosleep(&kNap, nullptr);
+  }
+  host::Membarrier::all_processes();
+}
+
+// ---- Whose it is ----
 
 bool Half::admits_packets() noexcept {
   std::atomic_ref claim(record_->claim);
@@ -70,7 +181,7 @@ bool Half::admits_packets() noexcept {
 
 bool Half::is_claimed_directly() const noexcept {
   const std::uint64_t now = std::atomic_ref(record_->claim).load(std::memory_order_relaxed);
-  return (now & HalfRecord::kDirectBit) != 0;
+  return (now & HalfRecord::kDirectBit) != 0 && visitor_.exists();
 }
 
 bool Half::is_claimed_by_packets() const noexcept {
@@ -79,15 +190,7 @@ bool Half::is_claimed_by_packets() const noexcept {
 }
 
 bool Half::has_begun() const noexcept {
-  return std::atomic_ref(record_->began).load(std::memory_order_relaxed) != 0;
-}
-
-void Half::handle_death(std::uint32_t slot) noexcept {
-  const auto claimant =
-      static_cast<std::uint32_t>(std::atomic_ref(record_->claim).load(std::memory_order_relaxed));
-  const bool was_its = (claimant & HalfRecord::kDirectBit) != 0 &&
-                       (claimant & wire::kQpNumberMask) / host::kNumbersPerSlot == slot;
-  if (was_its) record_->inside.vacate();
+  return std::atomic_ref(record_->began).load(std::memory_order_relaxed) == life_;
 }
 
 bool Half::take_waiting() noexcept {

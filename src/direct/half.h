@@ -2,17 +2,52 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "base/time.h"
 #include "direct/half_record.h"
+#include "host/peer.h"
 
 namespace verbatim::direct {
+
+/// The one requester that may be at work in a receiving half of ours, as its owner sees it.
+class Visitor {
+ public:
+  Visitor() noexcept = default;
+  /// `peer` is null for this very process.
+  Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting) noexcept
+      : peer_(std::move(peer)), visiting_(visiting) {}
+  /// The requester of queue pair `number` in the process that shows this segment; none exists()
+  /// when the segment has no place for it.
+  static Visitor of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
+                    wire::QpNumber number) noexcept;
+
+  [[nodiscard]] bool exists() const noexcept { return visiting_ != nullptr; }
+  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept {
+    return visiting_->inside.snapshot();
+  }
+  /// Whether the visit that the snapshot found is over. A dead requester has left.
+  [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
+    return visiting_->inside.has_left(since) || (peer_ != nullptr && peer_->has_gone());
+  }
+  /// Asks the system whether its process is dead.
+  void look() const noexcept {
+    if (peer_ != nullptr) (void)peer_->look();
+  }
+  /// Whether it is about to read or write some of these octets of ours by a system call.
+  [[nodiscard]] bool calls_into(std::uint64_t address, std::uint64_t octets) const noexcept;
+
+ private:
+  std::shared_ptr<host::Peer> peer_;
+  const Visiting* visiting_ = nullptr;
+};
 
 /// The receiving half of a queue pair of ours, as we let a peer of this host into it: what its
 /// owner does with a HalfRecord.
 ///
-/// Before anything that the peer uses is changed or taken away: shut(), then wait_until_left();
-/// afterwards open(), or close() for good. Thread: whoever holds the queue pair's lock.
+/// Before anything that the peer uses is changed or taken away: shut(), then, if may_be_visited(),
+/// await(); afterwards open(), or close() for good. Thread: whoever holds the queue pair's lock.
 class Half {
  public:
   /// Where the parts are, and whom it is connected to.
@@ -38,13 +73,16 @@ class Half {
   Half(HalfRecord* record, const Parts& parts) noexcept;
 
   [[nodiscard]] bool exists() const noexcept { return record_ != nullptr; }
-  /// A new life: nobody has claimed it.
-  void begin(const Ends& ends) noexcept;
+  /// A new life: nobody has claimed it. Without a visitor only packets may.
+  void begin(const Ends& ends, Visitor visitor) noexcept;
+  /// Its parts are elsewhere; its requester is left behind with the old ones, and nobody has it.
+  void lock_out() noexcept;
+  void move(const Parts& parts) noexcept;
   void open() noexcept;
   void shut() noexcept;
   void close() noexcept;
-  /// Whether the requester has left, waiting for it so long. Not before shut() or close().
-  [[nodiscard]] bool wait_until_left(Duration patience) const noexcept;
+  /// Not before shut(): false when nobody has claimed the half, and then nobody will.
+  [[nodiscard]] bool may_be_visited() noexcept;
 
   /// A request has come in a packet: false when requests are executed directly, and packets are
   /// not ours.
@@ -52,14 +90,31 @@ class Half {
   [[nodiscard]] bool is_claimed_directly() const noexcept;
   [[nodiscard]] bool is_claimed_by_packets() const noexcept;
   [[nodiscard]] bool has_begun() const noexcept;
-  /// The process in this slot has ended: if it was inside, it is no longer.
-  void handle_death(std::uint32_t slot) noexcept;
   /// Whether the requester waits for a receive; asking makes it wait no longer.
   [[nodiscard]] bool take_waiting() noexcept;
 
+  [[nodiscard]] const Visitor& visitor() const noexcept { return visitor_; }
+  /// In a forked child, where nobody comes.
+  void forget_visitor() noexcept { visitor_ = {}; }
+  /// The visit that nobody waits for any longer; 0: none.
+  [[nodiscard]] Occupancy::Snapshot given_up() const noexcept { return given_up_; }
+
+  /// Whoever takes something away has published that it is gone: returns when nobody is inside any
+  /// of these halves who may have seen it. One who is longer inside than patience lasts is stopped,
+  /// or might as well be: its visit is given up, and it finds that out before it reports anything.
+  /// Those halves are returned; the same visit is waited for once only.
+  [[nodiscard]] static std::vector<Half*> await(const std::vector<Half*>& halves,
+                                                Duration patience);
+  /// Waits for the visit that was given up, after all, however long it takes.
+  void wait_for_visitor() const noexcept;
+
  private:
+  void give_up(Occupancy::Snapshot visit) noexcept;
+
   HalfRecord* record_ = nullptr;
   std::uint32_t life_ = 0;
+  Visitor visitor_;
+  Occupancy::Snapshot given_up_ = 0;
 };
 
 }  // namespace verbatim::direct

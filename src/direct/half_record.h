@@ -13,11 +13,21 @@
 
 namespace verbatim::direct {
 
+/// Where the requester of a queue pair is at work, for the owner of the half that it works in. It
+/// lies in the requester's own segment and has one writer for ever, its process: a requester that
+/// was locked out, and does not know it yet, cannot disturb its successor.
+struct alignas(64) Visiting {
+  Occupancy inside;               // odd while it is in a receiving half
+  std::uint64_t call_at = 0;      // atomic; the owner's memory that it reaches by a system call now
+  std::uint64_t call_octets = 0;  // atomic; 0: it does not
+};
+
 /// The receiving half of a connected queue pair as a peer process finds it in the owner's segment,
 /// at its number: where its parts are, whom it is connected to, and who executes requests in it.
+/// And, beside it, where the sending half of the same queue pair is.
 ///
 /// Plain data. The owner writes everything while `gate` is shut and nobody is inside; the one
-/// requester that has the claim writes `inside`.
+/// requester that has the claim writes `waits` and `began`.
 struct alignas(64) HalfRecord {
   enum Gate : std::uint32_t {
     kNone = 0,  // no queue pair, or one that does not take requests
@@ -29,6 +39,7 @@ struct alignas(64) HalfRecord {
   enum Claimant : std::uint32_t {
     kNobody = 0,
     kPackets = 1,
+    kLockedOut = 2,            // nobody's: its requester was stopped in there
     kDirectBit = 0x8000'0000,  // with the requester's number
   };
   [[nodiscard]] static constexpr std::uint64_t claim_of(std::uint32_t life,
@@ -37,6 +48,7 @@ struct alignas(64) HalfRecord {
   }
 
   std::uint64_t claim = 0;      // atomic; life and claimant
+  std::uint64_t given_up = 0;   // atomic; the visit that the owner waits for no longer
   std::uint32_t gate = kNone;   // atomic; Gate
   wire::QpNumber dest_qp{};     // whom it is connected to
   std::uint32_t path_mtu = 0;   // octets
@@ -52,12 +64,11 @@ struct alignas(64) HalfRecord {
   std::uint64_t board_at = 0;      // CompletionBoard
   wire::Gid local{};               // the owner's end of the path
   wire::Gid remote{};              // the requester's
-  std::uint32_t waits = 0;         // atomic; the requester waits for a receive
-  std::uint32_t began = 0;         // atomic; a first request was executed
+  // The requester's, each the life that it is about: a late store says nothing about another one.
+  std::uint32_t waits = 0;  // atomic; it waits for a receive
+  std::uint32_t began = 0;  // atomic; a first request was executed
 
-  // The requester's, in a line of its own: it writes this with every request, and the owner reads
-  // `waits` with every receive that it posts.
-  alignas(64) Occupancy inside;
+  Visiting visiting;  // not of this half: of the queue pair's own requester
 };
 static_assert(std::is_trivially_copyable_v<HalfRecord>);
 static_assert(sizeof(HalfRecord) == 192);

@@ -121,7 +121,7 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
     }
     return Reached::kYes;
   }
-  return write_by_call(to.address, pieces, octets);
+  return Reached::kByCall;
 }
 
 /// Two calls, the body and then the tail: a call says nothing about the order of its stores.
@@ -158,13 +158,18 @@ Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
     }
     return Reached::kYes;
   }
+  return Reached::kByCall;
+}
+
+Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces,
+                            std::uint64_t octets) const noexcept {
   if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   const auto call = [&](std::span<iovec> local, iovec& remote) {
     return ::process_vm_readv(process_, local.data(), local.size(), &remote, 1, 0);
   };
-  return move_all(call, {copy.data(), pieces.size()}, from.address, octets);
+  return move_all(call, {copy.data(), pieces.size()}, address, octets);
 }
 
 }  // namespace verbatim::direct

@@ -19,6 +19,8 @@ enum class Reached : std::uint8_t {
   kNotMapped,  // the peer has registered them, but nothing is there
   kGone,       // the peer process has ended
   kForbidden,  // the system does not let us: its owner must do it
+  kByCall,     // no pointer reaches them: a system call may
+  kRevoked,    // they were taken away from us
 };
 
 /// Registered memory of a peer process, for one that executes requests there: through a mapping of
@@ -44,7 +46,7 @@ class Reach {
     return look_up(grant.shared_at, octets);
   }
 
-  /// Stores the pieces one behind the other.
+  /// Stores the pieces one behind the other; kByCall when that is for write_by_call().
   [[nodiscard]] Reached write(const memory::Grant& to, std::span<const iovec> pieces,
                               std::uint64_t octets) noexcept;
   /// The peer's memory is touched through pointer() now.
@@ -55,15 +57,17 @@ class Reach {
     const auto* octet = static_cast<const std::byte*>(at);
     return octet >= touched_.data() && octet < touched_.data() + touched_.size();
   }
-  /// Loads into the pieces one behind the other.
+  /// Loads into the pieces one behind the other; kByCall when that is for read_by_call().
   [[nodiscard]] Reached read(const memory::Grant& from, std::span<const iovec> pieces,
                              std::uint64_t octets) noexcept;
+  [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
+                                      std::uint64_t octets) const noexcept;
+  [[nodiscard]] Reached read_by_call(std::uint64_t address, std::span<const iovec> pieces,
+                                     std::uint64_t octets) const noexcept;
 
  private:
   static constexpr std::uint64_t kKnownGrain = std::uint64_t{64} << 20;
   [[nodiscard]] std::byte* look_up(std::uint64_t shared_at, std::uint64_t octets) noexcept;
-  [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                                      std::uint64_t octets) const noexcept;
 
   std::array<host::ArenaViews::View, 8> known_{};  // used last, by their place
   host::ArenaViews* arena_ = nullptr;

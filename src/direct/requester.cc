@@ -21,6 +21,11 @@ namespace {
 
 // What a small request counts for in a turn.
 constexpr std::uint32_t kTurnOctetsMin = 64;
+// Not every change at the other end rings a bell: who waits looks again by itself, ever more
+// seldom.
+constexpr Duration kFirstLook = std::chrono::microseconds(250);
+constexpr Duration kReceiveLooksMax = std::chrono::milliseconds(4);
+constexpr Duration kAnswerLooksMax = std::chrono::milliseconds(64);
 constexpr std::uint8_t kForever = 7;  // an RNR retry limit of seven is none (9.7.5.2.8)
 
 }  // namespace
@@ -94,6 +99,8 @@ bool Requester::execute_short() noexcept {
   const bool is_done = entry.opcode == SendOpcode::kWrite ? target_.write_short(entry, from)
                                                           : target_.send_short(entry, from);
   if (!is_done) return false;
+  if (target_.is_given_up() && !target_.counts_late(entry)) [[unlikely]]
+    return false;
   const bool is_one_packet = entry.octets <= config_.path_mtu;
   const std::uint32_t packets =
       is_one_packet ? 1 : transport::packet_count(entry.octets, config_.path_mtu);
@@ -123,11 +130,22 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   Step step = nobody_there();
   if (target_.enter()) [[likely]] {
     step = execute_inside(entry);
+    if (target_.is_given_up()) [[unlikely]]
+      step = finish_late(entry, step);
     if (step == Step::kDone) target_.advance(entry.packets);
   }
   is_inside_ = false;
   target_.leave();
   return step;
+}
+
+/// We were stopped in there, and the owner did not wait: what we did may count for nothing.
+Requester::Step Requester::finish_late(SendEntry& entry, Step step) noexcept {
+  if (step == Step::kFailed) return step;  // and says so already
+  const Answer answer = target_.judge_late(entry);
+  if (answer == Answer::kDone) return step;
+  if (answer == Answer::kSilence) return nobody_there();
+  return step_of(entry, answer);
 }
 
 void Requester::begin(SendEntry& entry) noexcept {
@@ -401,9 +419,17 @@ void Requester::stop_waiting() noexcept {
   wait_ = {};
 }
 
+void Requester::look_again(Instant now, Duration pause_max) noexcept {
+  if (now < wait_.look && wait_.look != Instant::never()) return;
+  wait_.pause = std::clamp(wait_.pause * 2, kFirstLook, pause_max);
+  wait_.look = now + wait_.pause;
+}
+
 Requester::Stop Requester::wait_for_receive() noexcept {
   const Instant now = clock_();
   const bool is_new = wait_.what != Wait::For::kReceive;
+  // Whoever posts to a shared queue does not know who waits.
+  if (!is_new && target_.shares_receives()) look_again(now, kReceiveLooksMax);
   if (!is_new && now < wait_.until) return Stop::kWaiting;  // woken early, in vain
   ++config_.traffic->not_ready;
   if (is_new) {
@@ -416,6 +442,7 @@ Requester::Stop Requester::wait_for_receive() noexcept {
   }
   if (wait_.tries_left != kForever) --wait_.tries_left;
   wait_.until = now + target_.receiver_delay();
+  if (target_.shares_receives()) look_again(now, kReceiveLooksMax);
   return Stop::kWaiting;
 }
 
@@ -437,6 +464,7 @@ Requester::Stop Requester::wait_for_answer() noexcept {
     --wait_.tries_left;
     wait_.until = now + config_.ack_timeout;
   }
+  look_again(now, kAnswerLooksMax);
   return Stop::kWaiting;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -76,7 +77,7 @@ class Requester {
   template <typename Requests>
   void run_short(Requests& requests) noexcept;
   void abandon_short() noexcept;
-  [[nodiscard]] Instant next_timeout() const noexcept { return wait_.until; }
+  [[nodiscard]] Instant next_timeout() const noexcept { return std::min(wait_.until, wait_.look); }
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
   /// The owner caught a fault inside run(): memory of ours or of the peer's is registered, but its
   /// program has unmapped it.
@@ -110,6 +111,7 @@ class Requester {
   [[nodiscard]] bool execute_short() noexcept;
   [[nodiscard]] Step execute(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_inside(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] Step finish_late(transport::SendEntry& entry, Step step) noexcept;
   [[nodiscard]] Step execute_locally(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step move(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_atomic(transport::SendEntry& entry) noexcept;
@@ -139,6 +141,7 @@ class Requester {
   [[nodiscard]] Stop wait_for_receive() noexcept;
   [[nodiscard]] Stop wait_for_answer() noexcept;
   void stop_waiting() noexcept;
+  void look_again(Instant now, Duration pause_max) noexcept;
 
   transport::SendQueue* queue_;
   transport::CompletionPort port_;
@@ -155,7 +158,9 @@ class Requester {
     enum class For : std::uint8_t { kNothing, kReceive, kAnswer };
     For what = For::kNothing;
     std::uint8_t tries_left = 0;
-    Instant until = Instant::never();
+    Instant until = Instant::never();  // the next try counts
+    Instant look = Instant::never();   // sooner, in case that nobody tells us of a change
+    Duration pause{0};                 // since the last look
   };
   Wait wait_;
   /// What the owner of the peer's memory does for us, if it does.

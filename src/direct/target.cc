@@ -75,11 +75,16 @@ Target::Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& sel
       peer_ == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own.segment) : peer_->header();
   segment_octets_ = header.octets;
   segment_ = peer_ == nullptr ? own.segment : peer_->at(0, 0);
-  const std::uint32_t index = static_cast<std::uint32_t>(self.dest_qp) % host::Bells::kCount;
-  if (header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
-      index < header.half_count) {
-    record_ = std::bit_cast<HalfRecord*>(segment_ + header.halves_at) + index;
-  }
+  const auto record_of = [](std::byte* segment, const host::SegmentHeader& of,
+                            wire::QpNumber number) -> HalfRecord* {
+    const std::uint32_t index = static_cast<std::uint32_t>(number) % host::Bells::kCount;
+    const bool is_there =
+        of.holds(of.halves_at, of.half_count, sizeof(HalfRecord)) && index < of.half_count;
+    return is_there ? std::bit_cast<HalfRecord*>(segment + of.halves_at) + index : nullptr;
+  };
+  record_ = record_of(segment_, header, self.dest_qp);
+  const auto& own_header = *std::bit_cast<const host::SegmentHeader*>(own.segment);
+  visiting_ = &record_of(own.segment, own_header, self.number)->visiting;
   bells_ = host::Bells(segment_ + header.bells_at);
   keys_ = memory::KeyTable(
       {std::bit_cast<memory::KeyEntry*>(segment_ + header.keys_at), header.key_count},
@@ -113,49 +118,50 @@ Target::Meeting Target::meet() noexcept {
   if (!claim.compare_exchange_strong(open, claim_, std::memory_order_acq_rel)) {
     return Meeting::kNotYet;
   }
+  full_fence();  // the owner, having withdrawn a key, sees the claim, or we see it withdrawn
   return Meeting::kMet;
 }
 
 /// Every part is where the owner says, or there is none.
 void Target::bind_parts() noexcept {
-  const auto part = [&](std::uint64_t at, std::size_t octets) -> std::byte* {
-    const bool fits =
-        at != 0 && at % 64 == 0 && at < segment_octets_ && octets <= segment_octets_ - at;
-    return fits ? segment_ + at : nullptr;
+  // From there to the end of the segment; each word is read once.
+  const auto from = [&](std::uint64_t& word) -> std::span<std::byte> {
+    const std::uint64_t at = std::atomic_ref(word).load(std::memory_order_relaxed);
+    const bool is_inside = at != 0 && at % 64 == 0 && at < segment_octets_;
+    return is_inside ? std::span(segment_ + at, segment_octets_ - at) : std::span<std::byte>();
   };
   state_ = nullptr;
-  std::byte* const lane = part(record_->lane_at, transport::CompletionLane::octets_for(1));
-  std::byte* const board = part(record_->board_at, transport::CompletionBoard::octets_for(1));
-  std::byte* const state = part(record_->responder_at, sizeof(transport::ResponderState));
-  std::byte* const queue = part(record_->receive_at, 64);
-  std::byte* const shared = part(record_->shared_at, 64);
-  if (lane == nullptr || board == nullptr || state == nullptr) return;
-  if (queue == nullptr && shared == nullptr) return;
-  state_ = std::bit_cast<transport::ResponderState*>(state);
-  if (queue != nullptr) receive_ = transport::ReceiveQueue::attach(queue);
-  if (shared != nullptr) shared_ = transport::SharedReceiveQueue::attach(shared, fencing_);
-  board_ = transport::CompletionBoard::attach(board);
-  landing_ = transport::Landing(
-      state_, receive_, shared_,
-      {transport::CompletionLane::attach(lane), board_, record_->lane_index, fencing_}, keys_);
+  const auto state = from(record_->responder_at);
+  const auto lane = transport::CompletionLane::attach(from(record_->lane_at));
+  const std::uint32_t index = std::atomic_ref(record_->lane_index).load(std::memory_order_relaxed);
+  board_ = transport::CompletionBoard::attach(from(record_->board_at));
+  receive_ = transport::ReceiveQueue::attach(from(record_->receive_at));
+  shared_ = transport::SharedReceiveQueue::attach(from(record_->shared_at), fencing_);
+  const bool is_whole = state.size() >= sizeof(transport::ResponderState) && lane.exists() &&
+                        board_.exists() && index < board_.lane_limit() &&
+                        receive_.exists() != shared_.exists();
+  if (!is_whole) return;
+  state_ = std::bit_cast<transport::ResponderState*>(state.data());
+  landing_ = transport::Landing(state_, receive_, shared_, {lane, board_, index, fencing_}, keys_);
 }
 
 bool Target::enter() noexcept {
-  record_->inside.enter(fencing_);
+  visiting_->inside.enter(fencing_);
   calls_owner_ = false;
   const bool is_open =
       std::atomic_ref(record_->gate).load(std::memory_order_acquire) == HalfRecord::kOpen &&
-      std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
+      is_ours() && !has_gone();
   if (!is_open || state_->failed) return false;
-  if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) == 0) [[unlikely]] {
-    std::atomic_ref(record_->began).store(1, std::memory_order_relaxed);
+  const auto life = static_cast<std::uint32_t>(claim_ >> 32);
+  if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life) [[unlikely]] {
+    std::atomic_ref(record_->began).store(life, std::memory_order_relaxed);
     calls_owner_ = true;  // it has been waiting for this, and takes note of who it was
   }
   return true;
 }
 
 void Target::leave() noexcept {
-  record_->inside.leave(fencing_);
+  visiting_->inside.leave(fencing_);
   if (calls_owner_) [[unlikely]]
     call_owner();
 }
@@ -172,6 +178,7 @@ void Target::call_owner() noexcept {
 
 bool Target::stand_in() noexcept {
   if (record_ == nullptr) return false;
+  visiting_ = &standing_in_;  // nobody waits for us: the owner's lock is held
   claim_ = std::atomic_ref(record_->claim).load(std::memory_order_acquire);
   const std::uint32_t requester = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
   if (static_cast<std::uint32_t>(claim_) != requester) return false;
@@ -234,8 +241,8 @@ Answer Target::refuse(const Verdict& verdict) noexcept {
     (void)landing_.complete_receive(completion);  // a full queue has overrun already
   }
   landing_.abandon_message();
-  state_->failed = true;
   calls_owner_ = true;
+  transport::mark_failed(*state_);
   return verdict.answer;
 }
 
@@ -281,10 +288,46 @@ Answer Target::answer_of(Reached reached) noexcept {
     case Reached::kGone:
       mark_gone();
       return Answer::kSilence;
+    case Reached::kRevoked:
+      return is_ours() ? refuse_access(reason_of(memory::Refusal::kInvalidated)) : Answer::kSilence;
     case Reached::kNotMapped:
+    case Reached::kByCall:
       break;
   }
   return refuse_placement(Reason::kMemoryGone);
+}
+
+// ---- Reaching the peer's memory ----
+
+/// The owner must be able to wait for a system call that reaches memory which it takes away: it is
+/// told before the call is made. Either it finds that, or we find that the memory is taken away.
+template <typename Call>
+Reached Target::announce(const Place& place, Call&& call) noexcept {
+  std::atomic_ref(visiting_->call_at).store(place.grant.address, std::memory_order_relaxed);
+  std::atomic_ref octets(visiting_->call_octets);
+  octets.store(place.octets, std::memory_order_release);
+  fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
+  const bool may_call =
+      is_ours() && memory::load_live(*place.grant.entry) == static_cast<std::uint32_t>(place.key);
+  const Reached reached = may_call ? call() : Reached::kRevoked;
+  octets.store(0, std::memory_order_release);
+  return reached;
+}
+
+Reached Target::store(const Place& place, std::span<const iovec> pieces) noexcept {
+  const Reached reached = reach_.write(place.grant, pieces, place.octets);
+  if (reached != Reached::kByCall) [[likely]]
+    return reached;
+  return announce(place,
+                  [&] { return reach_.write_by_call(place.grant.address, pieces, place.octets); });
+}
+
+Reached Target::load(const Place& place, std::span<const iovec> pieces) noexcept {
+  const Reached reached = reach_.read(place.grant, pieces, place.octets);
+  if (reached != Reached::kByCall) [[likely]]
+    return reached;
+  return announce(place,
+                  [&] { return reach_.read_by_call(place.grant.address, pieces, place.octets); });
 }
 
 // ---- The checks ----
@@ -303,6 +346,24 @@ Answer Target::check_enabled(Access need) noexcept {
   if (allows(state_->access, need)) [[likely]]
     return Answer::kDone;
   return refuse_request(Reason::kOperationNotEnabled);
+}
+
+/// Our stores may have gone where nobody looks any more: the key has gone, or the memory has moved.
+bool Target::counts_late(const SendEntry& entry) const noexcept {
+  if (!is_ours()) return false;
+  const bool names_memory = entry.opcode != SendOpcode::kSend &&
+                            entry.opcode != SendOpcode::kSendImm &&
+                            entry.opcode != SendOpcode::kSendInvalidate;
+  if (!names_memory || entry.octets == 0) return true;
+  const auto grant = keys_.check_remote(want(entry, 0, entry.octets, Access::kNone));
+  return grant && (peer_ == nullptr || grant->backing != memory::Backing::kPrivate);
+}
+
+/// Whoever was locked out hears nothing more.
+Answer Target::judge_late(const SendEntry& entry) noexcept {
+  if (!is_ours()) return Answer::kSilence;
+  if (counts_late(entry)) return Answer::kDone;
+  return refuse_access(reason_of(memory::Refusal::kInvalidated));
 }
 
 // ---- SEND and WRITE ----
@@ -358,7 +419,7 @@ Answer Target::place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t
                                         .octets = octets,
                                         .need = Access::kLocalWrite});
   if (!grant) return refuse_placement(reason_of(grant.error()));
-  const Reached reached = reach_.write(*grant, pieces, octets);
+  const Reached reached = store({.grant = *grant, .key = sge.lkey, .octets = octets}, pieces);
   return reached == Reached::kYes ? Answer::kDone : answer_of(reached);
 }
 
@@ -375,7 +436,8 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
   const auto grant =
       keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteWrite));
   if (!grant) return refuse_access(reason_of(grant.error()));
-  const Reached reached = reach_.write(*grant, chunk.pieces, chunk.octets);
+  const Reached reached =
+      store({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces);
   if (reached != Reached::kYes) [[unlikely]]
     return answer_of(reached);
   if (!chunk.is_last) return Answer::kDone;
@@ -430,6 +492,9 @@ Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept 
     completion.flags = completion.flags | WcFlags::kWithImm;
     completion.imm_or_key = static_cast<std::uint32_t>(entry.immediate);
   }
+  // What we have written may be in no receive any more; then nobody is told of it.
+  if (is_given_up()) [[unlikely]]
+    return is_reliable() ? Answer::kSilence : Answer::kLost;
   if (entry.opcode == SendOpcode::kSendInvalidate) {
     const auto refused = memory::invalidate(keys_, {.domain = state_->domain, .qp = state_->number},
                                             entry.invalidate_key);
@@ -472,7 +537,8 @@ Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
   const auto grant =
       keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteRead));
   if (!grant) return refuse_access(reason_of(grant.error()));
-  return answer_of(reach_.read(*grant, chunk.pieces, chunk.octets));
+  return answer_of(
+      load({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces));
 }
 
 Expected<std::byte*, Answer> Target::find_eight(const SendEntry& entry, Access need) noexcept {
@@ -533,7 +599,8 @@ Duration Target::receiver_delay() const noexcept { return wire::rnr_delay(state_
 /// The barrier is a fence in the owner at one point of its posting: behind the receive, and then we
 /// see it; or before, and then it sees that we wait.
 bool Target::begin_waiting() noexcept {
-  std::atomic_ref(record_->waits).store(1, std::memory_order_relaxed);
+  std::atomic_ref(record_->waits)
+      .store(static_cast<std::uint32_t>(claim_ >> 32), std::memory_order_relaxed);
   host::Membarrier::all_processes();
   return has_receive();
 }

@@ -30,8 +30,13 @@ struct Chunk {
 /// or in this one: executes our requests there, with the checks and the results of a responder that
 /// got them as packets (IBA Vol 1, 9.7.4), and completes its receives.
 ///
-/// Between enter() and leave() the owner takes nothing away that is used here. Nothing but leave()
-/// may follow a refusal. A copy that the system interrupts is over; leave() then as well.
+/// Between enter() and leave() the owner takes nothing away that is used here, unless it has given
+/// us up: whoever is longer inside than a moment must look, before it reports anything, whether
+/// is_given_up(). Nothing but leave() may follow a refusal. A copy that the system interrupts is
+/// over; leave() then as well.
+///
+/// The peer's segment may say anything. Where things are in there is read once and checked, and
+/// nothing outside of it and of registered memory is ever touched.
 /// Thread: whoever holds the requester's lock.
 class Target {
  public:
@@ -88,10 +93,22 @@ class Target {
   /// False when the half does not take requests now; leave() nevertheless.
   [[nodiscard]] bool enter() noexcept;
   void leave() noexcept;
+  /// Whether the owner has ceased to wait for this visit, and may have taken away what we used.
+  [[nodiscard]] bool is_given_up() const noexcept {
+    fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
+    const bool is_known = std::atomic_ref(record_->given_up).load(std::memory_order_relaxed) ==
+                          visiting_->inside.snapshot();
+    return (is_known && visiting_ != &standing_in_) || !is_ours();
+  }
+  /// What a request comes to whose visit was given up.
+  [[nodiscard]] Answer judge_late(const transport::SendEntry& entry) noexcept;
+  /// Whether it is as if the visit had not been given up.
+  [[nodiscard]] bool counts_late(const transport::SendEntry& entry) const noexcept;
 
   /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
   /// kDone when it was ours.
   [[nodiscard]] Answer handle_fault(const void* at) noexcept {
+    std::atomic_ref(visiting_->call_octets).store(0, std::memory_order_release);
     return reach_.was_fault_there(at) ? refuse_placement(transport::Reason::kMemoryGone)
                                       : Answer::kDone;
   }
@@ -120,9 +137,13 @@ class Target {
   [[nodiscard]] bool begin_waiting() noexcept;
   void end_waiting() noexcept;
   [[nodiscard]] bool has_receive() noexcept;
+  [[nodiscard]] bool shares_receives() const noexcept { return shared_.exists(); }
 
  private:
   [[nodiscard]] bool is_reliable() const noexcept { return self_.type == transport::QpType::kRc; }
+  [[nodiscard]] bool is_ours() const noexcept {
+    return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
+  }
   void bind_parts() noexcept;
   [[nodiscard]] Answer check_enabled(memory::Access need) noexcept;
   [[nodiscard]] memory::KeyTable::Want want(const transport::SendEntry& entry, std::uint64_t offset,
@@ -145,6 +166,16 @@ class Target {
   [[nodiscard]] Answer refuse_access(transport::Reason reason) noexcept;
   [[nodiscard]] Answer refuse_request(transport::Reason reason) noexcept;
   [[nodiscard]] Answer answer_of(Reached reached) noexcept;
+  /// Octets of the peer's that `key` grants.
+  struct Place {
+    memory::Grant grant;
+    wire::MemoryKey key{};
+    std::uint64_t octets = 0;
+  };
+  [[nodiscard]] Reached store(const Place& place, std::span<const iovec> pieces) noexcept;
+  [[nodiscard]] Reached load(const Place& place, std::span<const iovec> pieces) noexcept;
+  template <typename Call>
+  [[nodiscard]] Reached announce(const Place& place, Call&& call) noexcept;
   [[nodiscard]] Answer refuse_placement(transport::Reason reason) noexcept;
   [[nodiscard]] Answer lose() noexcept;
   void call_owner() noexcept;
@@ -154,8 +185,10 @@ class Target {
   std::uint64_t segment_octets_ = 0;
   int own_bell_ = -1;
   Self self_;
-  std::uint64_t claim_ = 0;  // ours, in its present life
-  HalfRecord* record_ = nullptr;
+  std::uint64_t claim_ = 0;       // ours, in its present life
+  HalfRecord* record_ = nullptr;  // of the peer's half
+  Visiting* visiting_ = nullptr;  // where we are, in our own segment
+  Visiting standing_in_;          // for others
   host::Bells bells_;
   transport::ResponderState* state_ = nullptr;
   transport::ReceiveQueue receive_;

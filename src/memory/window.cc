@@ -71,7 +71,7 @@ void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, cons
         .parent = table.index_of(region),
         .kind = window.kind,
         .backing = region.backing == Backing::kShared ? Backing::kShared : Backing::kPrivate});
-  store_field(region.bound, region.bound + 1);
+  std::atomic_ref(region.bound).fetch_add(1, std::memory_order_acq_rel);
   publish(window);
 }
 
@@ -132,10 +132,13 @@ BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::Memory
 }
 
 void release_range(const KeyTable& table, KeyEntry& window) noexcept {
-  if (load_live(window) == 0) return;
+  // A peer may invalidate at the same moment: whoever ends the access counts it.
+  if (std::atomic_ref(window.live).exchange(0, std::memory_order_acq_rel) == 0) return;
   withdraw(window);
-  KeyEntry& region = table.at(window.parent);
-  store_field(region.bound, region.bound - 1);
+  const std::uint32_t parent = load_field(window.parent);  // once: a peer's table may say anything
+  if (parent < table.size()) {
+    std::atomic_ref(table.at(parent).bound).fetch_sub(1, std::memory_order_acq_rel);
+  }
 }
 
 const char* name_of(BindRefusal refusal) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -33,11 +34,12 @@ class CompletionLane {
 
   CompletionLane() noexcept = default;
   static CompletionLane create(std::span<std::byte> block, std::uint32_t depth) noexcept;
-  static CompletionLane attach(std::byte* block) noexcept {
-    CompletionLane lane;
-    lane.block_ = block;
-    return lane;
-  }
+  /// Looks at a lane that somebody made at the beginning of `room` (64-aligned). None exists() when
+  /// what stands there is no lane, or a longer one than there is room.
+  static CompletionLane attach(std::span<std::byte> room) noexcept;
+  /// The same lane in another block, with all that is in it: for its consumer, who leaves the
+  /// producer behind with the old one, wherever it is.
+  [[nodiscard]] CompletionLane move_to(std::span<std::byte> block) const noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
   /// Completions that nobody has collected.
@@ -45,7 +47,7 @@ class CompletionLane {
   /// How many were ever pushed, and ever collected; both wrap.
   [[nodiscard]] std::uint32_t pushed() const noexcept { return load_tail(); }
   [[nodiscard]] std::uint32_t collected() const noexcept { return load_head(); }
-  [[nodiscard]] std::uint32_t depth() const noexcept { return header().mask + 1; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return mask_ + 1; }
 
   // The producer.
   /// False when the lane is full, which for a lane as deep as its work queue never happens.
@@ -53,9 +55,9 @@ class CompletionLane {
     Header& h = header();
     const std::uint32_t tail = h.tail;
     // The head lies in a line that the consumer writes: it is only read when it may have to be.
-    if (tail - h.head_seen > h.mask) [[unlikely]] {
+    if (tail - h.head_seen > mask_) [[unlikely]] {
       h.head_seen = load_head();
-      if (tail - h.head_seen > h.mask) return false;
+      if (tail - h.head_seen > mask_) return false;
     }
     slot(tail) = completion;
     std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
@@ -95,7 +97,7 @@ class CompletionLane {
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   [[nodiscard]] Completion& slot(std::uint32_t number) const noexcept {
     return *std::bit_cast<Completion*>(block_ + sizeof(Header) +
-                                       std::size_t{number & header().mask} * sizeof(Completion));
+                                       std::size_t{number & mask_} * sizeof(Completion));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with push()
@@ -105,6 +107,7 @@ class CompletionLane {
   }
 
   std::byte* block_ = nullptr;  // the caller's, 64-aligned
+  std::uint32_t mask_ = 0;      // as when the view was made, whatever the block says now
 };
 
 inline CompletionLane CompletionLane::create(std::span<std::byte> block,
@@ -112,7 +115,29 @@ inline CompletionLane CompletionLane::create(std::span<std::byte> block,
   VB_ASSERT(block.size() >= octets_for(depth));
   auto* header = new (block.data()) Header;
   header->mask = ring_size(depth) - 1;
-  return attach(block.data());
+  return attach(block);
+}
+
+inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept {
+  if (room.size() < sizeof(Header)) return {};
+  const std::uint32_t mask = std::atomic_ref(std::bit_cast<Header*>(room.data())->mask)
+                                 .load(std::memory_order_relaxed);  // once
+  const bool fits = std::has_single_bit(std::uint64_t{mask} + 1) && mask <= (1U << 24) &&
+                    octets_for(mask + 1) <= room.size();
+  if (!fits) return {};
+  CompletionLane lane;
+  lane.block_ = room.data();
+  lane.mask_ = mask;
+  return lane;
+}
+
+inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const noexcept {
+  const CompletionLane moved = create(block, mask_ + 1);
+  Header& to = moved.header();
+  to.tail = load_tail();
+  to.head = to.head_seen = load_head();
+  std::copy_n(&slot(0), std::size_t{mask_} + 1, &moved.slot(0));
+  return moved;
 }
 
 }  // namespace verbatim::transport

@@ -110,7 +110,7 @@ TEST_F(LaneTest, CountersMayWrap) {
 }
 
 TEST_F(LaneTest, IsTheSameLaneForWhoeverAttaches) {
-  auto other = CompletionLane::attach(block_.data());
+  auto other = CompletionLane::attach(block_.span());
   ASSERT_TRUE(other.push(completion(7)));
   EXPECT_EQ(lane_.count(), 1U);
   EXPECT_EQ(pop(), 7U);
@@ -136,7 +136,7 @@ TEST(CompletionLane, CarriesWholeCompletionsFromThreadToThread) {
   constexpr std::uint64_t kCount = 5'000;
   TestBlock block(CompletionLane::octets_for(32));
   auto lane = CompletionLane::create(block.span(), 32);
-  std::thread producer([producer_end = CompletionLane::attach(block.data())]() mutable {
+  std::thread producer([producer_end = CompletionLane::attach(block.span())]() mutable {
     for (std::uint64_t i = 0; i < kCount; ++i) {
       Completion made = completion(i);
       made.timestamp = ~i;

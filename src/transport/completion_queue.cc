@@ -12,7 +12,18 @@ CompletionBoard CompletionBoard::create(std::span<std::byte> block,
   std::ranges::fill(block.first(octets_for(lane_limit)), std::byte{0});
   auto* header = new (block.data()) Header;
   header->lane_limit = lane_limit;
-  return attach(block.data());
+  return attach(block);
+}
+
+CompletionBoard CompletionBoard::attach(std::span<std::byte> room) noexcept {
+  if (room.size() < sizeof(Header)) return {};
+  const std::uint32_t limit = std::atomic_ref(std::bit_cast<Header*>(room.data())->lane_limit)
+                                  .load(std::memory_order_relaxed);  // once
+  if (octets_for(limit) > room.size()) return {};
+  CompletionBoard board;
+  board.block_ = room.data();
+  board.lane_limit_ = limit;
+  return board;
 }
 
 void CompletionPort::wake_if_armed(const Completion& completion) noexcept {
@@ -38,6 +49,12 @@ void CompletionQueue::detach(const CompletionPort& port) noexcept {
   lanes_[port.index()] = {};
   board_.hint(port.index()).store(0, std::memory_order_relaxed);
   while (used_ > 0 && !lanes_[used_ - 1].exists()) --used_;
+}
+
+CompletionPort CompletionQueue::replace(const CompletionPort& port, CompletionLane lane) noexcept {
+  lanes_[port.index()] = lane;
+  board_.hint(port.index()).store(1, std::memory_order_relaxed);  // whatever it brings along
+  return CompletionPort(lane, board_, port.index());
 }
 
 void CompletionQueue::discard(const CompletionPort& port) noexcept {

@@ -29,14 +29,12 @@ class CompletionBoard {
 
   CompletionBoard() noexcept = default;
   static CompletionBoard create(std::span<std::byte> block, std::uint32_t lane_limit) noexcept;
-  static CompletionBoard attach(std::byte* block) noexcept {
-    CompletionBoard board;
-    board.block_ = block;
-    return board;
-  }
+  /// Looks at a board that somebody made at the beginning of `room` (64-aligned). None exists()
+  /// when what stands there is no board, or a longer one than there is room.
+  static CompletionBoard attach(std::span<std::byte> room) noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
-  [[nodiscard]] std::uint32_t lane_limit() const noexcept { return header().lane_limit; }
+  [[nodiscard]] std::uint32_t lane_limit() const noexcept { return lane_limit_; }
   [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t lane) const noexcept {
     return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane));
   }
@@ -68,6 +66,7 @@ class CompletionBoard {
   };
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   std::byte* block_ = nullptr;
+  std::uint32_t lane_limit_ = 0;
 };
 
 /// What a work queue has of its completion queue: its lane and the board. One producer each.
@@ -89,6 +88,7 @@ class CompletionPort {
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
   [[nodiscard]] bool keeps_time() const noexcept { return board_.keeps_time(); }
 
   /// False when the lane is full; then the completion queue has overrun.
@@ -128,6 +128,9 @@ class CompletionQueue {
   [[nodiscard]] Expected<CompletionPort> attach(CompletionLane lane) noexcept;
   /// Forgets the lane and what is still in it: its queue pair is gone.
   void detach(const CompletionPort& port) noexcept;
+
+  /// Another lane takes the place of the port's, whose producer is left behind.
+  [[nodiscard]] CompletionPort replace(const CompletionPort& port, CompletionLane lane) noexcept;
 
   /// Drops what waits in the lane: its queue pair was reset. No one publishes into it meanwhile.
   void discard(const CompletionPort& port) noexcept;

@@ -25,12 +25,15 @@ bool Landing::take_receive() noexcept {
   return true;
 }
 
-const ReceiveEntry& Landing::entry() const noexcept {
-  return shared_.exists() ? shared_.at(state_->shared_slot) : *queue_.front();
+const ReceiveEntry* Landing::entry() const noexcept {
+  if (shared_.exists()) return &shared_.at(state_->shared_slot);
+  return queue_.exists() ? queue_.front() : nullptr;
 }
 
 std::span<const memory::Sge> Landing::list() const noexcept {
-  return shared_.exists() ? shared_.list_of(entry()) : queue_.list_of(entry());
+  const ReceiveEntry* const taken = entry();
+  if (taken == nullptr) return {};
+  return shared_.exists() ? shared_.list_of(*taken) : queue_.list_of(*taken);
 }
 
 std::uint64_t Landing::receive_octets() const noexcept { return memory::total_octets(list()); }
@@ -69,7 +72,9 @@ std::span<std::byte> Landing::receive_run() const noexcept {
 }
 
 void Landing::skip(std::uint32_t octets) noexcept {
-  const memory::Sge& sge = list()[state_->scatter.index];
+  const auto elements = list();
+  if (state_->scatter.index >= elements.size()) return;
+  const memory::Sge& sge = elements[state_->scatter.index];
   state_->scatter.offset += octets;
   if (state_->scatter.offset >= sge.octets) {
     state_->scatter = {.index = state_->scatter.index + 1, .offset = 0};
@@ -120,8 +125,9 @@ BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) 
 }
 
 bool Landing::complete_receive(Completion completion) noexcept {
-  VB_ASSERT(state_->receive_taken);
-  completion.wr_id = shared_.exists() ? state_->shared_wr_id : entry().wr_id;
+  const ReceiveEntry* const taken = entry();
+  if (!state_->receive_taken || taken == nullptr) return true;  // somebody else says so: nothing is
+  completion.wr_id = shared_.exists() ? state_->shared_wr_id : taken->wr_id;
   completion.qp = state_->number;
   // A shared entry goes back first, so that whoever has collected its completion can post another;
   // one of our own goes last. recover() knows every state between two barriers.
@@ -149,6 +155,13 @@ void Landing::recover() noexcept {
   }
 }
 
+void Landing::leave_behind(std::uint32_t claimant) noexcept {
+  const std::uint32_t slot = state_->shared_slot;
+  recover();
+  if (shared_.exists() && shared_.is_claimed_by(claimant, slot)) state_->receive_taken = false;
+  abandon_message();
+}
+
 void Landing::abandon_message() noexcept {
   state_->inbound = Inbound::kNone;
   state_->arrived = 0;
@@ -156,7 +169,6 @@ void Landing::abandon_message() noexcept {
 }
 
 void Landing::fail(Reason reason) noexcept {
-  state_->failed = true;
   state_->reason = reason;
   state_->event = QpEvent::kFatal;
   state_->event_due = !state_->receive_taken;
@@ -167,6 +179,7 @@ void Landing::fail(Reason reason) noexcept {
          .vendor_error = static_cast<std::uint32_t>(reason)});
   }
   abandon_message();
+  mark_failed(*state_);
 }
 
 void Landing::flush() noexcept {
@@ -175,7 +188,7 @@ void Landing::flush() noexcept {
   // A message that had begun is over; its receive is reported like the others.
   if (state_->receive_taken) (void)complete_receive(flushed);  // a full queue has overrun already
   if (shared_.exists() || !queue_.exists()) return;
-  while (queue_.front() != nullptr) {
+  for (std::uint32_t left = queue_.depth() + 1; left > 0 && queue_.front() != nullptr; --left) {
     state_->receive_taken = true;
     (void)complete_receive(flushed);  // likewise
   }

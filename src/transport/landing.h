@@ -29,6 +29,12 @@ class Landing {
   /// Claimants of shared receives are queue pair numbers with this bit, so that none is zero.
   static constexpr std::uint32_t kQpClaimBit = SharedReceiveQueue::kClaimantBit;
 
+  [[nodiscard]] static constexpr std::uint32_t claimant_of(wire::QpNumber number,
+                                                           std::uint8_t life) noexcept {
+    return (static_cast<std::uint32_t>(number) & wire::kQpNumberMask) |
+           (std::uint32_t{life} & 0x3fU) << 24 | kQpClaimBit;
+  }
+
   /// XRC: the shared receive queue that the next packet names.
   void use_shared(SharedReceiveQueue shared) noexcept { shared_ = shared; }
   [[nodiscard]] bool has_shared() const noexcept { return shared_.exists(); }
@@ -86,11 +92,15 @@ class Landing {
   void flush() noexcept;
   /// RESET: no message, no receive, no completion.
   void clear() noexcept;
+  /// This is a copy of a state in which a requester is left behind: whatever it does there, it has
+  /// no part in what happens here. A shared receive stays with `claimant`, who has it there.
+  void leave_behind(std::uint32_t claimant) noexcept;
 
  private:
-  [[nodiscard]] const ReceiveEntry& entry() const noexcept;
+  /// The receive that was taken. None if the state is wrong, which a peer may share.
+  [[nodiscard]] const ReceiveEntry* entry() const noexcept;
   [[nodiscard]] std::uint32_t claimant() const noexcept {
-    return static_cast<std::uint32_t>(state_->number) | kQpClaimBit;
+    return claimant_of(state_->number, state_->life);
   }
   static constexpr std::uint32_t kSlotReleased = 0xffff'ffff;  // shared_slot: no longer ours
 

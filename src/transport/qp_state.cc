@@ -140,4 +140,19 @@ Status check_transition(QpType type, QpState from, QpState to, QpMask mask) noex
   return Ok{};
 }
 
+bool takes_requests(QpState state) noexcept {
+  switch (state) {
+    case QpState::kReadyToReceive:
+    case QpState::kReadyToSend:
+    case QpState::kSendQueueDrained:
+    case QpState::kSendQueueError:
+      return true;
+    case QpState::kReset:
+    case QpState::kInit:
+    case QpState::kError:
+      return false;
+  }
+  return false;
+}
+
 }  // namespace verbatim::transport

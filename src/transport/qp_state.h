@@ -21,4 +21,7 @@ struct Transition {
 /// may only be named where the table lists it. kInvalidArgument otherwise.
 [[nodiscard]] Status check_transition(QpType type, QpState from, QpState to, QpMask mask) noexcept;
 
+/// Whether a queue pair in this state takes requests of its peer.
+[[nodiscard]] bool takes_requests(QpState state) noexcept;
+
 }  // namespace verbatim::transport

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/queue_pair.h"
 
+#include <atomic>
 #include <bit>
 
 #include "transport/post_rules.h"
@@ -64,21 +65,6 @@ Transport QueuePair::wire_transport() const noexcept {
 
 std::uint32_t QueuePair::path_mtu() const noexcept {
   return octets_of(is_datagram() ? config_.port_mtu : attributes_.path_mtu);
-}
-
-bool QueuePair::takes_requests() const noexcept {
-  switch (state()) {
-    case QpState::kReadyToReceive:
-    case QpState::kReadyToSend:
-    case QpState::kSendQueueDrained:
-    case QpState::kSendQueueError:
-      return true;
-    case QpState::kReset:
-    case QpState::kInit:
-    case QpState::kError:
-      return false;
-  }
-  return false;
 }
 
 bool QueuePair::is_draining() const noexcept {
@@ -186,14 +172,41 @@ void QueuePair::adopt(QpMask mask, const QpAttributes& wanted, const Path* path)
 /// The responder half reads these from its own state, which a peer process may share.
 void QueuePair::publish_to_responder() noexcept {
   ResponderState& responder = *parts_.responder;
-  responder.number = config_.number;
-  responder.domain = config_.domain;
-  responder.dest_qp = attributes_.dest_qp;
-  responder.access = attributes_.access;
-  responder.path_mtu = path_mtu();
-  responder.min_rnr_timer = attributes_.min_rnr_timer;
-  responder.replay_limit = attributes_.max_dest_read_atomic;
-  responder.qkey = attributes_.qkey;
+  // What stays as it is may be read by a requester at the same time.
+  const auto put = [](auto& field, auto value) {
+    if (field != value) field = value;
+  };
+  put(responder.number, config_.number);
+  put(responder.domain, config_.domain);
+  put(responder.dest_qp, attributes_.dest_qp);
+  put(responder.access, attributes_.access);
+  put(responder.path_mtu, path_mtu());
+  put(responder.min_rnr_timer, attributes_.min_rnr_timer);
+  put(responder.replay_limit, attributes_.max_dest_read_atomic);
+  put(responder.qkey, attributes_.qkey);
+  put(responder.life, life_);
+}
+
+ResponderState QueuePair::copy_of_responder() const noexcept {
+  ResponderState& now = *parts_.responder;
+  // First: what is no longer taken was completed before that, and the queues tell of it.
+  const bool taken = std::atomic_ref(now.receive_taken).load(std::memory_order_acquire);
+  ResponderState copy = now;
+  copy.receive_taken = taken;
+  return copy;
+}
+
+void QueuePair::move_receiving(const Receiving& to) noexcept {
+  const std::uint32_t left_behind = shared_claimant();
+  parts_.responder = to.responder;
+  parts_.receive_queue = to.receive_queue;
+  parts_.receive_port = to.receive_port;
+  const Landing landing = make_landing(parts_);
+  rc_.move_to(to.responder, landing);
+  uc_.move_to(to.responder, landing);
+  ud_.move_to(to.responder, landing);
+  to.responder->life = ++life_;
+  rc_.landing().leave_behind(left_behind);
 }
 
 void QueuePair::enter(QpState from, QpState to) noexcept {
@@ -300,7 +313,7 @@ void QueuePair::flush_sends() noexcept { is_reliable() ? requester_.flush() : un
 void QueuePair::settle() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   ResponderState& responder = *parts_.responder;
-  if (responder.failed) {
+  if (transport::has_failed(responder)) {
     if (responder.event_due) raise(responder.event);
     responder.event_due = false;
     enter_error();  // what the responder owes, its refusal last, is still sent

@@ -10,6 +10,7 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "transport/qp_attributes.h"
+#include "transport/qp_state.h"
 #include "transport/rc_requester.h"
 #include "transport/rc_responder.h"
 #include "transport/traffic.h"
@@ -142,7 +143,7 @@ class QueuePair {
   [[nodiscard]] bool is_sending() const noexcept {
     return state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
   }
-  [[nodiscard]] bool takes_requests() const noexcept;
+  [[nodiscard]] bool takes_requests() const noexcept { return transport::takes_requests(state()); }
   /// A request that somebody else executed has failed, and has been completed.
   void handle_send_failure() noexcept;
   /// The first request was executed in our receiving half.
@@ -153,6 +154,23 @@ class QueuePair {
   [[nodiscard]] std::uint32_t receives_posted() const noexcept {
     return rc_.landing().receives_posted();
   }
+  /// Where the receiving half lies.
+  struct Receiving {
+    ResponderState* responder = nullptr;  // a copy_of_responder()
+    ReceiveQueue receive_queue;           // absent with a shared one
+    CompletionPort receive_port;
+  };
+  /// The receiving half lies elsewhere from now on, with the contents it had: first the state is
+  /// copied, then the queues are moved, then this. A requester that is still at work in the old
+  /// place is left behind there; a shared receive that it has claimed stays with the claimant that
+  /// this queue pair was until now.
+  void move_receiving(const Receiving& to) noexcept;
+  [[nodiscard]] ResponderState copy_of_responder() const noexcept;
+  /// Who claims shared receives for this queue pair.
+  [[nodiscard]] std::uint32_t shared_claimant() const noexcept {
+    return Landing::claimant_of(config_.number, life_);
+  }
+  [[nodiscard]] const ReceiveQueue& receive_queue() const noexcept { return parts_.receive_queue; }
   /// Draws the consequences of what others have done to the halves.
   void settle() noexcept;
 
@@ -203,6 +221,7 @@ class QueuePair {
   RcResponder rc_;               // RC and XRC targets; its landing serves every type
   UcResponder uc_;
   UdResponder ud_;
+  std::uint8_t life_ = 0;         // counts the places where the receiving half has been
   std::uint8_t events_ = 0;       // QpEvents not yet collected, a bit each
   Work work_ = Work::kSending;    // what handles or polls packets now
   bool established_ = false;      // a packet has arrived

@@ -40,6 +40,10 @@ class TwoMappings {
   TwoMappings& operator=(const TwoMappings&) = delete;
 
   [[nodiscard]] std::span<std::byte> first() const noexcept { return mappings_[0]; }
+  /// The same from `at` on, in the second mapping.
+  [[nodiscard]] std::span<std::byte> second_from(const std::byte* at) const noexcept {
+    return mappings_[1].subspan(static_cast<std::size_t>(second(at) - mappings_[1].data()));
+  }
   /// The place of the second mapping where the same octet lies.
   [[nodiscard]] std::byte* second(const std::byte* at) const noexcept {
     VB_ASSERT(at >= first().data() && at < first().data() + kOctets);
@@ -67,28 +71,29 @@ class OtherView {
   OtherView(TestEnd& end, const TwoMappings& memory) {
     const auto blocks = end.blocks();
     const auto at = [&](std::byte* block) { return memory.second(block); };
+    const auto from = [&](std::byte* block) { return memory.second_from(block); };
     auto* state = std::bit_cast<ResponderState*>(at(blocks.responder));
     const bool is_shared = end.parts().shared_receive.exists();
     if (is_shared) {
-      shared = SharedReceiveQueue::attach(at(blocks.receive_queue));
+      shared = SharedReceiveQueue::attach(from(blocks.receive_queue));
     } else {
-      receives = ReceiveQueue::attach(at(blocks.receive_queue));
+      receives = ReceiveQueue::attach(from(blocks.receive_queue));
     }
     keys = memory::KeyTable({std::bit_cast<memory::KeyEntry*>(at(blocks.keys)), TestEnd::kKeyCount},
                             end.first_key_index());
-    const CompletionPort port(CompletionLane::attach(at(blocks.receive_lane)),
-                              CompletionBoard::attach(at(blocks.receive_board)), 0);
+    const CompletionPort port(CompletionLane::attach(from(blocks.receive_lane)),
+                              CompletionBoard::attach(from(blocks.receive_board)), 0);
     responder =
         RcResponder(state, Landing(state, receives, shared, port, keys), wire::Transport::kRc);
-    send_queue = collector(at(blocks.send_board), at(blocks.send_lane), send_lanes);
-    receive_queue = collector(at(blocks.receive_board), at(blocks.receive_lane), receive_lanes);
+    send_queue = collector(from(blocks.send_board), from(blocks.send_lane), send_lanes);
+    receive_queue = collector(from(blocks.receive_board), from(blocks.receive_lane), receive_lanes);
   }
   OtherView(const OtherView&) = delete;
   OtherView& operator=(const OtherView&) = delete;
 
   using Lanes = std::array<CompletionLane, 1>;
-  static std::unique_ptr<CompletionQueue> collector(std::byte* board, std::byte* lane,
-                                                    Lanes& lanes) {
+  static std::unique_ptr<CompletionQueue> collector(std::span<std::byte> board,
+                                                    std::span<std::byte> lane, Lanes& lanes) {
     auto queue = std::make_unique<CompletionQueue>(CompletionBoard::attach(board), lanes, 1024);
     VB_ASSERT(queue->attach(CompletionLane::attach(lane)).ok());
     return queue;

@@ -11,19 +11,45 @@ ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limi
   auto* header = new (block.data()) Header;
   header->depth = limits.depth;
   header->sge_limit = limits.sge_limit;
-  header->stride = stride(limits.sge_limit);
-  header->mask = ring_size(limits.depth) - 1;
-  return attach(block.data());
+  return attach(block);
+}
+
+ReceiveQueue ReceiveQueue::attach(std::span<std::byte> room) noexcept {
+  if (room.size() < sizeof(Header)) return {};
+  auto* header = std::bit_cast<Header*>(room.data());
+  // Each is read once: somebody else may write there.
+  const Limits limits{
+      .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
+      .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
+  if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
+  ReceiveQueue queue;
+  queue.block_ = room.data();
+  queue.depth_ = limits.depth;
+  queue.sge_limit_ = limits.sge_limit;
+  queue.mask_ = ring_size(limits.depth) - 1;
+  return queue;
+}
+
+ReceiveQueue ReceiveQueue::move_to(std::span<std::byte> block) const noexcept {
+  const Limits limits{.depth = depth_, .sge_limit = sge_limit_};
+  const ReceiveQueue moved = create(block, limits);
+  // The head first: what it has passed is out, and whoever looks for that later finds it.
+  moved.header().head = moved.header().tail_seen = load_head();
+  moved.header().tail = header().tail;
+  moved.header().dropped = header().dropped;
+  std::copy_n(block_ + sizeof(Header), octets_for(limits) - sizeof(Header),
+              block.data() + sizeof(Header));
+  return moved;
 }
 
 Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t collected) noexcept {
   Header& h = header();
-  if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
+  if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
   const std::uint32_t tail = h.tail;
   // Not by the head: between a completion and the move of the head, a receive would count twice or
   // not at all. A slot whose completion was collected is free even if the head has yet to pass it,
   // for the consumer has read it before it published.
-  if (tail - h.dropped - collected >= h.depth) return Errc::kNoMemory;
+  if (tail - h.dropped - collected >= depth_) return Errc::kNoMemory;
   ReceiveEntry& slot = entry(tail);
   slot = {.wr_id = request.wr_id,
           .sge_count = static_cast<std::uint32_t>(request.list.size()),
@@ -35,7 +61,7 @@ Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t collected
 
 std::span<const memory::Sge> ReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
   // The count is read once and bounded: the entry may lie in memory that a peer can write.
-  const std::uint32_t count = std::min(entry.sge_count, header().sge_limit);
+  const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
   return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
 }
 

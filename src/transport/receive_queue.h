@@ -26,15 +26,22 @@ static_assert(sizeof(ReceiveEntry) == sizeof(memory::Sge));
 /// and one consumer, the responder, which may be a peer process.
 ///
 /// A view of a block of plain data that the caller provides; the block holds no pointer, so any
-/// process that maps it can make a view of its own. The head moves after the completion is
-/// published: a consumer that dies leaves an entry that a flush still finds. Each receive ends in
-/// one completion in the lane of the queue, so the lane's counters say exactly what became of them:
-/// what was posted and not collected takes a place, wherever the consumer is just now.
+/// process that maps it can make a view of its own. How large it is the view knows for itself:
+/// whatever becomes of the block, nothing outside of it is touched. The head moves after the
+/// completion is published: a consumer that dies leaves an entry that a flush still finds. Each
+/// receive ends in one completion in the lane of the queue, so the lane's counters say exactly what
+/// became of them: what was posted and not collected takes a place, wherever the consumer is just
+/// now.
 class ReceiveQueue {
  public:
   struct Limits {
     std::uint32_t depth = 0;      // entries
     std::uint32_t sge_limit = 0;  // scatter elements of one entry
+
+    /// No queue is larger.
+    [[nodiscard]] bool make_sense() const noexcept {
+      return depth <= (1U << 24) && sge_limit <= (1U << 16);
+    }
   };
 
   [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
@@ -44,16 +51,13 @@ class ReceiveQueue {
   ReceiveQueue() noexcept = default;
   /// Makes an empty queue in `block` (64-aligned, octets_for() octets).
   static ReceiveQueue create(std::span<std::byte> block, const Limits& limits) noexcept;
-  /// Looks at a queue that somebody made at `block`.
-  static ReceiveQueue attach(std::byte* block) noexcept {
-    ReceiveQueue queue;
-    queue.block_ = block;
-    return queue;
-  }
+  /// Looks at a queue that somebody made at the beginning of `room` (64-aligned). None exists()
+  /// when what stands there is no queue, or a longer one than there is room.
+  static ReceiveQueue attach(std::span<std::byte> room) noexcept;
 
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
-  [[nodiscard]] std::uint32_t depth() const noexcept { return header().depth; }
-  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return header().sge_limit; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
+  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return sge_limit_; }
 
   // The owner.
   /// `collected` is how many completions were ever taken out of the lane of this queue. kNoMemory
@@ -68,6 +72,9 @@ class ReceiveQueue {
   /// The consumer has died: if it had published the completion of the front receive and not taken
   /// it away, this does.
   void finish_pop(std::uint32_t published) noexcept;
+  /// The same queue in another block, with all that is in it. The consumer may be anywhere, and is
+  /// left behind with the old one.
+  [[nodiscard]] ReceiveQueue move_to(std::span<std::byte> block) const noexcept;
 
   // The consumer.
   [[nodiscard]] const ReceiveEntry* front() const noexcept {
@@ -91,8 +98,6 @@ class ReceiveQueue {
   struct Header {
     std::uint32_t depth = 0;
     std::uint32_t sge_limit = 0;
-    std::uint32_t stride = 0;            // octets from slot to slot
-    std::uint32_t mask = 0;              // ring size - 1
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted, written by the owner
     std::uint32_t dropped = 0;  // the owner's: entries that clear() forgot, less completions
     alignas(64) std::uint32_t head = 0;  // atomic; entries ever consumed, written by the consumer
@@ -109,9 +114,8 @@ class ReceiveQueue {
   }
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
-    const Header& h = header();
     return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) +
-                                         std::size_t{number & h.mask} * h.stride);
+                                         std::size_t{number & mask_} * stride(sge_limit_));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with post()
@@ -121,6 +125,9 @@ class ReceiveQueue {
   }
 
   std::byte* block_ = nullptr;  // the caller's, as long as the queue pair
+  std::uint32_t depth_ = 0;
+  std::uint32_t sge_limit_ = 0;
+  std::uint32_t mask_ = 0;  // ring size - 1
 };
 
 }  // namespace verbatim::transport

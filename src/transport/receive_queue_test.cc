@@ -204,7 +204,7 @@ TEST_F(ReceiveQueueTest, CountersMayWrap) {
 }
 
 TEST_F(ReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
-  auto peer = ReceiveQueue::attach(block_.data());
+  auto peer = ReceiveQueue::attach(block_.span());
   ASSERT_TRUE(post(5, 3).ok());
   ASSERT_NE(peer.front(), nullptr);
   EXPECT_EQ(peer.front()->wr_id, 5U);
@@ -222,7 +222,7 @@ TEST_F(ReceiveQueueTest, NeverShowsAListLongerThanItsSlot) {
 
 TEST_F(ReceiveQueueTest, HandsWholeReceivesFromThreadToThread) {
   constexpr std::uint64_t kCount = 3'000;
-  std::thread consumer([peer = ReceiveQueue::attach(block_.data())]() mutable {
+  std::thread consumer([peer = ReceiveQueue::attach(block_.span())]() mutable {
     for (std::uint64_t i = 0; i < kCount; ++i) {
       while (peer.front() == nullptr) std::this_thread::yield();
       ASSERT_EQ(peer.front()->wr_id, i);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -56,6 +57,7 @@ struct alignas(64) ResponderState {
   std::uint32_t path_mtu = 1024;
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t replay_limit = 0;  // max_dest_rd_atomic
+  std::uint8_t life = 0;          // tells its claims apart from those of a requester left behind
   wire::QKey qkey{};              // UD
 
   // The message that is arriving.
@@ -91,6 +93,16 @@ struct alignas(64) ResponderState {
   Reason reason = Reason::kNone;
 };
 static_assert(std::is_trivially_copyable_v<ResponderState>);
+
+/// The last thing that whoever executes requests does in a state: the owner, having seen it, finds
+/// everything else, and may draw the consequences at once.
+inline void mark_failed(ResponderState& state) noexcept {
+  std::atomic_ref(state.failed).store(true, std::memory_order_release);  // pairs with has_failed()
+}
+[[nodiscard]] inline bool has_failed(const ResponderState& state) noexcept {
+  // pairs with mark_failed()
+  return std::atomic_ref(const_cast<bool&>(state.failed)).load(std::memory_order_acquire);
+}
 static_assert(std::is_standard_layout_v<ResponderState>);
 
 }  // namespace verbatim::transport

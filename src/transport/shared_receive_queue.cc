@@ -6,25 +6,45 @@
 
 namespace verbatim::transport {
 
+namespace {
+constexpr std::uint64_t kTriesPerPlace = 64;
+}  // namespace
+
 SharedReceiveQueue SharedReceiveQueue::create(std::span<std::byte> block, memory::DomainId domain,
                                               const Limits& limits) noexcept {
   VB_ASSERT(block.size() >= octets_for(limits));
   auto* header = new (block.data()) Header;
   header->depth = limits.depth;
   header->sge_limit = limits.sge_limit;
-  header->stride = stride(limits.sge_limit);
-  header->mask = ring_size(limits.depth) - 1;
   header->domain = domain;
-  auto queue = attach(block.data());
-  for (std::uint32_t i = 0; i <= header->mask; ++i) queue.entry(i) = ReceiveEntry{};
+  auto queue = attach(block);
+  for (std::uint32_t i = 0; i <= queue.mask_; ++i) queue.entry(i) = ReceiveEntry{};
+  return queue;
+}
+
+SharedReceiveQueue SharedReceiveQueue::attach(std::span<std::byte> room, Fencing fencing) noexcept {
+  if (room.size() < sizeof(Header)) return {};
+  auto* header = std::bit_cast<Header*>(room.data());
+  // Each is read once: somebody else may write there.
+  const Limits limits{
+      .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
+      .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
+  if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
+  SharedReceiveQueue queue;
+  queue.block_ = room.data();
+  queue.depth_ = limits.depth;
+  queue.sge_limit_ = limits.sge_limit;
+  queue.mask_ = ring_size(limits.depth) - 1;
+  queue.domain_ = std::atomic_ref(header->domain).load(std::memory_order_relaxed);
+  queue.fencing_ = fencing;
   return queue;
 }
 
 Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
   Header& h = header();
-  if (request.list.size() > h.sge_limit) return Errc::kInvalidArgument;
-  if (h.tail - load_head() >= h.depth) move_head_on();
-  if (h.tail - load_head() >= h.depth) return Errc::kNoMemory;
+  if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
+  if (h.tail - load_head() >= depth_) move_head_on();
+  if (h.tail - load_head() >= depth_) return Errc::kNoMemory;
   const auto free = find_free_slot();
   if (!free) return Errc::kNoMemory;
   ReceiveEntry& slot = entry(*free);
@@ -57,8 +77,8 @@ void SharedReceiveQueue::move_head_on() noexcept {
 /// The first that is free, from behind the last one that was taken on: nearly always the next.
 std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
   Header& h = header();
-  for (std::uint32_t step = 0; step <= h.mask; ++step) {
-    const std::uint32_t slot = (h.next_slot + step) & h.mask;
+  for (std::uint32_t step = 0; step <= mask_; ++step) {
+    const std::uint32_t slot = (h.next_slot + step) & mask_;
     const auto claim = std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire);
     if (claim != kFree) continue;  // the acquire pairs with release()
     h.next_slot = slot + 1;
@@ -69,10 +89,11 @@ std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
 
 SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noexcept {
   Header& h = header();
-  for (;;) {
+  // Others may be faster many times, but not for ever: a queue that never comes to an end is none.
+  for (std::uint64_t tries = 0; tries <= kTriesPerPlace * (std::uint64_t{mask_} + 1); ++tries) {
     std::uint32_t head = load_head();
     if (head == load_tail()) return {};
-    const std::uint32_t number = order(head).load(std::memory_order_relaxed) & h.mask;
+    const std::uint32_t number = order(head).load(std::memory_order_relaxed) & mask_;
     ReceiveEntry& slot = entry(number);
     std::uint32_t expected = posted_at(head);
     const bool mine = std::atomic_ref(slot.claim)
@@ -86,6 +107,7 @@ SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noex
     check_limit();
     return {.slot = number, .entry = &slot};
   }
+  return {};
 }
 
 void SharedReceiveQueue::release(std::uint32_t slot) noexcept {
@@ -94,7 +116,7 @@ void SharedReceiveQueue::release(std::uint32_t slot) noexcept {
 }
 
 void SharedReceiveQueue::put_back(std::uint32_t claimant) noexcept {
-  for (std::uint32_t slot = 0; slot <= header().mask; ++slot) put_back(claimant, slot);
+  for (std::uint32_t slot = 0; slot <= mask_; ++slot) put_back(claimant, slot);
 }
 
 bool SharedReceiveQueue::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
@@ -106,7 +128,7 @@ bool SharedReceiveQueue::put_back(std::uint32_t claimant, std::uint32_t slot) no
 
 Status SharedReceiveQueue::arm_limit(std::uint32_t limit, Barrier barrier) noexcept {
   Header& h = header();
-  if (limit > h.depth) return Errc::kInvalidArgument;
+  if (limit > depth_) return Errc::kInvalidArgument;
   std::atomic_ref(h.limit).store(limit, std::memory_order_relaxed);
   barrier();  // pairs with the fence in claim(), or stands for it
   check_limit();
@@ -124,7 +146,7 @@ void SharedReceiveQueue::check_limit() noexcept {
 }
 
 std::span<const memory::Sge> SharedReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
-  const std::uint32_t count = std::min(entry.sge_count, header().sge_limit);
+  const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
   return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
 }
 

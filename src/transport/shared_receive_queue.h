@@ -48,18 +48,14 @@ class SharedReceiveQueue {
                                    const Limits& limits) noexcept;
   /// `fencing` is kFenced if the barrier that the owner gives to arm_limit() does not reach this
   /// process.
-  static SharedReceiveQueue attach(std::byte* block,
-                                   Fencing fencing = Fencing::kExpedited) noexcept {
-    SharedReceiveQueue queue;
-    queue.block_ = block;
-    queue.fencing_ = fencing;
-    return queue;
-  }
+  /// As ReceiveQueue::attach().
+  static SharedReceiveQueue attach(std::span<std::byte> room,
+                                   Fencing fencing = Fencing::kExpedited) noexcept;
 
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
-  [[nodiscard]] std::uint32_t depth() const noexcept { return header().depth; }
-  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return header().sge_limit; }
-  [[nodiscard]] memory::DomainId domain() const noexcept { return header().domain; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
+  [[nodiscard]] std::uint32_t sge_limit() const noexcept { return sge_limit_; }
+  [[nodiscard]] memory::DomainId domain() const noexcept { return domain_; }
 
   // The owner.
   [[nodiscard]] Status post(const ReceiveRequest& request) noexcept;
@@ -109,8 +105,6 @@ class SharedReceiveQueue {
   struct Header {
     std::uint32_t depth = 0;
     std::uint32_t sge_limit = 0;
-    std::uint32_t stride = 0;  // octets from slot to slot
-    std::uint32_t mask = 0;    // slots - 1, and places of the ring - 1
     memory::DomainId domain = memory::DomainId::kNone;
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted
     std::uint32_t next_slot = 0;         // the owner's: where it looks for a free one
@@ -130,14 +124,13 @@ class SharedReceiveQueue {
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   /// Which slot the `number`th posted receive lies in.
   [[nodiscard]] std::atomic_ref<std::uint32_t> order(std::uint32_t number) const noexcept {
-    const std::size_t place = number & header().mask;
+    const std::size_t place = number & mask_;
     return std::atomic_ref(
         *std::bit_cast<std::uint32_t*>(block_ + sizeof(Header) + place * sizeof(std::uint32_t)));
   }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t slot) const noexcept {
-    const Header& h = header();
-    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) + order_octets(h.mask + 1) +
-                                         std::size_t{slot & h.mask} * h.stride);
+    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) + order_octets(mask_ + 1) +
+                                         std::size_t{slot & mask_} * stride(sge_limit_));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with post()
@@ -151,6 +144,10 @@ class SharedReceiveQueue {
   void check_limit() noexcept;
 
   std::byte* block_ = nullptr;
+  std::uint32_t depth_ = 0;
+  std::uint32_t sge_limit_ = 0;
+  std::uint32_t mask_ = 0;  // slots - 1, and places of the ring - 1
+  memory::DomainId domain_ = memory::DomainId::kNone;
   Fencing fencing_ = Fencing::kExpedited;
 };
 

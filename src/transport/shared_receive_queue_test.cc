@@ -175,7 +175,7 @@ TEST_F(SharedReceiveQueueTest, CountersMayWrap) {
 }
 
 TEST_F(SharedReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
-  auto peer = SharedReceiveQueue::attach(block_.data());
+  auto peer = SharedReceiveQueue::attach(block_.span());
   ASSERT_TRUE(post(5).ok());
   const Claim claimed = peer.claim(kBob);
   ASSERT_NE(claimed.entry, nullptr);
@@ -343,7 +343,7 @@ TEST_F(SharedReceiveQueueTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   std::atomic<std::uint64_t> torn = 0;
   std::vector<std::thread> claimants;
   for (std::uint32_t i = 0; i < kClaimants; ++i) {
-    claimants.emplace_back([&, i, queue = SharedReceiveQueue::attach(block_.data())]() mutable {
+    claimants.emplace_back([&, i, queue = SharedReceiveQueue::attach(block_.span())]() mutable {
       Claim kept;  // every other one is held until the next one is done, so that order is mixed
       while (total < kCount) {
         const Claim claimed = queue.claim(0x8000'0000 + i);
@@ -383,7 +383,7 @@ TEST_F(SharedReceiveQueueTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
     ASSERT_TRUE(queue_.arm_limit(3).ok());
     std::vector<std::thread> claimants;
     for (const std::uint32_t who : {kAlice, kBob}) {
-      claimants.emplace_back([who, queue = SharedReceiveQueue::attach(block_.data())]() mutable {
+      claimants.emplace_back([who, queue = SharedReceiveQueue::attach(block_.span())]() mutable {
         for (int i = 0; i < 2; ++i) {
           const Claim claimed = queue.claim(who);
           if (claimed.entry != nullptr) queue.release(claimed.slot);

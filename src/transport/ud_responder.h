@@ -38,6 +38,11 @@ class UdResponder {
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
+  /// Goes on elsewhere, with the same contents.
+  void move_to(ResponderState* state, Landing landing) noexcept {
+    state_ = state;
+    landing_ = landing;
+  }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:

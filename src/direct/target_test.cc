@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executing in a half that is what it says, that was taken away, and that lies.
+#include "direct/target.h"
+
+#include <gtest/gtest.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/prng.h"
+#include "direct/test_owner.h"
+
+namespace verbatim::direct {
+namespace {
+
+using test::Owner;
+using transport::SendOpcode;
+using Receives = Owner::Receives;
+
+constexpr std::uint32_t kOctets = 64;
+constexpr Duration kNoPatience{0};
+
+class TargetTest : public ::testing::TestWithParam<Receives> {
+ protected:
+  TargetTest() { octets_.fill(std::byte{7}); }
+
+  [[nodiscard]] Chunk chunk(std::uint32_t octets = kOctets) {
+    piece_ = {.iov_base = octets_.data(), .iov_len = octets};
+    return {
+        .offset = 0, .octets = octets, .is_first = true, .is_last = true, .pieces = {&piece_, 1}};
+  }
+  [[nodiscard]] Answer send(Target& target) {
+    return target.send(owner_->entry(SendOpcode::kSend, kOctets), chunk());
+  }
+  [[nodiscard]] Answer write(Target& target) {
+    return target.write(owner_->entry(SendOpcode::kWrite, kOctets), chunk());
+  }
+  /// Everything that a requester may do, whatever comes of it.
+  void do_everything(Target& target) {
+    if (target.enter()) {
+      (void)send(target);
+      (void)write(target);
+      auto read = owner_->entry(SendOpcode::kRead, kOctets);
+      if (target.begin_read(read) == Answer::kDone) (void)target.read(read, chunk());
+      std::uint64_t original = 0;
+      (void)target.atomic(owner_->entry(SendOpcode::kFetchAdd, 8), original);
+      (void)target.has_receive();
+      (void)target.receiver_delay();
+      (void)target.is_given_up();
+    }
+    target.leave();
+  }
+
+  std::unique_ptr<Owner> owner_ = std::make_unique<Owner>(GetParam());
+  std::array<std::byte, 1024> octets_{};
+  iovec piece_{};
+};
+
+INSTANTIATE_TEST_SUITE_P(Queues, TargetTest, ::testing::Values(Receives::kOwn, Receives::kShared),
+                         [](const auto& kind) {
+                           return kind.param == Receives::kOwn ? "Own" : "Shared";
+                         });
+
+TEST_P(TargetTest, ExecutesWritesAndSends) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(owner_->post_receive(5));
+  ASSERT_TRUE(target.enter());
+  EXPECT_EQ(write(target), Answer::kDone);
+  EXPECT_EQ(owner_->region()[kOctets - 1], std::byte{7});
+  EXPECT_EQ(send(target), Answer::kDone);
+  EXPECT_EQ(send(target), Answer::kNotReady);
+  EXPECT_FALSE(target.is_given_up());
+  target.leave();
+  transport::Completion completion;
+  ASSERT_TRUE(owner_->collect(completion));
+  EXPECT_EQ(completion.wr_id, 5U);
+  EXPECT_EQ(completion.octets, kOctets);
+}
+
+// ---- Taken away ----
+
+TEST_P(TargetTest, AHalfThatNobodyClaimedIsBarredWithoutWaiting) {
+  Target target = owner_->requester();
+  owner_->half().shut();
+  EXPECT_FALSE(owner_->half().may_be_visited());
+  owner_->half().open();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  owner_->half().shut();
+  EXPECT_TRUE(owner_->half().may_be_visited());
+}
+
+TEST_P(TargetTest, AVisitThatIsGivenUpFindsThatOut) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(target.enter());
+  EXPECT_EQ(Half::await({&owner_->half()}, kNoPatience), std::vector{&owner_->half()});
+  EXPECT_TRUE(target.is_given_up());
+  target.leave();
+  EXPECT_TRUE(Half::await({&owner_->half()}, kNoPatience).empty());
+  ASSERT_TRUE(target.enter()) << "only that visit was given up";
+  EXPECT_FALSE(target.is_given_up());
+  target.leave();
+}
+
+TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(owner_->post_receive(5));
+  ASSERT_TRUE(target.enter());
+  (void)Half::await({&owner_->half()}, kNoPatience);
+  EXPECT_EQ(send(target), Answer::kSilence);
+  target.leave();
+  transport::Completion completion;
+  EXPECT_FALSE(owner_->collect(completion));
+}
+
+TEST_P(TargetTest, AWriteThatWasGivenUpFailsOnlyIfItsKeyHasGone) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(target.enter());
+  ASSERT_EQ(write(target), Answer::kDone);
+  (void)Half::await({&owner_->half()}, kNoPatience);
+  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kDone);
+  owner_->withdraw_key();
+  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kAccessRefused);
+  target.leave();
+}
+
+TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(target.enter());
+  ASSERT_EQ(write(target), Answer::kDone);
+  owner_->half().lock_out();
+  EXPECT_TRUE(target.is_given_up());
+  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kSilence);
+  target.leave();
+  EXPECT_FALSE(target.enter());
+  target.leave();
+  EXPECT_FALSE(owner_->half().admits_packets());
+  Target another = owner_->requester();
+  EXPECT_EQ(another.meet(), Target::Meeting::kStrangers);
+}
+
+TEST_P(TargetTest, ARequesterOfAnEarlierLifeDoesNotDisturbTheNext) {
+  Target earlier = owner_->requester();
+  ASSERT_EQ(earlier.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(earlier.enter());
+  owner_->begin_again();
+  Target later = owner_->requester();
+  ASSERT_EQ(later.meet(), Target::Meeting::kMet);
+  earlier.leave();
+  EXPECT_FALSE(earlier.enter());
+  earlier.leave();
+  ASSERT_TRUE(later.enter());
+  EXPECT_FALSE(later.is_given_up());
+  later.leave();
+}
+
+// ---- Lies ----
+
+TEST_P(TargetTest, APartThatIsNotInTheSegmentIsARequesterAmongStrangers) {
+  const auto size = std::uint64_t{Owner::kOctets};
+  for (const std::uint64_t lie :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{63}, size, size - 1, size - 64, size + 64,
+        ~std::uint64_t{0}, ~std::uint64_t{63}, std::uint64_t{1} << 63}) {
+    for (std::uint64_t HalfRecord::*field :
+         {&HalfRecord::responder_at, &HalfRecord::lane_at, &HalfRecord::board_at,
+          GetParam() == Receives::kOwn ? &HalfRecord::receive_at : &HalfRecord::shared_at}) {
+      owner_ = std::make_unique<Owner>(GetParam());
+      owner_->record().*field = lie;
+      Target target = owner_->requester();
+      // The last line of the segment is zeroes, which a board or a lane of one place may be.
+      if (lie == size - 64 && target.meet() == Target::Meeting::kMet) {
+        do_everything(target);
+        continue;
+      }
+      EXPECT_EQ(target.meet(), Target::Meeting::kStrangers) << lie;
+    }
+  }
+}
+
+TEST_P(TargetTest, BothKindsOfReceiveQueueOrNoneMakeNoSense) {
+  owner_->record().receive_at = owner_->record().shared_at = 0;
+  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
+}
+
+TEST_P(TargetTest, AQueueThatSaysItIsLargerThanTheSegmentIsRefused) {
+  const auto refused_with = [&](std::span<std::byte> (Owner::*block)() const noexcept,
+                                std::size_t word, std::uint32_t lie) {
+    owner_ = std::make_unique<Owner>(GetParam());
+    std::memcpy(((*owner_).*block)().data() + word * 4, &lie, sizeof lie);
+    return owner_->requester().meet() == Target::Meeting::kStrangers;
+  };
+  for (const std::uint32_t lie : {1U << 16, 0x7fff'ffffU, 0x8000'0001U, ~0U}) {
+    EXPECT_TRUE(refused_with(&Owner::receive_block, 0, lie)) << "depth " << lie;
+    EXPECT_TRUE(refused_with(&Owner::receive_block, 1, lie)) << "elements " << lie;
+    EXPECT_TRUE(refused_with(&Owner::lane_block, 0, lie - 1)) << "lane " << lie;
+    EXPECT_TRUE(refused_with(&Owner::board_block, 0, lie)) << "board " << lie;
+  }
+  EXPECT_TRUE(refused_with(&Owner::lane_block, 0, 4)) << "no power of two";
+  owner_ = std::make_unique<Owner>(GetParam());
+  owner_->record().lane_index = 4;
+  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
+}
+
+TEST_P(TargetTest, ANumberBehindTheLastRecordIsNobody) {
+  auto* header = std::bit_cast<host::SegmentHeader*>(owner_->segment().data());
+  header->half_count = 20;
+  const Target::Self self{.number = wire::QpNumber{3}, .dest_qp = Owner::kNumber};
+  Target target(nullptr, {.segment = owner_->segment().data(), .bell = -1}, self,
+                [] { return Instant{}; });
+  EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
+  EXPECT_FALSE(target.stand_in());
+}
+
+/// Whatever the owner's process writes where it should not, at any time: the requester stays inside
+/// the segment and the region, and comes to an end. The pages around the segment are not there.
+TEST_P(TargetTest, NoRubbishInTheSegmentLeadsOutOfIt) {
+  Prng prng(20);
+  for (int round = 0; round < 4000; ++round) {
+    owner_ = std::make_unique<Owner>(GetParam());
+    Target target = owner_->requester();
+    for (std::uint64_t i = 0; i < prng.below(4); ++i) (void)owner_->post_receive(i);
+    const std::array<std::span<std::byte>, 5> blocks{
+        owner_->state_block(), owner_->receive_block(), owner_->lane_block(), owner_->board_block(),
+        std::as_writable_bytes(std::span(&owner_->record(), 1)).first(offsetof(HalfRecord, local))};
+    const bool lies_before = prng.below(2) == 0;
+    const auto lie = [&] {
+      for (std::uint64_t i = 0; i <= prng.below(4); ++i) {
+        const auto block = blocks[prng.below(blocks.size())];
+        constexpr std::array<std::uint64_t, 6> kValues{0, 1, 0x7fff'ffff, 0xffff'ffff, ~0ULL, 64};
+        const std::uint64_t value =
+            prng.below(2) == 0 ? kValues[prng.below(kValues.size())] : prng.next();
+        const std::size_t at = prng.below(block.size() / 8) * 8;
+        std::memcpy(block.data() + at, &value, prng.below(2) == 0 ? 8 : 4);
+      }
+    };
+    if (lies_before) lie();
+    if (target.meet() != Target::Meeting::kMet) continue;
+    if (!lies_before) lie();
+    do_everything(target);
+    lie();
+    do_everything(target);
+  }
+}
+
+}  // namespace
+}  // namespace verbatim::direct

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attaching to a process whose segment is not what it should be: it comes to packets, never to a
+// mapping that could be wrong.
+#include "host/peer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "host/bells.h"
+#include "host/door.h"
+#include "host/test_process.h"
+#include "memory/key_entry.h"
+
+namespace verbatim::host {
+namespace {
+
+constexpr std::uint32_t kOwnSlot = 2;
+constexpr std::uint32_t kSlot = 7;
+constexpr std::uint64_t kOctets = 1 << 16;
+constexpr Duration kPatience = std::chrono::seconds(30);  // only bounds a hang
+
+SegmentHeader honest_header() {
+  SegmentHeader header;
+  header.magic = SegmentHeader::kMagic;
+  header.version = SegmentHeader::kVersion;
+  header.octets = kOctets;
+  header.keys_at = 2048;
+  header.key_count = 16;
+  header.bells_at = 8192;
+  header.slot = kSlot;
+  header.address_count = 1;
+  header.addresses[0][15] = 9;
+  return header;
+}
+
+/// What a process offers at its door.
+struct Offering {
+  SegmentHeader header = honest_header();
+  std::uint64_t file_octets = kOctets;
+  int seals = F_SEAL_SHRINK;
+};
+
+/// A door behind which such a segment is, as long as this lives.
+class FakeProcess {
+ public:
+  explicit FakeProcess(const Offering& offering) {
+    file_ = ::memfd_create("peer_test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT_EQ(::ftruncate(file_, static_cast<off_t>(offering.file_octets)), 0);
+    const auto written = std::min<std::uint64_t>(sizeof offering.header, offering.file_octets);
+    EXPECT_EQ(::pwrite(file_, &offering.header, written, 0), static_cast<ssize_t>(written));
+    if (offering.seals != 0) {
+      EXPECT_EQ(::fcntl(file_, F_ADD_SEALS, offering.seals), 0);
+    }
+    EXPECT_TRUE(door_.open(kSlot, epoll_, {.segment = file_, .bell = bell_}).ok());
+    server_ = std::thread([this] {
+      while (!stop_) {
+        epoll_event event;
+        if (::epoll_wait(epoll_, &event, 1, 10) > 0) (void)door_.serve();
+      }
+    });
+  }
+  ~FakeProcess() {
+    stop_ = true;
+    server_.join();
+    door_.close();
+    for (const int descriptor : {file_, bell_, epoll_}) ::close(descriptor);
+  }
+  FakeProcess(const FakeProcess&) = delete;
+  FakeProcess& operator=(const FakeProcess&) = delete;
+
+ private:
+  int file_ = -1;
+  int bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  Door door_;
+  std::atomic<bool> stop_{false};
+  std::thread server_;
+};
+
+/// How attaching ends; kBusy stands for success.
+Errc outcome_of(const std::function<void(Offering&)>& change) {
+  Offering offering;
+  change(offering);
+  const FakeProcess process(offering);
+  const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+  return attached ? Errc::kBusy : attached.error();
+}
+
+TEST(Peer, AttachesToAProcessOfItsKind) {
+  test::in_a_private_network([] {
+    const FakeProcess process(Offering{});
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    EXPECT_EQ((*attached)->header().octets, kOctets);
+    EXPECT_TRUE((*attached)->answers_at({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}));
+    EXPECT_NE((*attached)->at(kOctets - 64, 64), nullptr);
+    EXPECT_EQ((*attached)->at(kOctets - 64, 65), nullptr);
+    EXPECT_EQ((*attached)->at(~std::uint64_t{0}, 64), nullptr);
+    EXPECT_FALSE((*attached)->look());
+  });
+}
+
+TEST(Peer, DoesNotAttachWhereNobodyIs) {
+  test::in_a_private_network([] {
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_FALSE(attached.ok());
+    EXPECT_EQ(attached.error(), Errc::kNoSuchObject);
+  });
+}
+
+TEST(Peer, ANonsensicalSegmentIsNotSupported) {
+  test::in_a_private_network([] {
+    const auto refuses = [](const char* what, const std::function<void(Offering&)>& change) {
+      EXPECT_EQ(outcome_of(change), Errc::kNotSupported) << what;
+    };
+    EXPECT_EQ(outcome_of([](Offering&) {}), Errc::kBusy) << "nothing was changed";
+    refuses("no magic", [](Offering& o) { o.header.magic = 0; });
+    refuses("another version", [](Offering& o) { ++o.header.version; });
+    refuses("another slot", [](Offering& o) { ++o.header.slot; });
+    refuses("empty", [](Offering& o) { o.file_octets = 0; });
+    refuses("half a header", [](Offering& o) { o.file_octets = sizeof(SegmentHeader) / 2; });
+    refuses("cut off behind the header", [](Offering& o) { o.file_octets = 4096; });
+    refuses("may shrink", [](Offering& o) { o.seals = 0; });
+    refuses("says that it is larger", [](Offering& o) { o.header.octets = kOctets * 2; });
+    refuses("keys behind its end", [](Offering& o) { o.header.keys_at = kOctets; });
+    refuses("keys that wrap around", [](Offering& o) { o.header.keys_at = ~std::uint64_t{63}; });
+    refuses("too many keys", [](Offering& o) { o.header.key_count = ~0U; });
+    refuses("keys askew", [](Offering& o) { o.header.keys_at += 8; });
+    refuses("bells behind its end", [](Offering& o) { o.header.bells_at = kOctets - 64; });
+    refuses("too many addresses", [](Offering& o) { o.header.address_count = 65; });
+  });
+}
+
+TEST(Peer, NoticesThatTheOtherHasGone) {
+  test::in_a_private_network([] {
+    auto process = std::make_unique<FakeProcess>(Offering{});
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    EXPECT_FALSE((*attached)->look());
+    process.reset();
+    EXPECT_TRUE((*attached)->look());
+    EXPECT_EQ(static_cast<int>(*(*attached)->at(kOctets - 1, 1)), 0) << "still mapped";
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::host
