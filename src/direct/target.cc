@@ -428,11 +428,13 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
     if (const Answer no = check_enabled(Access::kRemoteWrite); no != Answer::kDone) return no;
   }
   const bool completes = chunk.is_last && entry.opcode == SendOpcode::kWriteImm;
-  if (completes && !landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
-  if (chunk.is_first && !chunk.is_last) {
+  // A receive is taken by the last packet, and the key is looked at with the first (9.7.4.1).
+  const bool has_more_packets = completes && entry.octets > state_->path_mtu;
+  if (chunk.is_first && (!chunk.is_last || has_more_packets)) {
     const auto whole = keys_.check_remote(want(entry, 0, entry.octets, Access::kRemoteWrite));
     if (!whole) return refuse_access(reason_of(whole.error()));
   }
+  if (completes && !landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
   const auto grant =
       keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteWrite));
   if (!grant) return refuse_access(reason_of(grant.error()));
