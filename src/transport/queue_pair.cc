@@ -506,7 +506,7 @@ void QueuePair::handle_timeout(Instant now) noexcept {
 }
 
 Instant QueuePair::next_timeout() const noexcept {
-  if (!is_sending()) return Instant::never();
+  if (!is_sending() || sends_elsewhere_) return Instant::never();
   return is_reliable() ? requester_.next_timeout() : unreliable_.next_timeout();
 }
 
@@ -515,7 +515,7 @@ Instant QueuePair::next_timeout() const noexcept {
 std::optional<UnreliableSender::Destination> QueuePair::next_unreliable_destination(
     Instant now) const noexcept {
   const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  if (is_reliable() || !is_sending) return std::nullopt;
+  if (is_reliable() || !is_sending || sends_elsewhere_) return std::nullopt;
   return unreliable_.next_destination(now);
 }
 
