@@ -112,6 +112,8 @@ struct Order {
 };
 
 /// Takes seeds, gives traces; of programs in one process the first of the two runs both sides.
+constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
+
 [[noreturn]] void work(int which, int orders, int results, Board& board, const Way& way) {
   ::setenv("VERBATIM_PATH", way.path, 1);
   ::setenv("VERBATIM_REHOME", way.rehome, 1);
@@ -121,7 +123,7 @@ struct Order {
     if (!device.open()) ::_exit(1);
   }
   Order order{};
-  while (::read(orders, &order, sizeof order) == sizeof order) {
+  while (::read(orders, &order, sizeof order) == sizeof order && order.seed != kNoMore) {
     const Program program = make_program(order.seed);
     std::string trace;
     if (!program.is_in_one_process) {
@@ -165,6 +167,7 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers() {
+    begin(kNoMore);  // processes that began later hold the other ends of pipes, too
     for (int i = 0; i < 2; ++i) {
       ::close(orders_[i]);
       ::close(results_[i]);
