@@ -65,9 +65,10 @@ TEST_F(Scale, AMessageAmongAThousandQueuePairsCostsWhatItCostsAmongTen) {
   // A machine with other work slows one of them down and not the other: both get more tries.
   auto alone = Clock::duration::max();
   auto among_many = Clock::duration::max();
-  for (int tries = 0; tries < 10 && among_many >= 4 * (alone / 2); ++tries) {
+  for (int tries = 0; tries < 10; ++tries) {
     alone = std::min(alone, best_of_five(few, kMessages, few_cq));
     among_many = std::min(among_many, best_of_five(many, kMessages, many_cq));
+    if (among_many < 2 * alone) break;
   }
   std::printf("per message: %.2f us among 10 queue pairs, %.2f us among 1,000\n",
               std::chrono::duration<double, std::micro>(alone).count() / kMessages,
