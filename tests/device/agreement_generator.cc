@@ -263,7 +263,9 @@ std::optional<Program::Request> Generator::make_request(int side, Program::Round
   request.begins_call = prng_.one_in(2);
   if (prng_.one_in(2)) request.flags |= IBV_SEND_SIGNALED;
   if (prng_.one_in(4)) request.flags |= IBV_SEND_SOLICITED;
-  if (prng_.one_in(4) && program_.is_reliable()) {
+  // A key may only be invalidated when READs and atomics through it are over.
+  const bool must_wait = request.opcode == IBV_WR_SEND_WITH_INV;
+  if ((must_wait || prng_.one_in(4)) && program_.is_reliable()) {
     request.flags |= IBV_SEND_FENCE;
     uses_.fence(side, orders_[side]);
   }

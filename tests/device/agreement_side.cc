@@ -438,7 +438,8 @@ void Executor::collect_events() {
   while (ibv_get_async_event(device_.context, &event) == 0) {
     ibv_ack_async_event(&event);
     // Unless one side is late, it is a matter of luck whether the first request comes before RTS.
-    if (event.event_type == IBV_EVENT_COMM_EST && !program_.is_late) continue;
+    const bool is_due = program_.is_late && !program_.rounds[0].turns[0].requests.empty();
+    if (event.event_type == IBV_EVENT_COMM_EST && !is_due) continue;
     const bool is_of_srq = event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED;
     const bool is_ours = is_of_srq ? event.element.srq == srq_ : event.element.qp == qp_;
     events_.push_back(std::string(ibv_event_type_str(event.event_type)) +
