@@ -10,7 +10,9 @@ import array
 import fcntl
 import json
 import os
+import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -26,7 +28,9 @@ BUILD = ""
 OTHER_USER = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "--no-new-privs",
               "--inh-caps=-all", "--bounding-set=-all"]
 PORT = 18591
-MAGIC, VERSION = 0x56425347, 2  # of a segment
+HEADER = pathlib.Path(__file__).resolve().parents[2] / "src/host/segment_header.h"
+MAGIC = 0x56425347  # of a segment
+VERSION = int(re.search(r"kVersion = (\d+)", HEADER.read_text()).group(1))
 ATTACH_MAGIC = 0x56424131
 HEADER_OCTETS = 2048
 DIRECT = {"VERBATIM_PATH": "auto"}
