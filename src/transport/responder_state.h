@@ -17,6 +17,9 @@
 
 namespace verbatim::transport {
 
+/// Yes unless zero. Not a bool, which is one or zero: peers can write here.
+using Flag = std::uint8_t;
+
 /// The most READs and atomics that a responder remembers (max_dest_rd_atomic).
 inline constexpr std::uint32_t kMaxReadAtomic = 16;
 
@@ -25,8 +28,8 @@ inline constexpr std::uint32_t kMaxReadAtomic = 16;
 struct ReplayEntry {
   enum class Kind : std::uint8_t { kRead, kAtomic, kFlush, kAtomicWrite };
   Kind kind = Kind::kRead;
-  bool pending = false;        // has packets to send
-  bool answered = false;       // was sent whole at least once
+  Flag pending = 0;            // has packets to send
+  Flag answered = 0;           // was sent whole at least once
   wire::Psn first_psn{};       // of the request, and of its first response
   std::uint32_t packets = 1;   // responses
   std::uint32_t start = 0;     // response that this transmission began with
@@ -64,7 +67,7 @@ struct alignas(64) ResponderState {
   wire::Psn expected_psn{};
   std::uint32_t msn = 0;  // messages completed, 24 bits
   Inbound inbound = Inbound::kNone;
-  bool receive_taken = false;      // a receive belongs to this message (UC: or to the next)
+  Flag receive_taken = 0;          // a receive belongs to this message (UC: or to the next)
   std::uint32_t shared_slot = 0;   // which entry of the shared receive queue, if there is one
   std::uint64_t shared_wr_id = 0;  // its wr_id: the entry goes back before the completion is out
   std::uint32_t published_before = 0;  // completions in the lane's life when the receive was taken
@@ -76,8 +79,8 @@ struct alignas(64) ResponderState {
   wire::MemoryKey write_key{};
 
   // What the peer is owed.
-  bool nak_sent = false;     // a gap or an empty receive queue was reported; once is enough
-  bool answer_owed = false;  // an acknowledgement or a refusal
+  Flag nak_sent = 0;     // a gap or an empty receive queue was reported; once is enough
+  Flag answer_owed = 0;  // an acknowledgement or a refusal
   wire::Syndrome answer{};
   wire::Psn answer_psn{};
   std::uint32_t answer_msn = 0;
@@ -87,8 +90,8 @@ struct alignas(64) ResponderState {
   std::array<ReplayEntry, kMaxReadAtomic> replay{};
 
   // How it ended, if it did: the owner sees `failed`, changes the state and raises the event.
-  bool failed = false;
-  bool event_due = false;  // nothing else tells the program
+  Flag failed = 0;
+  Flag event_due = 0;  // nothing else tells the program
   QpEvent event{};
   Reason reason = Reason::kNone;
 };
@@ -101,7 +104,7 @@ inline void mark_failed(ResponderState& state) noexcept {
 }
 [[nodiscard]] inline bool has_failed(const ResponderState& state) noexcept {
   // pairs with mark_failed()
-  return std::atomic_ref(const_cast<bool&>(state.failed)).load(std::memory_order_acquire);
+  return std::atomic_ref(const_cast<Flag&>(state.failed)).load(std::memory_order_acquire);
 }
 static_assert(std::is_standard_layout_v<ResponderState>);
 
