@@ -5,6 +5,7 @@
 
 #include "abi/handles.h"
 #include "device/limits.h"
+#include "transport/short_request.h"
 #include "transport/work.h"
 
 namespace verbatim::abi {
@@ -30,27 +31,34 @@ static_assert(sizeof(ibv_sge) == sizeof(memory::Sge) &&
   return transport::ReceiveRequest{.wr_id = wr.wr_id, .list = to_list(wr.sg_list, wr.num_sge)};
 }
 
-/// The requests at the head of a list that are as simple as requests are, SENDs and WRITEs of one
-/// piece: what direct::Requester::run_short() executes at once.
+/// The requests at the head of a list that are as simple as requests are, SENDs, WRITEs and READs
+/// of one piece: what direct::Requester::run_short() executes at once.
 class ShortRequests {
  public:
   explicit ShortRequests(ibv_send_wr* first) noexcept : at_(first) {}
 
-  [[nodiscard]] bool peek(transport::SendEntry& entry, memory::Sge& piece) const noexcept {
+  [[nodiscard, gnu::always_inline]] inline bool peek(
+      transport::ShortRequest& request) const noexcept {
     const ibv_send_wr* wr = at_;
     if (wr == nullptr || wr->num_sge != 1) return false;
-    if (wr->opcode == IBV_WR_RDMA_WRITE) {
-      entry.opcode = transport::SendOpcode::kWrite;
-      entry.remote_address = wr->wr.rdma.remote_addr;
-      entry.rkey = wire::MemoryKey{wr->wr.rdma.rkey};
-    } else if (wr->opcode == IBV_WR_SEND) {
-      entry.opcode = transport::SendOpcode::kSend;
-    } else {
-      return false;
+    switch (wr->opcode) {
+      case IBV_WR_RDMA_WRITE:
+        request.opcode = transport::SendOpcode::kWrite;
+        break;
+      case IBV_WR_SEND:
+        request.opcode = transport::SendOpcode::kSend;
+        break;
+      case IBV_WR_RDMA_READ:
+        request.opcode = transport::SendOpcode::kRead;
+        break;
+      default:
+        return false;
     }
-    entry.wr_id = wr->wr_id;
-    entry.flags = transport::SendFlags(static_cast<std::uint8_t>(wr->send_flags & 0xf));
-    piece = to_list(wr->sg_list, 1).front();
+    request.wr_id = wr->wr_id;
+    request.flags = transport::SendFlags(static_cast<std::uint8_t>(wr->send_flags & 0xf));
+    request.remote_address = wr->wr.rdma.remote_addr;  // of a SEND: nobody asks
+    request.rkey = wire::MemoryKey{wr->wr.rdma.rkey};
+    request.piece = to_list(wr->sg_list, 1).front();
     return true;
   }
   void pop() noexcept { at_ = at_->next; }
@@ -58,9 +66,7 @@ class ShortRequests {
   [[nodiscard]] ibv_send_wr* rest() const noexcept { return at_; }
 
  private:
-  // A fault may end the execution anywhere, and what was popped must not be done again: no register
-  // will do.
-  ibv_send_wr* volatile at_;
+  ibv_send_wr* at_;
 };
 
 /// kInvalidArgument for an opcode or address handle that makes no sense on this queue pair.

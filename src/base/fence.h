@@ -45,6 +45,17 @@ inline void full_fence() noexcept {
 #endif
 }
 
+/// Keeps later accesses from being done before earlier loads.
+inline void load_fence() noexcept {
+#if defined(__aarch64__)
+  __asm__ __volatile__("dmb ishld" ::: "memory");
+#elif defined(__x86_64__)
+  compiler_barrier();  // the processor does so by itself
+#else
+  full_fence();
+#endif
+}
+
 /// Between a store of the frequent side and a load that must not be older: a fence if the rare side
 /// has no barrier that reaches us.
 inline void fence_if(Fencing fencing) noexcept {

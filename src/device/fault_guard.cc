@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include "base/careful_copy.h"
+
 namespace verbatim::device {
 
 namespace detail {
@@ -17,6 +19,7 @@ struct sigaction g_previous_segv;
 struct sigaction g_previous_bus;
 
 void handle_fault(int number, siginfo_t* info, void* context) {
+  if (resume_careful_copy(context)) return;
   if (detail::innermost_fault_frame != nullptr) {
     detail::innermost_fault_frame->fault_at = info->si_addr;
     siglongjmp(detail::innermost_fault_frame->back, 1);

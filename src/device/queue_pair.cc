@@ -241,9 +241,8 @@ Status QueuePair::Posting::receive(const transport::ReceiveRequest& request) noe
   return posted;
 }
 
-/// True with the queue pair's own lock held, false with the adapter's.
-bool QueuePair::lock_for_posting() noexcept {
-  // Which of the two it is may change while this waits for one of them.
+/// Which of the two locks it is may change while this waits for one of them.
+bool QueuePair::lock_for_any_posting() noexcept {
   for (;;) {
     if (is_direct_.load(std::memory_order_relaxed)) {
       lock_.lock();
@@ -263,22 +262,14 @@ std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
   return lock;
 }
 
-QueuePair::Posting::~Posting() {
-  if (is_direct_) {
-    const bool is_done =
-        sends_ ? qp_.execute_directly() : qp_.machine_->state() != transport::QpState::kError;
-    qp_.lock_.unlock();
-    if (is_done) [[likely]]
-      return;
-    const std::lock_guard lock(qp_.adapter_->mutex());
-    qp_.adapter_->serve(qp_);
-    return;
-  }
-  const std::lock_guard lock(qp_.adapter_->mutex(), std::adopt_lock);
-  if (sends_) {
-    qp_.adapter_->serve(qp_);
-  } else if (qp_.machine_->state() == transport::QpState::kError) {
-    qp_.announce();  // a receive that was flushed at once
+/// What a thread cannot do alone; `is_direct`: it has no lock any more, else it has the adapter's.
+void QueuePair::end_posting(bool is_direct, bool sends) noexcept {
+  if (is_direct) adapter_->mutex().lock();
+  const std::lock_guard lock(adapter_->mutex(), std::adopt_lock);
+  if (is_direct || sends) {
+    adapter_->serve(*this);
+  } else if (machine_->state() == transport::QpState::kError) {
+    announce();  // a receive that was flushed at once
   }
 }
 

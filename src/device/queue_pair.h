@@ -13,6 +13,7 @@
 #include "device/shared_receive_queue.h"
 #include "direct/half.h"
 #include "direct/requester.h"
+#include "direct/short_way.h"
 #include "host/queue_lock.h"
 #include "transport/queue_pair.h"
 #include "wire/cm_ids.h"
@@ -68,14 +69,17 @@ class QueuePair {
     explicit Posting(QueuePair& qp) noexcept : qp_(qp), is_direct_(qp.lock_for_posting()) {}
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
-    ~Posting();
+    ~Posting() {
+      if (!is_direct_ || !qp_.end_direct_posting(sends_)) [[unlikely]]
+        qp_.end_posting(is_direct_, sends_);
+    }
     /// Executes as many of the requests as need no queue, and takes them off: for more, see
     /// direct::Requester::run_short(). The others: send().
     template <typename Requests>
     void send_short(Requests& requests) noexcept {
       if (!is_direct_ || qp_.machine_->state() != transport::QpState::kReadyToSend) return;
       sends_ = true;
-      if (!guarded([&] { qp_.direct_->run_short(requests); })) qp_.direct_->abandon_short();
+      qp_.direct_->run_short(requests);
     }
     [[nodiscard]] Status send(const transport::SendRequest& request) noexcept;
     [[nodiscard]] Status receive(const transport::ReceiveRequest& request) noexcept;
@@ -169,8 +173,42 @@ class QueuePair {
   void start_directly(bool afresh) noexcept;
   void set_way(Way way) noexcept;
   void recount() noexcept;
-  [[nodiscard]] bool lock_for_posting() noexcept;
-  [[nodiscard]] bool execute_directly() noexcept;
+  /// True with the queue pair's own lock held, false with the adapter's.
+  [[nodiscard]] bool lock_for_posting() noexcept {
+    if (is_direct_.load(std::memory_order_relaxed)) [[likely]] {
+      lock_.lock();
+      if (is_direct_.load(std::memory_order_relaxed)) [[likely]]
+        return true;
+      lock_.unlock();
+    }
+    return lock_for_any_posting();
+  }
+  [[nodiscard]] bool lock_for_any_posting() noexcept;
+  /// The end of a posting with the queue pair's lock, which this lets go. False when there is more
+  /// to do.
+  [[nodiscard]] bool end_direct_posting(bool sends) noexcept {
+    const bool is_done =
+        sends ? execute_directly() : machine_->state() != transport::QpState::kError;
+    lock_.unlock();
+    return is_done;
+  }
+  void end_posting(bool is_direct, bool sends) noexcept;
+  /// False when there is more to do than this thread can do alone.
+  [[nodiscard]] bool execute_directly() noexcept {
+    if (!machine_->send_queue().is_empty() || direct_->has_failed()) [[unlikely]]
+      return execute_queue();
+    return machine_->state() == transport::QpState::kReadyToSend && !setup_.send_cq->has_event() &&
+           !looks_for_overrun();
+  }
+  [[nodiscard]] bool execute_queue() noexcept;
+  /// What overruns a completion queue waits in its lanes, so it may be noticed late; but ours alone
+  /// may be too many, and then nobody may come to notice.
+  [[nodiscard]] bool looks_for_overrun() noexcept {
+    constexpr std::uint32_t kPostingsPerLook = 128;
+    const CompletionQueue& cq = *setup_.send_cq;
+    return cq.may_overrun() &&
+           (++postings_ % kPostingsPerLook == 0 || cq.is_overrun_by(send_port_->uncollected()));
+  }
   /// What becomes of the receiving half while it is barred.
   enum class HalfThen : std::uint8_t { kGoesOn, kEnds };
   void bar_half(HalfThen then) noexcept;

@@ -8,12 +8,6 @@
 #include "device/queue_pair.h"
 
 namespace verbatim::device {
-namespace {
-
-// Postings that go the short way before the completion queue is looked at for an overrun.
-constexpr std::uint32_t kPostingsPerLook = 32;
-
-}  // namespace
 
 direct::Half::Parts QueuePair::half_parts() const noexcept {
   const host::Segment& segment = adapter_->segment();
@@ -235,21 +229,15 @@ void QueuePair::wake_peer() noexcept {
   if (direct_ != nullptr) direct_->target().wake();
 }
 
-/// The short way through: false when there is more to do than this thread can do alone.
-bool QueuePair::execute_directly() noexcept {
+bool QueuePair::execute_queue() noexcept {
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
-  if (!machine_->send_queue().is_empty() && !guarded([&] { stop = direct_->run(); }, &fault_at)) {
+  if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
     direct_->handle_memory_fault(fault_at);
     return false;
   }
-  // What overruns a completion queue waits in its lanes, so it may be noticed late; but ours alone
-  // may be too many, and then nobody may come to notice.
-  const CompletionQueue& cq = *setup_.send_cq;
-  const bool looks_for_overrun = cq.may_overrun() && (++postings_ % kPostingsPerLook == 0 ||
-                                                      cq.is_overrun_by(send_port_->uncollected()));
-  return stop == direct::Requester::Stop::kIdle && !cq.has_event() && !looks_for_overrun &&
-         machine_->state() == transport::QpState::kReadyToSend;
+  return stop == direct::Requester::Stop::kIdle && !setup_.send_cq->has_event() &&
+         !looks_for_overrun() && machine_->state() == transport::QpState::kReadyToSend;
 }
 
 bool QueuePair::run_directly() noexcept {

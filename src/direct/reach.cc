@@ -110,6 +110,19 @@ std::byte* Reach::look_up(std::uint64_t shared_at, std::uint64_t octets) noexcep
   return view.at + (shared_at - view.first);
 }
 
+void Reach::map(memory::KnownRegion& known) noexcept {
+  const memory::LiveEntry& region = known.said;
+  if (is_own_) {
+    known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.local)), 0,
+              region.octets);
+    return;
+  }
+  const auto inside = memory::shared_part(region);
+  if (inside.octets == 0) return;
+  std::byte* const at = look_up(region.shared_at + inside.offset, inside.octets);
+  if (at != nullptr) known.map(at, inside.offset, inside.octets);
+}
+
 Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
                      std::uint64_t octets) noexcept {
   if (octets == 0) return Reached::kYes;

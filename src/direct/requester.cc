@@ -76,47 +76,6 @@ Requester::Stop Requester::run() noexcept {
   return Stop::kIdle;
 }
 
-/// True when the request is done.
-bool Requester::execute_short() noexcept {
-  SendEntry& entry = short_;
-  entry.octets = short_piece_.octets;
-  if (entry.octets == 0 || entry.octets > kChunkOctets) return false;
-  const std::byte* from = nullptr;
-  if (has(entry.flags, transport::SendFlags::kInline)) {
-    if (entry.octets > queue_->limits().inline_limit) return false;
-    from = std::bit_cast<const std::byte*>(static_cast<std::uintptr_t>(short_piece_.address));
-  } else {
-    memory::Grant grant;
-    const memory::KeyTable::Want want{.key = short_piece_.lkey,
-                                      .domain = config_.domain,
-                                      .qp = {},
-                                      .address = short_piece_.address,
-                                      .octets = entry.octets,
-                                      .need = memory::Access::kNone};
-    if (!keys_.recall(want, known_source_, grant)) return false;
-    from = grant.local();
-  }
-  const bool is_done = entry.opcode == SendOpcode::kWrite ? target_.write_short(entry, from)
-                                                          : target_.send_short(entry, from);
-  if (!is_done) return false;
-  if (target_.is_given_up() && !target_.counts_late(entry)) [[unlikely]]
-    return false;
-  const bool is_one_packet = entry.octets <= config_.path_mtu;
-  const std::uint32_t packets =
-      is_one_packet ? 1 : transport::packet_count(entry.octets, config_.path_mtu);
-  target_.advance(packets);
-  next_psn_ = next_psn_ + packets;
-  count(entry);
-  if (config_.signal_all) entry.flags = entry.flags | transport::SendFlags::kSignaled;
-  if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
-  return true;
-}
-
-void Requester::abandon_short() noexcept {
-  if (is_inside_) target_.leave();
-  is_inside_ = false;
-}
-
 Requester::Step Requester::execute(SendEntry& entry) noexcept {
   if (transport::is_local(entry.opcode)) return execute_locally(entry);
   if (!has_met_) return nobody_there();
@@ -341,7 +300,12 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
 void Requester::handle_reply(const Errand& reply, std::span<const std::byte> octets) {
   if (on_errand_ != OnErrand::kSent || reply.number != errand_.number)
     return;  // of an earlier life
-  errand_ = reply;
+  // What was asked for we know better than whoever answers.
+  errand_.answer = reply.answer;
+  errand_.original = reply.original;
+  const bool reads = errand_.entry.opcode == SendOpcode::kRead;
+  const std::size_t owed = reads && reply.answer == Answer::kDone ? errand_.octets : 0;
+  if (octets.size() != owed) errand_.answer = Answer::kOperationError;
   errand_octets_.assign(octets.begin(), octets.end());
   on_errand_ = OnErrand::kReplied;
 }
@@ -381,9 +345,12 @@ void Requester::publish(const SendEntry& entry, WcStatus status, Reason reason) 
   auto completion = transport::completion_of(entry, status, reason, config_.number);
   if (port_.keeps_time()) [[unlikely]]
     completion.timestamp = stamp_of(clock_());
-  const bool placed = port_.publish(completion);
-  VB_ASSERT(placed);  // a place was kept when the request was accepted
+  if (!port_.publish(completion)) [[unlikely]]
+    lose_completion();
 }
+
+/// A place was kept when the request was accepted: somebody has written into our own segment.
+void Requester::lose_completion() noexcept { failed_ = true; }
 
 void Requester::complete(const SendEntry& entry) noexcept {
   count(entry);

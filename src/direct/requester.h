@@ -71,12 +71,11 @@ class Requester {
   /// Executes requests the moment they are posted, without a place in the queue, while nothing is
   /// before them and nothing about them is special; all others take their place and then run().
   ///
-  /// `requests.peek(entry, piece)` describes the next SEND or WRITE of one piece, or is false;
-  /// pop() goes on to the one behind it. A fault may end this anywhere; then abandon_short(), and
-  /// the request that was not popped can be posted as if it had not been tried.
+  /// `requests.peek(request)` describes the next SEND, WRITE or READ of one piece, or is false;
+  /// pop() goes on to the one behind it. What was not popped can be posted as if it had not been
+  /// tried. (short_way.h)
   template <typename Requests>
   void run_short(Requests& requests) noexcept;
-  void abandon_short() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept { return std::min(wait_.until, wait_.look); }
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
   /// The owner caught a fault inside run(): memory of ours or of the peer's is registered, but its
@@ -108,7 +107,11 @@ class Requester {
     return has_met_ && queue_->is_empty() && !failed_ && !paused_ &&
            wait_.what == Wait::For::kNothing && on_errand_ == OnErrand::kNo;
   }
-  [[nodiscard]] bool execute_short() noexcept;
+  [[nodiscard]] bool execute_short(transport::ShortRequest& request) noexcept;
+  [[nodiscard]] bool may_read_short(bool is_inline) const noexcept {
+    return !is_inline && config_.is_reliable && config_.max_read_atomic > 0;
+  }
+  void lose_completion() noexcept;
   [[nodiscard]] Step execute(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_inside(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step finish_late(transport::SendEntry& entry, Step step) noexcept;
@@ -170,29 +173,7 @@ class Requester {
   std::vector<std::byte> errand_octets_;  // that go with it
   std::uint32_t piece_count_ = 0;
   std::array<iovec, kPieceLimit> pieces_{};  // of the chunk at work
-  transport::SendEntry short_;               // the request at work that has no place in the queue
-  memory::Sge short_piece_;                  // its octets
-  memory::KnownRegion known_source_;         // of the last of them
+  memory::KnownRegion known_source_;         // of the last short request
 };
-
-template <typename Requests>
-void Requester::run_short(Requests& requests) noexcept {
-  if (!is_clear()) return;
-  const std::uint32_t places = queue_->limits().depth;
-  const std::uint32_t waiting = port_.uncollected();
-  std::uint32_t room = waiting < places ? places - waiting : 0;
-  is_inside_ = true;
-  if (target_.enter()) [[likely]] {
-    std::uint32_t turn = 0;
-    while (room > 0 && turn < kChunkOctets && requests.peek(short_, short_piece_)) {
-      if (!execute_short()) break;
-      requests.pop();
-      if (has(short_.flags, transport::SendFlags::kSignaled)) --room;
-      turn += short_.octets;
-    }
-  }
-  is_inside_ = false;
-  target_.leave();
-}
 
 }  // namespace verbatim::direct

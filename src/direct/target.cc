@@ -145,27 +145,6 @@ void Target::bind_parts() noexcept {
   landing_ = transport::Landing(state_, receive_, shared_, {lane, board_, index, fencing_}, keys_);
 }
 
-bool Target::enter() noexcept {
-  visiting_->inside.enter(fencing_);
-  calls_owner_ = false;
-  const bool is_open =
-      std::atomic_ref(record_->gate).load(std::memory_order_acquire) == HalfRecord::kOpen &&
-      is_ours() && !has_gone();
-  if (!is_open || state_->failed) return false;
-  const auto life = static_cast<std::uint32_t>(claim_ >> 32);
-  if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life) [[unlikely]] {
-    std::atomic_ref(record_->began).store(life, std::memory_order_relaxed);
-    calls_owner_ = true;  // it has been waiting for this, and takes note of who it was
-  }
-  return true;
-}
-
-void Target::leave() noexcept {
-  visiting_->inside.leave(fencing_);
-  if (calls_owner_) [[unlikely]]
-    call_owner();
-}
-
 void Target::call_owner() noexcept {
   calls_owner_ = false;
   bells_.raise(static_cast<std::uint32_t>(self_.dest_qp));
@@ -356,7 +335,13 @@ bool Target::counts_late(const SendEntry& entry) const noexcept {
                             entry.opcode != SendOpcode::kSendInvalidate;
   if (!names_memory || entry.octets == 0) return true;
   const auto grant = keys_.check_remote(want(entry, 0, entry.octets, Access::kNone));
-  return grant && (peer_ == nullptr || grant->backing != memory::Backing::kPrivate);
+  return grant && grant->generation == granted_ &&
+         (peer_ == nullptr || grant->backing != memory::Backing::kPrivate);
+}
+
+bool Target::counts_late(const transport::ShortRequest& request) noexcept {
+  granted_ = known_target_.said.generation;
+  return counts_late(request.entry());
 }
 
 /// Whoever was locked out hears nothing more.
@@ -438,6 +423,7 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
   const auto grant =
       keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteWrite));
   if (!grant) return refuse_access(reason_of(grant.error()));
+  note(*grant);
   const Reached reached =
       store({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces);
   if (reached != Reached::kYes) [[unlikely]]
@@ -449,40 +435,6 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
   }
   ++state_->msn;
   return Answer::kDone;
-}
-
-bool Target::send_short(const SendEntry& entry, const std::byte* from) noexcept {
-  if (!landing_.take_receive()) return false;
-  const auto list = landing_.list();
-  if (list.empty()) return false;
-  const memory::Sge sge = list.front();  // read once
-  memory::Grant to;
-  const bool is_allowed =
-      sge.octets >= entry.octets && keys_.recall({.key = sge.lkey,
-                                                  .domain = landing_.list_domain(),
-                                                  .qp = {},
-                                                  .address = sge.address,
-                                                  .octets = entry.octets,
-                                                  .need = Access::kLocalWrite},
-                                                 known_receive_, to);
-  std::byte* at = is_allowed ? reach_.pointer(to, entry.octets) : nullptr;
-  if (at == nullptr) return false;
-  store_in_order(at, from, entry.octets);
-  state_->arrived = entry.octets;
-  const Answer answer = finish_receive(entry, WcOpcode::kReceive);
-  return answer == Answer::kDone || answer == Answer::kLost;
-}
-
-bool Target::write_short(const SendEntry& entry, const std::byte* from) noexcept {
-  memory::Grant to;
-  const bool is_allowed =
-      allows(state_->access, Access::kRemoteWrite) &&
-      keys_.recall(want(entry, 0, entry.octets, Access::kRemoteWrite), known_target_, to);
-  std::byte* at = is_allowed ? reach_.pointer(to, entry.octets) : nullptr;
-  if (at == nullptr) return false;
-  store_in_order(at, from, entry.octets);
-  ++state_->msn;
-  return true;
 }
 
 Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept {
@@ -510,15 +462,12 @@ Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept 
     completion.imm_or_key = static_cast<std::uint32_t>(entry.invalidate_key);
   }
   ++state_->msn;
-  if (board_.keeps_time()) [[unlikely]]
-    completion.timestamp = transport::stamp_of(clock_());
-  const bool placed = landing_.complete_receive(completion);
+  const Answer answer = publish_receive(completion);
   landing_.abandon_message();
-  const bool fires = board_.fired().load(std::memory_order_relaxed) != 0 ||
-                     (shared_.exists() && shared_.has_limit_event());
-  if (fires) [[unlikely]]
-    calls_owner_ = true;
-  if (placed) return Answer::kDone;
+  return answer;
+}
+
+Answer Target::refuse_overrun() noexcept {
   (void)refuse(
       {.answer = Answer::kSilence, .reason = Reason::kCompletionOverrun, .event = QpEvent::kFatal});
   return is_reliable() ? Answer::kSilence : Answer::kLost;
@@ -539,8 +488,12 @@ Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
   const auto grant =
       keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteRead));
   if (!grant) return refuse_access(reason_of(grant.error()));
-  return answer_of(
-      load({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces));
+  note(*grant);
+  begin_reading();
+  const Reached reached =
+      load({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces);
+  end_reading();
+  return answer_of(reached);
 }
 
 Expected<std::byte*, Answer> Target::find_eight(const SendEntry& entry, Access need) noexcept {
@@ -548,6 +501,7 @@ Expected<std::byte*, Answer> Target::find_eight(const SendEntry& entry, Access n
   if (entry.remote_address % 8 != 0) return refuse_request(Reason::kMisaligned);
   const auto grant = keys_.check_remote(want(entry, 0, 8, need));
   if (!grant) return refuse_access(reason_of(grant.error()));
+  note(*grant);
   if (!memory::is_aligned_for_atomics(grant->local())) return refuse_request(Reason::kMisaligned);
   std::byte* const at = reach_.pointer(*grant, 8);
   if (at == nullptr) return Answer::kOwnerNeeded;
@@ -590,6 +544,7 @@ Answer Target::flush(const SendEntry& entry) noexcept {
   const bool whole = feth.selectivity == wire::Feth::kWholeRegion;
   const auto grant = whole ? keys_.check_whole(wanted) : keys_.check_remote(wanted);
   if (!grant) return refuse_access(reason_of(grant.error()));
+  note(*grant);
   (void)std::atomic_ref(state_->msn).fetch_add(1, std::memory_order_seq_cst);
   return Answer::kDone;
 }

@@ -14,6 +14,7 @@
 #include "host/peer.h"
 #include "transport/landing.h"
 #include "transport/send_queue.h"
+#include "transport/short_request.h"
 
 namespace verbatim::direct {
 
@@ -91,8 +92,26 @@ class Target {
   }
 
   /// False when the half does not take requests now; leave() nevertheless.
-  [[nodiscard]] bool enter() noexcept;
-  void leave() noexcept;
+  [[nodiscard]] bool enter() noexcept {
+    visiting_->inside.enter(fencing_);  // from here on the owner waits for us
+    calls_owner_ = false;
+    const bool is_open =
+        std::atomic_ref(record_->gate).load(std::memory_order_acquire) == HalfRecord::kOpen &&
+        is_ours() && !has_gone();
+    if (!is_open || state_->failed) [[unlikely]]
+      return false;
+    const auto life = static_cast<std::uint32_t>(claim_ >> 32);
+    if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life) [[unlikely]] {
+      std::atomic_ref(record_->began).store(life, std::memory_order_relaxed);
+      calls_owner_ = true;  // it has been waiting for this, and takes note of who it was
+    }
+    return true;
+  }
+  void leave() noexcept {
+    visiting_->inside.leave(fencing_);
+    if (calls_owner_) [[unlikely]]
+      call_owner();
+  }
   /// Whether the owner has ceased to wait for this visit, and may have taken away what we used.
   [[nodiscard]] bool is_given_up() const noexcept {
     fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
@@ -104,6 +123,7 @@ class Target {
   [[nodiscard]] Answer judge_late(const transport::SendEntry& entry) noexcept;
   /// Whether it is as if the visit had not been given up.
   [[nodiscard]] bool counts_late(const transport::SendEntry& entry) const noexcept;
+  [[nodiscard]] bool counts_late(const transport::ShortRequest& request) noexcept;
 
   /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
   /// kDone when it was ours.
@@ -115,10 +135,13 @@ class Target {
 
   [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
   [[nodiscard]] Answer write(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
-  /// A SEND or WRITE of one piece, all of it, where nothing is special about it and everything
-  /// allows it. False otherwise: then it is as if it had not been tried.
-  [[nodiscard]] bool send_short(const transport::SendEntry& entry, const std::byte* from) noexcept;
-  [[nodiscard]] bool write_short(const transport::SendEntry& entry, const std::byte* from) noexcept;
+  /// All of a short request (short_way.h), where nothing is special about it and everything allows
+  /// it. False otherwise: then it is as if it had not been tried.
+  [[nodiscard]] bool send_short(const transport::ShortRequest& request,
+                                const std::byte* from) noexcept;
+  [[nodiscard]] bool write_short(const transport::ShortRequest& request,
+                                 const std::byte* from) noexcept;
+  [[nodiscard]] bool read_short(const transport::ShortRequest& request, std::byte* to) noexcept;
   /// Whether a READ may be done; its first chunk counts it.
   [[nodiscard]] Answer begin_read(const transport::SendEntry& entry) noexcept;
   [[nodiscard]] Answer read(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
@@ -154,6 +177,26 @@ class Target {
                              std::span<const iovec> pieces) noexcept;
   [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry,
                                       transport::WcOpcode opcode) noexcept;
+  [[nodiscard]] Answer publish_receive(transport::Completion& completion) noexcept {
+    if (board_.keeps_time()) [[unlikely]]
+      completion.timestamp = transport::stamp_of(clock_());
+    const bool placed = landing_.complete_receive(completion);
+    const bool fires = board_.fired().load(std::memory_order_relaxed) != 0 ||
+                       (shared_.exists() && shared_.has_limit_event());
+    if (fires) [[unlikely]]
+      calls_owner_ = true;
+    return placed ? Answer::kDone : refuse_overrun();
+  }
+  [[nodiscard]] Answer refuse_overrun() noexcept;
+  /// The peer's octets that a short request may use so; null: no word about it.
+  [[nodiscard]] std::byte* recall(const transport::ShortRequest& request,
+                                  memory::Access need) noexcept;
+  /// Around the loads of a READ: they come after every store of an earlier request, and before
+  /// whatever its program does when it has heard of the end.
+  static void begin_reading() noexcept { full_fence(); }
+  static void end_reading() noexcept { load_fence(); }
+  /// Notes by which life of a key the request at work uses memory.
+  void note(const memory::Grant& grant) noexcept { granted_ = grant.generation; }
   [[nodiscard]] Expected<std::byte*, Answer> find_eight(const transport::SendEntry& entry,
                                                         memory::Access need) noexcept;
   struct Verdict {
@@ -196,12 +239,13 @@ class Target {
   transport::CompletionBoard board_;
   transport::Landing landing_;
   memory::KeyTable keys_;
-  memory::KnownRegion known_target_;   // of the last short WRITE
+  memory::KnownRegion known_target_;   // of the last short WRITE or READ
   memory::KnownRegion known_receive_;  // of the last short SEND
   Reach reach_;
   Instant (*clock_)() = nullptr;
   Fencing fencing_ = Fencing::kFenced;
-  bool calls_owner_ = false;  // before leaving
+  bool calls_owner_ = false;   // before leaving
+  std::uint16_t granted_ = 0;  // generation of the key's entry when it was last looked at
 };
 
 }  // namespace verbatim::direct

@@ -51,6 +51,7 @@ bool KeyTable::learn(wire::MemoryKey key, KnownRegion& known) const noexcept {
   const bool is_region =
       read_entry(key, known.said) == Refusal::kNone && known.said.kind == KeyKind::kRegion;
   known.key = key;
+  known.map(nullptr, 0, 0);
   if (!is_region) known.said.entry = nullptr;
   return is_region;
 }

@@ -14,6 +14,23 @@ namespace verbatim::memory {
 
 inline constexpr std::uint32_t kKeyIndexLimit = 1U << 24;  // an index is the upper 24 key bits
 
+/// The octets of a region that peers map, from `offset` on.
+struct SharedPart {
+  std::uint64_t offset = 0;
+  std::uint64_t octets = 0;
+};
+
+/// All of it, or the pages that it has as a whole, or nothing.
+[[nodiscard]] inline SharedPart shared_part(const LiveEntry& region) noexcept {
+  if (region.backing == Backing::kShared) return {.offset = 0, .octets = region.octets};
+  if (region.backing == Backing::kPrivate) return {};
+  constexpr std::uint64_t kPage = kSharedPageOctets;
+  const std::uint64_t first = (region.local + kPage - 1) / kPage * kPage;
+  const std::uint64_t past = (region.local + region.octets) / kPage * kPage;
+  if (past <= first) return {};
+  return {.offset = first - region.local, .octets = past - first};
+}
+
 /// An access that was allowed: which entry allows it, and where the octets are. Places are those of
 /// the instant of the check: the entry itself may be bound anew at any time.
 ///
@@ -24,6 +41,7 @@ struct Grant {
   std::uint64_t address = 0;    // of the first octet, in the owner's address space
   std::uint64_t shared_at = 0;  // of the first octet, in the owner's shared memory, if kShared
   Backing backing = Backing::kPrivate;
+  std::uint16_t generation = 0;  // of the entry
 
   /// So many octets of a region or window, all of them inside.
   [[nodiscard]] static Grant at(const LiveEntry& entry, std::uint64_t offset,
@@ -32,9 +50,12 @@ struct Grant {
                 .offset = offset,
                 .address = entry.local + offset,
                 .shared_at = entry.shared_at + offset,
-                .backing = entry.backing};
+                .backing = entry.backing,
+                .generation = entry.generation};
     if (entry.backing == Backing::kSharedInside) {
-      grant.backing = is_inside(entry, offset, octets) ? Backing::kShared : Backing::kPrivate;
+      const SharedPart part = shared_part(entry);
+      const bool is_inside = offset >= part.offset && offset + octets <= part.offset + part.octets;
+      grant.backing = is_inside ? Backing::kShared : Backing::kPrivate;
     }
     return grant;
   }
@@ -43,16 +64,6 @@ struct Grant {
   [[nodiscard]] std::byte* local() const noexcept {
     return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   }
-
- private:
-  /// Whether the octets lie on pages that the entry has as a whole.
-  [[nodiscard]] static bool is_inside(const LiveEntry& entry, std::uint64_t offset,
-                                      std::uint64_t octets) noexcept {
-    constexpr std::uint64_t kPage = kSharedPageOctets;
-    const std::uint64_t first = (entry.local + kPage - 1) / kPage * kPage;
-    const std::uint64_t past = (entry.local + entry.octets) / kPage * kPage;
-    return entry.local + offset >= first && entry.local + offset + octets <= past;
-  }
 };
 
 /// The region that somebody used last, so that the next use need not look it up: kept by whoever
@@ -60,6 +71,18 @@ struct Grant {
 struct KnownRegion {
   wire::MemoryKey key{};
   LiveEntry said{};  // of no entry: none is known
+  // As far as a pointer of ours reaches it: the octets `mapped_octets` from `mapped_base` on, which
+  // is an address as keys name it.
+  std::byte* mapped = nullptr;
+  std::uint64_t mapped_base = 0;
+  std::uint64_t mapped_octets = 0;
+
+  /// A pointer reaches so many octets of it, from `offset` on.
+  void map(std::byte* at, std::uint64_t offset, std::uint64_t octets) noexcept {
+    mapped = at;
+    mapped_base = said.base + offset;
+    mapped_octets = octets;
+  }
 };
 
 /// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal: the
@@ -96,21 +119,23 @@ class KeyTable {
   [[nodiscard]] Expected<Grant, Refusal> check_whole(const Want& want) const noexcept;
 
   /// The same as check_local() and check_remote() for what programs do most: octets of one region,
-  /// and of the same as the last time. False says nothing but that one of those must be asked.
-  [[nodiscard]] bool recall(const Want& want, KnownRegion& known, Grant& grant) const noexcept {
+  /// and of the same as the last time. Null says nothing but that one of those must be asked.
+  ///
+  /// A region that is not the last one is learned: `map(known)` then says how a pointer reaches it.
+  template <typename Map>
+  [[nodiscard, gnu::always_inline]] inline std::byte* recall(const Want& want, KnownRegion& known,
+                                                             Map&& map) const noexcept {
     const bool is_known = known.key == want.key && known.said.entry != nullptr &&
                           says_the_same(known.said, static_cast<std::uint32_t>(want.key));
-    if (!is_known && !learn(want.key, known)) [[unlikely]]
-      return false;
-    const LiveEntry& region = known.said;
-    const std::uint64_t offset = want.address - region.base;
-    const bool is_inside = want.address >= region.base && offset <= region.octets &&
-                           want.octets <= region.octets - offset;
-    if (!is_inside || region.domain != want.domain || !allows(region.access, want.need) ||
-        want.octets == 0) [[unlikely]]
-      return false;
-    grant = Grant::at(region, offset, want.octets);
-    return true;
+    if (!is_known) [[unlikely]] {
+      if (!learn(want.key, known)) return nullptr;
+      map(known);
+    }
+    const std::uint64_t offset = want.address - known.mapped_base;
+    const bool is_allowed =
+        offset < known.mapped_octets && want.octets <= known.mapped_octets - offset &&
+        known.said.domain == want.domain && allows(known.said.access, want.need);
+    return is_allowed ? known.mapped + offset : nullptr;
   }
 
   [[nodiscard]] KeyEntry* find(wire::MemoryKey key) const noexcept {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <limits>
 #include <set>
 #include <string>
@@ -504,36 +506,71 @@ TEST(Refusal, EachHasANameOfItsOwn) {
 
 // What is remembered.
 
+std::byte* recall(const KeyTable& table, const KeyTable::Want& want, KnownRegion& known) {
+  return table.recall(want, known, [](KnownRegion& region) {
+    region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
+               region.said.octets);
+  });
+}
+
 TEST_F(KeyTableTest, ARegionIsRememberedUntilItSaysSomethingElse) {
   const auto key = memory_.region(kEverything);
   const auto want = memory_.want(key);
   KnownRegion known;
-  Grant grant;
-  ASSERT_TRUE(memory_.table().recall(want, known, grant));
-  EXPECT_EQ(grant.local(), memory_.octets());
+  EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
   memory_.registry().change_backing(key, Backing::kShared, 0x7000);
-  ASSERT_TRUE(memory_.table().recall(want, known, grant));
-  EXPECT_EQ(grant.backing, Backing::kShared);
-  EXPECT_EQ(grant.shared_at, 0x7000U);
+  EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
+  EXPECT_EQ(known.said.backing, Backing::kShared);
+  EXPECT_EQ(known.said.shared_at, 0x7000U);
   ASSERT_TRUE(memory_.registry().deregister_region(key));
-  EXPECT_FALSE(memory_.table().recall(want, known, grant));
+  EXPECT_EQ(recall(memory_.table(), want, known), nullptr);
 }
 
 TEST_F(KeyTableTest, ARegionThatWasChangedUnderItsKeyIsLookedUpAgain) {
   const auto key = memory_.region(kEverything);
   KnownRegion known;
-  Grant grant;
-  ASSERT_TRUE(memory_.table().recall(memory_.want(key), known, grant));
+  ASSERT_NE(recall(memory_.table(), memory_.want(key), known), nullptr);
   ASSERT_TRUE(memory_.registry().change_region(key, {.domain = kHome,
                                                      .address = memory_.start() + 64,
                                                      .octets = 64,
                                                      .base = memory_.start(),
                                                      .access = kEverything}));
-  ASSERT_TRUE(memory_.table().recall(memory_.want(key), known, grant));
-  EXPECT_EQ(grant.local(), memory_.octets() + 64);
+  EXPECT_EQ(recall(memory_.table(), memory_.want(key), known), memory_.octets() + 64);
   auto beyond = memory_.want(key);
   beyond.octets = 65;
-  EXPECT_FALSE(memory_.table().recall(beyond, known, grant));
+  EXPECT_EQ(recall(memory_.table(), beyond, known), nullptr);
+}
+
+TEST_F(KeyTableTest, ARegionIsRememberedAsFarAsAPointerReachesIt) {
+  const auto key = memory_.region(kEverything);
+  auto want = memory_.want(key);
+  const std::uint64_t start = want.address;
+  std::array<std::byte, 32> elsewhere;
+  KnownRegion known;
+  const auto recall_at = [&](std::uint64_t offset, std::uint64_t octets) {
+    want.address = start + offset;
+    want.octets = octets;
+    return memory_.table().recall(
+        want, known, [&](KnownRegion& region) { region.map(elsewhere.data(), 16, 32); });
+  };
+  EXPECT_EQ(recall_at(16, 32), elsewhere.data());
+  EXPECT_EQ(recall_at(47, 1), elsewhere.data() + 31);
+  EXPECT_EQ(recall_at(15, 2), nullptr);
+  EXPECT_EQ(recall_at(47, 2), nullptr);
+  EXPECT_EQ(recall_at(48, 1), nullptr);
+}
+
+TEST(SharedPart, IsAllOrWholePagesOrNothing) {
+  LiveEntry region{.octets = 3 * kSharedPageOctets, .local = 5 * kSharedPageOctets + 8};
+  EXPECT_EQ(shared_part(region).octets, 0U);
+  region.backing = Backing::kShared;
+  EXPECT_EQ(shared_part(region).offset, 0U);
+  EXPECT_EQ(shared_part(region).octets, region.octets);
+  region.backing = Backing::kSharedInside;
+  EXPECT_EQ(shared_part(region).offset, kSharedPageOctets - 8);
+  EXPECT_EQ(shared_part(region).octets, 2 * kSharedPageOctets);
+  region.octets = 100;
+  EXPECT_EQ(shared_part(region).octets, 0U);
 }
 
 }  // namespace

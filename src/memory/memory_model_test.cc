@@ -373,16 +373,20 @@ class History {
 
   /// Whoever remembers a region is granted what a look-up grants, and nothing more.
   void expect_memory_agrees(const KeyTable::Want& want) {
+    if (want.octets == 0) return;  // looked up by nobody
     const KeyTable& table = memory_.table();
-    Grant grant;
-    if (!table.recall(want, known_[prng_.below(known_.size())], grant)) return;
+    KnownRegion& known = known_[prng_.below(known_.size())];
+    const std::byte* const at = table.recall(want, known, [](KnownRegion& region) {
+      region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
+                 region.said.octets);
+    });
+    if (at == nullptr) return;
     ++tally_.recalls;
     for (const auto& verdict : {table.check_remote(want), table.check_local(want)}) {
       ASSERT_TRUE(verdict) << name_of(verdict.error());
-      EXPECT_EQ(grant.entry, verdict->entry);
-      EXPECT_EQ(grant.address, verdict->address);
-      EXPECT_EQ(grant.offset, verdict->offset);
-      EXPECT_EQ(grant.backing, verdict->backing);
+      EXPECT_EQ(known.said.entry, verdict->entry);
+      EXPECT_EQ(at, verdict->local());
+      EXPECT_EQ(known.said.generation, verdict->generation);
     }
   }
 

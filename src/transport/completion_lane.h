@@ -25,11 +25,15 @@ namespace verbatim::transport {
 /// queue, and a request is only accepted while its completion has a place here, so push() cannot
 /// find it full.
 ///
+/// Every place is a cache line of its own and says itself which completion it holds: who polls
+/// waits for the one line that brings the completion, not first for a counter that announces it.
+/// The producer's counter follows behind; settle() makes up for a producer that died between.
+///
 /// A view of a block of plain data that the caller provides.
 class CompletionLane {
  public:
   [[nodiscard]] static std::size_t octets_for(std::uint32_t depth) noexcept {
-    return sizeof(Header) + std::size_t{ring_size(depth)} * sizeof(Completion);
+    return sizeof(Header) + std::size_t{ring_size(depth)} * sizeof(Place);
   }
 
   CompletionLane() noexcept = default;
@@ -42,8 +46,11 @@ class CompletionLane {
   [[nodiscard]] CompletionLane move_to(std::span<std::byte> block) const noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
-  /// Completions that nobody has collected.
-  [[nodiscard]] std::uint32_t count() const noexcept { return load_tail() - load_head(); }
+  /// Completions that nobody has collected. The consumer may be a step ahead of the counter.
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    const std::uint32_t count = load_tail() - load_head();
+    return static_cast<std::int32_t>(count) < 0 ? 0 : count;
+  }
   /// How many were ever pushed, and ever collected; both wrap.
   [[nodiscard]] std::uint32_t pushed() const noexcept { return load_tail(); }
   [[nodiscard]] std::uint32_t collected() const noexcept { return load_head(); }
@@ -59,9 +66,16 @@ class CompletionLane {
       h.head_seen = load_head();
       if (tail - h.head_seen > mask_) return false;
     }
-    slot(tail) = completion;
+    Place& at = place(tail);
+    at.completion = completion;
+    std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
     std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
     return true;
+  }
+  /// The producer has died, and somebody else goes on in its place.
+  void settle() noexcept {
+    Header& h = header();
+    if (holds(h.tail)) std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);
   }
 
   // The consumer, while nobody produces.
@@ -69,8 +83,8 @@ class CompletionLane {
   void stamp(Instant now) noexcept {
     const std::uint64_t timestamp = stamp_of(now);
     const std::uint32_t head = load_head();
-    for (std::uint32_t i = load_tail(); i != head && slot(i - 1).timestamp == 0; --i) {
-      slot(i - 1).timestamp = timestamp;
+    for (std::uint32_t i = load_tail(); i != head && !is_stamped(i - 1); --i) {
+      place(i - 1).completion.timestamp = timestamp;
     }
   }
 
@@ -78,8 +92,8 @@ class CompletionLane {
   [[nodiscard]] bool pop(Completion& into) noexcept {
     Header& h = header();
     const std::uint32_t head = h.head;
-    if (head == load_tail()) return false;
-    into = slot(head);
+    if (!holds(head)) return false;
+    into = place(head).completion;
     std::atomic_ref(h.head).store(head + 1, std::memory_order_release);  // pairs with load_head()
     return true;
   }
@@ -95,9 +109,20 @@ class CompletionLane {
     return std::bit_ceil(depth == 0 ? 1U : depth);
   }
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
-  [[nodiscard]] Completion& slot(std::uint32_t number) const noexcept {
-    return *std::bit_cast<Completion*>(block_ + sizeof(Header) +
-                                       std::size_t{number & mask_} * sizeof(Completion));
+  struct alignas(64) Place {
+    Completion completion;
+    std::uint32_t serial = 0;  // atomic; which one it holds, counted from one
+  };
+  static_assert(sizeof(Place) == 64);
+  [[nodiscard]] Place& place(std::uint32_t number) const noexcept {
+    return *std::bit_cast<Place*>(block_ + sizeof(Header) +
+                                  std::size_t{number & mask_} * sizeof(Place));
+  }
+  [[nodiscard]] bool holds(std::uint32_t number) const noexcept {
+    return load_acquire(place(number).serial) == number + 1;  // pairs with push()
+  }
+  [[nodiscard]] bool is_stamped(std::uint32_t number) const noexcept {
+    return place(number).completion.timestamp != 0;
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with push()
@@ -115,7 +140,9 @@ inline CompletionLane CompletionLane::create(std::span<std::byte> block,
   VB_ASSERT(block.size() >= octets_for(depth));
   auto* header = new (block.data()) Header;
   header->mask = ring_size(depth) - 1;
-  return attach(block);
+  const CompletionLane lane = attach(block);
+  for (std::uint32_t i = 0; i < ring_size(depth); ++i) lane.place(i).serial = 0;
+  return lane;
 }
 
 inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept {
@@ -134,9 +161,10 @@ inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept
 inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const noexcept {
   const CompletionLane moved = create(block, mask_ + 1);
   Header& to = moved.header();
-  to.tail = load_tail();
+  const std::uint32_t tail = load_tail();
+  to.tail = holds(tail) ? tail + 1 : tail;
   to.head = to.head_seen = load_head();
-  std::copy_n(&slot(0), std::size_t{mask_} + 1, &moved.slot(0));
+  for (std::uint32_t i = to.head; i != to.tail; ++i) moved.place(i) = place(i);
   return moved;
 }
 

@@ -109,6 +109,43 @@ TEST_F(LaneTest, CountersMayWrap) {
   EXPECT_EQ(lane_.count(), 0U);
 }
 
+// A producer dies behind the completion and before its counter: whoever goes on knows better.
+TEST_F(LaneTest, SettlesWhatADeadProducerHadPublished) {
+  ASSERT_TRUE(push(1));
+  ASSERT_TRUE(push(2));
+  block_.word(kTailAt) = 1;
+  EXPECT_EQ(lane_.count(), 1U);
+  lane_.settle();
+  lane_.settle();
+  EXPECT_EQ(lane_.count(), 2U);
+  ASSERT_TRUE(push(3));
+  for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(pop(), i);
+}
+
+TEST_F(LaneTest, CollectsWhatTheCounterDoesNotKnowYet) {
+  ASSERT_TRUE(push(1));
+  block_.word(kTailAt) = 0;
+  EXPECT_EQ(pop(), 1U);
+  EXPECT_EQ(lane_.count(), 0U);
+  EXPECT_EQ(pop(), kNothing);
+}
+
+TEST_F(LaneTest, MovesWithAllThatIsInIt) {
+  for (std::uint64_t i = 0; i < kDepth; ++i) ASSERT_TRUE(push(i));
+  EXPECT_EQ(pop(), 0U);
+  block_.word(kTailAt) = kDepth - 1;  // and the producer has just stopped
+  TestBlock elsewhere(CompletionLane::octets_for(kDepth));
+  CompletionLane moved = lane_.move_to(elsewhere.span());
+  EXPECT_EQ(moved.pushed(), kDepth);
+  ASSERT_TRUE(push(77));  // it goes on where nobody looks
+  Completion got;
+  for (std::uint64_t i = 1; i < kDepth; ++i) {
+    ASSERT_TRUE(moved.pop(got));
+    EXPECT_EQ(got.wr_id, i);
+  }
+  EXPECT_FALSE(moved.pop(got));
+}
+
 TEST_F(LaneTest, IsTheSameLaneForWhoeverAttaches) {
   auto other = CompletionLane::attach(block_.span());
   ASSERT_TRUE(other.push(completion(7)));

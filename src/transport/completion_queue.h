@@ -87,6 +87,10 @@ class CompletionPort {
     return lane_.exists() ? lane_.pushed() : 0;
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
+  /// Whoever published has died.
+  void settle() noexcept {
+    if (lane_.exists()) lane_.settle();
+  }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
   [[nodiscard]] bool keeps_time() const noexcept { return board_.keeps_time(); }

@@ -8,32 +8,12 @@
 
 namespace verbatim::transport {
 
-bool Landing::take_receive() noexcept {
-  if (state_->receive_taken) return true;
-  if (shared_.exists()) {
-    const auto claim = shared_.claim(claimant());
-    if (claim.entry == nullptr) return false;
-    state_->shared_slot = claim.slot;
-    state_->shared_wr_id = claim.entry->wr_id;
-  } else if (!queue_.exists() || queue_.front() == nullptr) {
-    return false;
-  }
-  state_->published_before = port_.published();
-  state_->scatter = {};
-  compiler_barrier();  // whoever finds it taken after our death finds the rest as well
-  state_->receive_taken = true;
+bool Landing::take_shared() noexcept {
+  const auto claim = shared_.claim(claimant());
+  if (claim.entry == nullptr) return false;
+  state_->shared_slot = claim.slot;
+  state_->shared_wr_id = claim.entry->wr_id;
   return true;
-}
-
-const ReceiveEntry* Landing::entry() const noexcept {
-  if (shared_.exists()) return &shared_.at(state_->shared_slot);
-  return queue_.exists() ? queue_.front() : nullptr;
-}
-
-std::span<const memory::Sge> Landing::list() const noexcept {
-  const ReceiveEntry* const taken = entry();
-  if (taken == nullptr) return {};
-  return shared_.exists() ? shared_.list_of(*taken) : queue_.list_of(*taken);
 }
 
 std::uint64_t Landing::receive_octets() const noexcept { return memory::total_octets(list()); }
@@ -124,26 +104,8 @@ BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) 
   return Ok{};
 }
 
-bool Landing::complete_receive(Completion completion) noexcept {
-  const ReceiveEntry* const taken = entry();
-  if (!state_->receive_taken || taken == nullptr) return true;  // somebody else says so: nothing is
-  completion.wr_id = shared_.exists() ? state_->shared_wr_id : taken->wr_id;
-  completion.qp = state_->number;
-  // A shared entry goes back first, so that whoever has collected its completion can post another;
-  // one of our own goes last. recover() knows every state between two barriers.
-  if (shared_.exists() && state_->shared_slot != kSlotReleased) {
-    shared_.release(state_->shared_slot);
-  }
-  compiler_barrier();
-  const bool placed = port_.publish(completion);
-  compiler_barrier();
-  if (!shared_.exists()) queue_.pop();
-  compiler_barrier();
-  state_->receive_taken = false;
-  return placed;
-}
-
 void Landing::recover() noexcept {
+  port_.settle();
   const bool is_out = state_->receive_taken && port_.published() != state_->published_before;
   if (is_out) state_->receive_taken = false;
   if (!shared_.exists()) {

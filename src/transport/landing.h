@@ -52,7 +52,17 @@ class Landing {
     return queue_.exists() ? queue_.posted() : 0;
   }
   /// Makes sure that the message has a receive; false when none is posted.
-  [[nodiscard]] bool take_receive() noexcept;
+  [[nodiscard]] bool take_receive() noexcept {
+    if (state_->receive_taken) return true;
+    if (shared_.exists() ? !take_shared() : !queue_.exists() || queue_.front() == nullptr) {
+      return false;
+    }
+    state_->published_before = port_.published();
+    state_->scatter = {};
+    compiler_barrier();  // whoever finds it taken after our death finds the rest as well
+    state_->receive_taken = true;
+    return true;
+  }
   /// Room in the receive that was taken.
   [[nodiscard]] std::uint64_t receive_octets() const noexcept;
   /// Where the next octets of the message go, as far as they lie in one piece: of a SEND all that
@@ -63,7 +73,11 @@ class Landing {
   /// So many octets of receive_run() have been filled.
   void skip(std::uint32_t octets) noexcept;
   /// The scatter list of the receive that was taken, and whose regions it names.
-  [[nodiscard]] std::span<const memory::Sge> list() const noexcept;
+  [[nodiscard]] std::span<const memory::Sge> list() const noexcept {
+    const ReceiveEntry* const taken = entry();
+    if (taken == nullptr) return {};
+    return shared_.exists() ? shared_.list_of(*taken) : queue_.list_of(*taken);
+  }
   [[nodiscard]] memory::DomainId list_domain() const noexcept {
     return shared_.exists() ? shared_.domain() : state_->domain;
   }
@@ -77,7 +91,24 @@ class Landing {
 
   /// Reports the receive that was taken and gives its entry back. `completion` needs everything but
   /// wr_id and qp. False when the completion queue has no place.
-  [[nodiscard]] bool complete_receive(Completion completion) noexcept;
+  [[nodiscard]] bool complete_receive(Completion completion) noexcept {
+    const ReceiveEntry* const taken = entry();
+    if (!state_->receive_taken || taken == nullptr)
+      return true;  // somebody else says so: nothing is
+    const bool is_shared = shared_.exists();
+    completion.wr_id = is_shared ? state_->shared_wr_id : taken->wr_id;
+    completion.qp = state_->number;
+    // A shared entry goes back first, so that whoever has collected its completion can post
+    // another; one of our own goes last. recover() knows every state between two barriers.
+    if (is_shared && state_->shared_slot != kSlotReleased) shared_.release(state_->shared_slot);
+    compiler_barrier();
+    const bool placed = port_.publish(completion);
+    compiler_barrier();
+    if (!is_shared) queue_.pop();
+    compiler_barrier();
+    state_->receive_taken = false;
+    return placed;
+  }
   /// The message is over, without a completion; a receive it had taken stays for the next one.
   void abandon_message() noexcept;
   /// Our own receive list is at fault, or its memory is gone: the receive says so, the queue pair
@@ -98,7 +129,11 @@ class Landing {
 
  private:
   /// The receive that was taken. None if the state is wrong, which a peer may share.
-  [[nodiscard]] const ReceiveEntry* entry() const noexcept;
+  [[nodiscard]] const ReceiveEntry* entry() const noexcept {
+    if (shared_.exists()) return &shared_.at(state_->shared_slot);
+    return queue_.exists() ? queue_.front() : nullptr;
+  }
+  [[nodiscard]] bool take_shared() noexcept;
   [[nodiscard]] std::uint32_t claimant() const noexcept {
     return claimant_of(state_->number, state_->life);
   }

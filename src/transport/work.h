@@ -126,7 +126,7 @@ enum class WcFlags : std::uint8_t {
 }
 
 /// One work completion. Plain data: it travels through lanes that a peer process may write.
-struct alignas(64) Completion {
+struct Completion {
   std::uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
@@ -139,7 +139,7 @@ struct alignas(64) Completion {
   std::uint32_t vendor_error = 0;  // the Reason, for whoever asks why
   std::uint64_t timestamp = 0;     // nanoseconds of the owner's clock, when it was produced
 };
-static_assert(sizeof(Completion) == 64);
+static_assert(sizeof(Completion) == 40);
 
 /// Things that happen to a queue pair and belong to no work request (IBA Vol 1, 11.6.3).
 enum class QpEvent : std::uint8_t {

@@ -12,7 +12,7 @@ namespace {
 using enum Order;
 using enum Test;
 
-// ---- transport/completion_lane.h: a lane of one place, used twice
+// ---- transport/completion_lane.h: a lane of one place, used twice; the counter is for nobody here
 
 struct LaneOrders {
   Order push = kRelease;
@@ -23,24 +23,24 @@ struct LaneOrders {
 
 bool lane_mixes_completions(const LaneOrders& orders) {
   Program program;
-  const Var tail = program.var();
+  const Var serial = program.var();
   const Var head = program.var();
-  const Var slot = program.var();
+  const Var place = program.var();
   Reg first;
   Reg second;
   program.thread([&](Thread& t) {
-    t.store(slot, 1);
-    t.store(tail, 1, orders.push);
+    t.store(place, 1);
+    t.store(serial, 1, orders.push);
     t.await(head, kEqual, 1, orders.see_pop);
-    t.store(slot, 2);
-    t.store(tail, 2, orders.push);
+    t.store(place, 2);
+    t.store(serial, 2, orders.push);
   });
   program.thread([&](Thread& t) {
-    t.await(tail, kNotEqual, 0, orders.see_push);
-    first = t.load(slot);
+    t.await(serial, kEqual, 1, orders.see_push);
+    first = t.load(place);
     t.store(head, 1, orders.pop);
-    t.await(tail, kEqual, 2, orders.see_push);
-    second = t.load(slot);
+    t.await(serial, kEqual, 2, orders.see_push);
+    second = t.load(place);
   });
   EXPECT_FALSE(program.can_get_stuck());
   return program.can_end([&](const Outcome& end) { return end[first] != 1 || end[second] != 2; });

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/careful_copy.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace verbatim {
+namespace {
+
+constexpr std::size_t kPage = 64 * 1024;  // the largest there is
+
+std::vector<std::byte> pattern(std::size_t octets) {
+  std::vector<std::byte> made(octets);
+  for (std::size_t i = 0; i < octets; ++i) made[i] = std::byte(i * 7 + i / 256 + 1);
+  return made;
+}
+
+TEST(CarefulCopy, CopiesEveryLengthFromAndToEveryPlace) {
+  const auto from = pattern(512);
+  for (std::size_t octets = 0; octets <= 300; ++octets) {
+    for (std::size_t to_at = 0; to_at < 9; ++to_at) {
+      const std::size_t from_at = (octets + to_at * 3) % 9;
+      std::vector<std::byte> to(512, std::byte{0xee});
+      ASSERT_TRUE(careful_copy(to.data() + 16 + to_at, from.data() + from_at, octets));
+      ASSERT_EQ(std::memcmp(to.data() + 16 + to_at, from.data() + from_at, octets), 0)
+          << octets << " octets to " << to_at << " from " << from_at;
+      ASSERT_EQ(to[15 + to_at], std::byte{0xee});
+      ASSERT_EQ(to[16 + to_at + octets], std::byte{0xee});
+    }
+  }
+}
+
+TEST(CarefulCopy, CopiesMuch) {
+  const auto from = pattern(1'000'003);
+  std::vector<std::byte> to(from.size() + 1);
+  ASSERT_TRUE(careful_copy(to.data() + 1, from.data(), from.size()));
+  EXPECT_EQ(std::memcmp(to.data() + 1, from.data(), from.size()), 0);
+}
+
+// Whoever polls the last octet finds the others, and words are stored whole.
+TEST(CarefulCopy, IsSeenFromTheFrontToTheBackAndInWholeWords) {
+  for (const std::size_t octets : {std::size_t{2}, std::size_t{4}, std::size_t{8}, std::size_t{24},
+                                   std::size_t{61}, std::size_t{400}}) {
+    alignas(64) static std::array<std::byte, 512> shared;
+    shared.fill(std::byte{0});
+    std::atomic<bool> over = false;
+    std::atomic<int> lap = 0;  // rounds count up to 250 in each, and so does every octet
+    std::thread writer([&] {
+      std::vector<std::byte> made(octets);
+      for (int round = 0; round < 20'000; ++round) {
+        if (round % 250 == 0) lap.fetch_add(1);
+        std::memset(made.data(), round % 250, octets);
+        ASSERT_TRUE(careful_copy(shared.data(), made.data(), octets));
+      }
+      over.store(true);
+    });
+    std::uint64_t torn = 0;
+    while (!over.load()) {
+      const int before = lap.load();
+      const auto last = std::atomic_ref(shared[octets - 1]).load(std::memory_order_acquire);
+      const auto first = std::atomic_ref(shared[0]).load(std::memory_order_acquire);
+      const bool is_same_lap = lap.load() == before && first != std::byte{0};
+      if (is_same_lap && first < last && last < std::byte{249}) ++torn;
+      if (octets == 4) {
+        const auto word = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(shared.data()))
+                              .load(std::memory_order_relaxed);
+        if (word != (word & 0xff) * 0x0101'0101U) ++torn;
+      }
+    }
+    writer.join();
+    EXPECT_EQ(torn, 0U) << octets;
+  }
+}
+
+class Faults : public testing::Test {
+ protected:
+  void SetUp() override {
+    struct sigaction action {};
+    action.sa_sigaction = [](int number, siginfo_t*, void* context) {
+      if (resume_careful_copy(context)) return;
+      ::signal(number, SIG_DFL);
+    };
+    action.sa_flags = SA_SIGINFO;
+    ASSERT_EQ(::sigaction(SIGSEGV, &action, &segv_), 0);
+    ASSERT_EQ(::sigaction(SIGBUS, &action, &bus_), 0);
+    void* at =
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(at, MAP_FAILED);
+    there_ = static_cast<std::byte*>(at);
+    ASSERT_EQ(::mprotect(there_ + kPage, kPage, PROT_NONE), 0);
+  }
+  void TearDown() override {
+    ::munmap(there_, 2 * kPage);
+    ::sigaction(SIGSEGV, &segv_, nullptr);
+    ::sigaction(SIGBUS, &bus_, nullptr);
+  }
+  std::byte* there_ = nullptr;  // a page that is, and behind it one that is not
+  struct sigaction segv_ {};
+  struct sigaction bus_ {};
+};
+
+TEST_F(Faults, EndTheCopyWhereverTheyAre) {
+  std::vector<std::byte> ours(kPage);
+  for (const std::size_t octets :
+       {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 16U, 33U, 64U, 100U, 255U, 256U, 1000U, 5000U}) {
+    for (std::size_t there = 0; there < std::min<std::size_t>(octets, 80); ++there) {
+      std::byte* const edge = there_ + kPage - there;
+      EXPECT_FALSE(careful_copy(edge, ours.data(), octets)) << octets << " to, " << there;
+      EXPECT_FALSE(careful_copy(ours.data(), edge, octets)) << octets << " from, " << there;
+    }
+    EXPECT_TRUE(careful_copy(there_ + kPage - octets, ours.data(), octets));
+    EXPECT_TRUE(careful_copy(ours.data(), there_ + kPage - octets, octets));
+  }
+}
+
+TEST_F(Faults, ElsewhereAreNobodysBusiness) {
+  ucontext_t elsewhere{};
+  EXPECT_FALSE(resume_careful_copy(&elsewhere));
+}
+
+}  // namespace
+}  // namespace verbatim

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The short way from a work request to the peer's memory, in one function that the compiler sees as
+// a whole: what programs do most and what must be fast. Everything here is allowed to give up; the
+// long way (requester.cc, target.cc) then does the request from the beginning, and knows every
+// error by its name.
+#pragma once
+
+#include "base/careful_copy.h"
+#include "direct/requester.h"
+#include "transport/segmentation.h"
+
+namespace verbatim::direct {
+
+// ---- In the peer ----
+
+inline std::byte* Target::recall(const transport::ShortRequest& request,
+                                 memory::Access need) noexcept {
+  return keys_.recall({.key = request.rkey,
+                       .domain = state_->domain,
+                       .qp = {},
+                       .address = request.remote_address,
+                       .octets = request.piece.octets,
+                       .need = need},
+                      known_target_, [this](memory::KnownRegion& known) { reach_.map(known); });
+}
+
+inline bool Target::write_short(const transport::ShortRequest& request,
+                                const std::byte* from) noexcept {
+  if (!allows(state_->access, memory::Access::kRemoteWrite)) [[unlikely]]
+    return false;
+  std::byte* const to = recall(request, memory::Access::kRemoteWrite);
+  if (to == nullptr || !careful_copy(to, from, request.piece.octets)) [[unlikely]]
+    return false;
+  ++state_->msn;
+  return true;
+}
+
+inline bool Target::read_short(const transport::ShortRequest& request, std::byte* to) noexcept {
+  if (!allows(state_->access, memory::Access::kRemoteRead) || state_->replay_limit == 0)
+      [[unlikely]]
+    return false;
+  const std::byte* const from = recall(request, memory::Access::kRemoteRead);
+  if (from == nullptr) [[unlikely]]
+    return false;
+  begin_reading();
+  if (!careful_copy(to, from, request.piece.octets)) [[unlikely]]
+    return false;
+  end_reading();
+  ++state_->msn;
+  return true;
+}
+
+inline bool Target::send_short(const transport::ShortRequest& request,
+                               const std::byte* from) noexcept {
+  const std::uint32_t octets = request.piece.octets;
+  if (!landing_.take_receive()) return false;
+  const auto list = landing_.list();
+  if (list.empty()) [[unlikely]]
+    return false;
+  const memory::Sge sge = list.front();  // read once
+  if (sge.octets < octets) [[unlikely]]
+    return false;
+  std::byte* const to =
+      keys_.recall({.key = sge.lkey,
+                    .domain = landing_.list_domain(),
+                    .qp = {},
+                    .address = sge.address,
+                    .octets = octets,
+                    .need = memory::Access::kLocalWrite},
+                   known_receive_, [this](memory::KnownRegion& known) { reach_.map(known); });
+  if (to == nullptr || !careful_copy(to, from, octets)) [[unlikely]]
+    return false;
+  // What we have written may be in no receive any more; then nobody is told of it.
+  if (is_given_up()) [[unlikely]]
+    return false;
+  ++state_->msn;
+  transport::Completion completion{
+      .opcode = transport::WcOpcode::kReceive,
+      .flags = transport::WcFlags::kGrh,
+      .solicited = has(request.flags, transport::SendFlags::kSolicited),
+      .octets = octets};
+  return publish_receive(completion) == Answer::kDone;
+}
+
+// ---- On our side ----
+
+inline bool Requester::execute_short(transport::ShortRequest& request) noexcept {
+  using transport::SendFlags;
+  using transport::SendOpcode;
+  const std::uint32_t octets = request.piece.octets;
+  const bool reads = request.opcode == SendOpcode::kRead;
+  const bool is_inline = has(request.flags, SendFlags::kInline);
+  if (octets == 0 || octets > kChunkOctets || (reads && !may_read_short(is_inline))) [[unlikely]]
+    return false;
+  std::byte* ours = nullptr;
+  if (is_inline) {
+    if (octets > queue_->limits().inline_limit) return false;
+    ours = std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(request.piece.address));
+  } else {
+    ours = keys_.recall(
+        {.key = request.piece.lkey,
+         .domain = config_.domain,
+         .qp = {},
+         .address = request.piece.address,
+         .octets = octets,
+         .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
+        known_source_, [](memory::KnownRegion& known) {
+          known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(known.said.local)), 0,
+                    known.said.octets);
+        });
+    if (ours == nullptr) [[unlikely]]
+      return false;
+  }
+  const bool is_done = request.opcode == SendOpcode::kWrite  ? target_.write_short(request, ours)
+                       : request.opcode == SendOpcode::kSend ? target_.send_short(request, ours)
+                                                             : target_.read_short(request, ours);
+  if (!is_done) return false;
+  if (target_.is_given_up() && !target_.counts_late(request)) [[unlikely]]
+    return false;
+  const std::uint32_t packets =
+      octets <= config_.path_mtu ? 1 : transport::packet_count(octets, config_.path_mtu);
+  target_.advance(packets);
+  next_psn_ = next_psn_ + packets;
+  ++config_.traffic->messages;
+  config_.traffic->octets += octets;
+  if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
+  if (!has(request.flags, SendFlags::kSignaled)) return true;
+  const auto opcode = request.opcode == SendOpcode::kWrite  ? transport::WcOpcode::kWrite
+                      : request.opcode == SendOpcode::kSend ? transport::WcOpcode::kSend
+                                                            : transport::WcOpcode::kRead;
+  transport::Completion completion{
+      .wr_id = request.wr_id, .opcode = opcode, .octets = octets, .qp = config_.number};
+  if (port_.keeps_time()) [[unlikely]]
+    completion.timestamp = transport::stamp_of(clock_());
+  if (!port_.publish(completion)) [[unlikely]]
+    lose_completion();
+  return true;
+}
+
+template <typename Requests>
+[[gnu::always_inline]] inline void Requester::run_short(Requests& requests) noexcept {
+  if (!is_clear()) return;
+  const std::uint32_t places = queue_->limits().depth;
+  const std::uint32_t waiting = port_.uncollected();
+  std::uint32_t room = waiting < places ? places - waiting : 0;
+  if (target_.enter()) [[likely]] {
+    std::uint32_t turn = 0;
+    transport::ShortRequest request;
+    while (room > 0 && turn < kChunkOctets && requests.peek(request)) {
+      if (!execute_short(request)) break;
+      requests.pop();
+      if (has(request.flags, transport::SendFlags::kSignaled)) --room;
+      turn += request.piece.octets;
+    }
+  }
+  target_.leave();
+}
+
+}  // namespace verbatim::direct
