@@ -2,16 +2,20 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <cstdint>
 
 namespace verbatim::host {
 
 /// How large a memory file is that somebody has handed us; 0 when it may shrink: that would take
-/// mapped pages away under our hands.
+/// mapped pages away under our hands. So would one of huge pages, where a hole may find none left.
 [[nodiscard]] inline std::uint64_t octets_of_sealed(int descriptor) noexcept {
   struct stat status {};
+  struct statfs system {};
+  if (::fstatfs(descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC) return 0;
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(descriptor, &status) != 0) return 0;
   return static_cast<std::uint64_t>(status.st_size);
