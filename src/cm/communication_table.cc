@@ -10,7 +10,7 @@ namespace verbatim::cm {
 namespace {
 
 constexpr std::uint32_t kIndexMask = (1U << CommunicationTable::kIndexBits) - 1;
-constexpr std::uint32_t kGenerationMask = (1U << CommunicationTable::kGenerationBits) - 1;
+constexpr std::uint32_t kLastGeneration = (1U << CommunicationTable::kGenerationBits) - 1;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void CommunicationTable::remove(wire::CommId id) noexcept {
   by_id_.remove(*entry.communication);
   by_qp_.remove(*entry.communication);
   entry.communication.reset();
-  entry.generation = (entry.generation + 1) & kGenerationMask;
+  entry.generation = entry.generation % kLastGeneration + 1;
   free_.push_back(index);
   --size_;
 }
@@ -55,7 +55,8 @@ const Communication* CommunicationTable::find(wire::CommId id) const noexcept {
 std::uint32_t CommunicationTable::take_index() {
   const bool may_grow = entries_.size() < config_.capacity;
   if (may_grow && free_.size() < kRestingIndices) {
-    entries_.push_back({.generation = static_cast<std::uint32_t>(prng_.next()) & kGenerationMask});
+    entries_.push_back(
+        {.generation = static_cast<std::uint32_t>(prng_.between(1, kLastGeneration))});
     return static_cast<std::uint32_t>(entries_.size() - 1);
   }
   const std::uint32_t index = free_.front();

@@ -26,9 +26,10 @@ namespace verbatim::cm {
 ///
 ///     31..24 slot | 23..14 generation | 13..0 index
 ///
-/// so that finding one is one look, and an ID comes again only after its index was used 1024 times;
-/// generations begin anywhere. An index rests while fewer than kRestingIndices are free and the
-/// table may grow, so a number does not come back at once.
+/// so that finding one is one look, and an ID comes again only after its index was used 1023 times.
+/// Generations begin anywhere and are never zero: so no ID is zero, which names nobody. An index
+/// rests while fewer than kRestingIndices are free and the table may grow, so a number does not
+/// come back at once.
 class CommunicationTable {
  public:
   static constexpr std::uint32_t kIndexBits = 14;
@@ -85,7 +86,7 @@ class CommunicationTable {
  private:
   struct Entry {
     std::unique_ptr<Communication> communication{};
-    std::uint32_t generation = 0;  // of the one that is there, or of the next
+    std::uint32_t generation = 1;  // of the one that is there, or of the next; never zero
   };
   [[nodiscard]] std::uint32_t take_index();
   [[nodiscard]] wire::CommId id_of(std::uint32_t index) const noexcept;

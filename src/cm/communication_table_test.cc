@@ -40,11 +40,26 @@ TEST(CommunicationTable, ItIsFullAtItsCapacity) {
 TEST(CommunicationTable, AnIdComesBackAfterTenBitsOfGenerationsOnly) {
   CommunicationTable table({.capacity = 1});
   std::set<wire::CommId> ids;
-  for (int i = 0; i < 1024; ++i) {
+  for (int i = 0; i < 1023; ++i) {
     const auto id = table.add()->id;
     EXPECT_TRUE(ids.insert(id).second) << i;
     table.remove(id);
     EXPECT_EQ(table.find(id), nullptr);
+  }
+}
+
+/// Zero stands for no communication in messages and with users; the first index of the first slot
+/// is nearest to it.
+TEST(CommunicationTable, NoIdIsZero) {
+  for (std::uint64_t seed = 0; seed < 4096; ++seed) {
+    CommunicationTable table({.slot = 0, .capacity = 1, .seed = seed});
+    EXPECT_NE(table.add()->id, wire::CommId{}) << "the first one, with seed " << seed;
+  }
+  CommunicationTable table({.slot = 0, .capacity = 1});
+  for (int i = 0; i < 3000; ++i) {
+    const auto id = table.add()->id;
+    EXPECT_NE(id, wire::CommId{}) << i;
+    table.remove(id);
   }
 }
 
