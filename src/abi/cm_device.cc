@@ -247,19 +247,6 @@ void CmDevice::handle(const cm::Event& event) noexcept {
   if (EventHandle* made = event_of(id, event)) notify(id, made);
 }
 
-/// What stood between us and a process that is gone has ended. Its queue pair's number says whose
-/// it was; at our own addresses all numbers are given that way. The disconnect finds nobody and is
-/// acknowledged here.
-void CmDevice::handle_death(std::uint32_t slot) noexcept {
-  for (const auto& [communication, id] : communications) {
-    const auto settings = gsi().agent().qp_settings(wire::CommId{communication});
-    if (!settings || !index_of(settings->address.remote)) continue;
-    if (device::slot_of(settings->remote_qpn) != slot) continue;
-    // Refused where it does not stand: then there is nothing to end.
-    (void)gsi().agent().disconnect(device::now(), wire::CommId{communication});
-  }
-}
-
 /// As Linux tells it: a device that goes ends all that stands on it; an id whose address has gone,
 /// or is behind other hardware, may have lost its peer.
 void CmDevice::handle_port_change(const device::PortChange& change) noexcept {

@@ -45,7 +45,6 @@ class CmDevice final : public device::CmObserver {
   }
 
   void handle(const cm::Event& event) noexcept override;
-  void handle_death(std::uint32_t slot) noexcept override;
   void handle_port_change(const device::PortChange& change) noexcept override;
   /// Ends all communications, with the adapter's lock held.
   void take_leave() noexcept;

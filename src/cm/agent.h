@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/expected.h"
 #include "base/prng.h"
@@ -125,6 +126,16 @@ class Agent {
   /// What the queue pair is to be set to: from kConnectRequest or kReply on. Before accept() the
   /// resources are what the peer offers and wants, afterwards what was accepted.
   [[nodiscard]] Expected<QpSettings> qp_settings(wire::CommId id) const;
+  /// The user's communications that have settings for which `matches(const QpSettings&)` holds.
+  template <typename Predicate>
+  [[nodiscard]] std::vector<wire::CommId> find_all(Predicate&& matches) const {
+    std::vector<wire::CommId> found;
+    table_.for_each([&](const Communication& communication) {
+      const bool has_settings = communication.is_owned && communication.holds_remote_qp();
+      if (has_settings && matches(communication.settings)) found.push_back(communication.id);
+    });
+    return found;
+  }
 
   /// `from`: local is the address that the datagram was sent to, remote the one it came from.
   Verdict handle_mad(Instant now, const Address& from, std::span<const std::byte> octets);

@@ -49,6 +49,23 @@ TEST(AgentPassive, ARequestBringsAllThatThePeerSays) {
   EXPECT_EQ(settings->path_mtu, wire::PathMtu::k1024);
 }
 
+TEST(AgentPassive, IsFoundByItsSettingsAsLongAsTheUserHasIt) {
+  Bench bench;
+  const auto id = bench.to_req_received();
+  const auto with_qp = [&](wire::QpNumber qpn) {
+    return bench.agent.find_all(
+        [&](const QpSettings& settings) { return settings.remote_qpn == qpn; });
+  };
+  EXPECT_EQ(with_qp(kPeerQp), std::vector{id});
+  EXPECT_TRUE(with_qp(kOurQp).empty());
+  const auto asked = bench.agent.connect(bench.now, Bench::connect_request());
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(bench.agent.find_all([](const QpSettings&) { return true; }), std::vector{id})
+      << "nobody has answered the other one";
+  EXPECT_TRUE(bench.agent.destroy(bench.now, id));
+  EXPECT_TRUE(with_qp(kPeerQp).empty());
+}
+
 TEST(AgentPassive, AReplySaysWhatTheUserAccepts) {
   Bench bench;
   const auto id = bench.to_req_received();

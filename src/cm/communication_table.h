@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -80,6 +81,12 @@ class CommunicationTable {
   void for_each(Visitor&& visit) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].communication) visit(*entries_[i].communication);
+    }
+  }
+  template <typename Visitor>
+  void for_each(Visitor&& visit) const {
+    for (const Entry& entry : entries_) {
+      if (entry.communication) visit(std::as_const(*entry.communication));
     }
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/gsi.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -163,6 +164,7 @@ void Gsi::handle(const Arrival& arrival) noexcept {
   const Whose whose = arrival.was_forwarded ? Whose::kOurs : forward_elsewhere(arrival);
   if (whose == Whose::kOthers) return;
   if (whose == Whose::kNobodys && keep_early(arrival)) return;
+  if (has_news()) note_deaths();  // before somebody in the slot of a dead process is heard
   (void)agent_->handle_mad(
       now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
       arrival.packet.payload());  // counted there
@@ -245,16 +247,35 @@ void Gsi::look_at_early(Instant at) noexcept {
   }
 }
 
-void Gsi::take_deaths() noexcept {
-  const Instant at = now();
-  for (const std::uint32_t slot : watch_.take_deaths()) {
-    deaths_.push_back({.slot = slot, .look_again = at, .wait = kFirstLook});
-  }
-  look_at_deaths(at);
+/// Something has come over a socket that we watch.
+bool Gsi::has_news() const noexcept {
+  pollfd readable{.fd = epoll_, .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, 0) == 1;
 }
 
-/// One of those who are left steers what went to the dead; all of them tell their users, once
-/// nothing that is sent to the dead can get lost in a socket that is about to be closed.
+void Gsi::note_deaths() noexcept {
+  const Instant at = now();
+  for (const std::uint32_t slot : watch_.take_deaths()) {
+    deaths_.push_back({.slot = slot,
+                       .communications = communications_with(slot),
+                       .look_again = at,
+                       .wait = kFirstLook});
+  }
+}
+
+/// The number of the other end's queue pair says whose it is; at our own addresses all numbers are
+/// given that way.
+std::vector<wire::CommId> Gsi::communications_with(std::uint32_t slot) const {
+  return agent_->find_all([&](const cm::QpSettings& settings) {
+    return slot_of(settings.remote_qpn) == slot &&
+           adapter_.port_held().has(settings.address.remote);
+  });
+}
+
+/// One of those who are left steers what went to the dead; all of them end what stood between them
+/// and the dead, once nothing that is sent to it can get lost in a socket that is about to be
+/// closed: the disconnect finds nobody and is acknowledged here. Where somebody has got the slot
+/// meanwhile, what he has begun since is his.
 void Gsi::look_at_deaths(Instant at) noexcept {
   if (deaths_.empty()) return;
   const auto living = host::ServiceDirectory::read({}).slots;
@@ -263,23 +284,27 @@ void Gsi::look_at_deaths(Instant at) noexcept {
   for (Death& death : all) {
     const bool is_listed = std::find(living.begin(), living.end(), death.slot) != living.end();
     if (death.look_again > at) {
-      deaths_.push_back(death);
+      deaths_.push_back(std::move(death));
     } else if (is_listed && death.wait < kLastLook) {
       death.wait *= 2;
       death.look_again = at + death.wait;
-      deaths_.push_back(death);
+      deaths_.push_back(std::move(death));
     } else {
       if (!living.empty() && living.front() == adapter_.slot()) {
         for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
       }
-      if (observer_ != nullptr) observer_->handle_death(death.slot);
+      for (const wire::CommId id :
+           is_listed ? death.communications : communications_with(death.slot)) {
+        (void)agent_->disconnect(at, id);  // refused where there is nothing to end
+      }
     }
   }
   serve();
 }
 
 void Gsi::take_forwarded() noexcept {
-  take_deaths();
+  note_deaths();
+  look_at_deaths(now());
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     for (int count = 0; count < kRequestsPerTurn && i < claims_.size(); ++count) {
       const std::size_t octets = claims_[i].name.take_forwarded(message_);

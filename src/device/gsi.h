@@ -37,8 +37,6 @@ class Adapter;
 class CmObserver {
  public:
   virtual void handle(const cm::Event& event) noexcept = 0;
-  /// The process in this slot, at one of the adapter's addresses, is gone.
-  virtual void handle_death(std::uint32_t slot) noexcept = 0;
   /// The adapter's port is as it says now.
   virtual void handle_port_change(const PortChange& change) noexcept = 0;
 
@@ -118,8 +116,10 @@ class Gsi {
     host::ServiceName advertisement{};  // where it is attracted
   };
   void steer(const wire::Gid& address) noexcept;
-  void take_deaths() noexcept;
+  [[nodiscard]] bool has_news() const noexcept;
+  void note_deaths() noexcept;
   void look_at_deaths(Instant at) noexcept;
+  [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const;
   void transmit(const cm::Datagram& datagram) noexcept;
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept;
@@ -146,6 +146,7 @@ class Gsi {
   /// A process that is going: the kernel closes its sockets one by one.
   struct Death {
     std::uint32_t slot = 0;
+    std::vector<wire::CommId> communications;  // that we had with it when it was missed
     Instant look_again{};
     Duration wait{};
   };

@@ -307,6 +307,65 @@ TEST(Rdmacm, ThePeerOfAKilledProgramHearsOfIt) {
   close(ready[1]);
 }
 
+/// Whoever comes next gets the place of a program that was killed. Its connections are its own,
+/// even where the other end hears of the death and of them at once.
+TEST(Rdmacm, WhoComesAfterAKilledProgramIsNotTakenForIt) {
+  const Channel bystander;  // who hands over what the dead one leaves
+  destroy(bystander.listen(0));
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t server = fork();
+  if (server == 0) {
+    Channel channel;
+    (void)channel.listen(kPort);
+    (void)!write(ready[1], "x", 1);
+    for (;;) {
+      const SeenEvent event = channel.next();
+      if (event.kind == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        create_qp(event.id);
+        EXPECT_EQ(rdma_accept(event.id, nullptr), 0);
+      }
+      if (event.kind == RDMA_CM_EVENT_ESTABLISHED) (void)!write(ready[1], "x", 1);
+      if (event.kind == RDMA_CM_EVENT_DISCONNECTED) (void)!write(ready[1], "d", 1);
+    }
+  }
+  char octet;
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  const pid_t victim = fork();
+  if (victim == 0) {
+    Channel channel;
+    rdma_cm_id* active = channel.create_id();
+    channel.resolve(active, kPort);
+    create_qp(active);
+    EXPECT_EQ(rdma_connect(active, nullptr), 0);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    for (;;) pause();
+  }
+  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  kill(server, SIGSTOP);
+  waitpid(server, nullptr, WUNTRACED);
+  kill(victim, SIGKILL);
+  waitpid(victim, nullptr, 0);
+  const int ended = in_a_child([&] {
+    Channel channel;
+    rdma_cm_id* active = channel.create_id();
+    channel.resolve(active, kPort);
+    create_qp(active);
+    ASSERT_EQ(rdma_connect(active, nullptr), 0);
+    kill(server, SIGCONT);
+    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_FALSE(channel.has_event(1000)) << rdma_event_str(channel.next().kind);
+  });
+  EXPECT_EQ(ended, 0);
+  char news[2];  // the end of one connection and the beginning of another, in any order
+  for (char& of : news) ASSERT_EQ(read(ready[0], &of, 1), 1);
+  EXPECT_NE(news[0], news[1]);
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST(Rdmacm, AChannelThatMustNotBlockDoesNot) {
   Channel channel;
   ASSERT_EQ(fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK), 0);
