@@ -35,6 +35,7 @@ constexpr std::uint32_t kReceiveOctets = 1024;
 constexpr std::uint32_t kWrittenOctets = 64 * 1024;  // behind them the receives
 constexpr End::Timing kHasty{.timeout = 10, .retry_count = 1, .rnr_retry = 7};
 constexpr std::uint32_t kNoMore = ~0U;
+constexpr std::chrono::seconds kComesBackWithin{5};
 
 /// Round for round: connects, and sends what comes to its mind until something fails.
 int be_initiator(Notes& notes, std::uint64_t seed) {
@@ -106,9 +107,12 @@ class StoppedInitiator : public ::testing::Test {
     ASSERT_EQ(::waitpid(initiator_, &status, 0), initiator_);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     std::printf(
-        "%u rounds, %u in shared memory, %u with deregistration; longest call %.3f s "
-        "(VERBATIM_SEED=%llu)\n",
-        rounds_, moved_, deregistered_, longest_.count(), static_cast<unsigned long long>(seed_));
+        "%u rounds, %u in shared memory, %u with deregistration, %u receives gone with a queue "
+        "pair; longest call %.3f s (VERBATIM_SEED=%llu)\n",
+        rounds_, moved_, deregistered_, gone_, longest_.count(),
+        static_cast<unsigned long long>(seed_));
+    // The moment between a message and its completion is short: who is stopped there is unlucky.
+    EXPECT_LE(gone_, std::max(2U, rounds_ / 20)) << "shared receives are lost, and not by chance";
   }
 
   /// While the initiator is stopped: comes back by itself. Who waited for it would wait for ever.
@@ -142,6 +146,31 @@ class StoppedInitiator : public ::testing::Test {
   void stop();
   void act(Action action);
   void exchange_with_self(std::uint32_t messages, bool is_shared);
+  void use_up_shared_receives(bool may_lose_one);
+
+  bool connect_with_self(ibv_qp** one, ibv_qp** other, bool is_shared) {
+    return end_.make_qp(one) && end_.make_qp(other, is_shared) &&
+           end_.connect(*one, (*other)->qp_num, {}) && end_.connect(*other, (*one)->qp_num, {});
+  }
+  [[nodiscard]] ibv_sge own_sge() const {
+    return {.addr = reinterpret_cast<std::uintptr_t>(own_buffer_),
+            .length = kSendOctets,
+            .lkey = own_mr_->lkey};
+  }
+  /// A completion of a message from ourselves to `other`, at either end.
+  void take_own(const ibv_wc& wc, const ibv_qp* other) {
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    if (wc.opcode != IBV_WC_RECV) return;
+    EXPECT_EQ(wc.qp_num, other->qp_num);
+    take(wc);
+  }
+  bool poll_for(std::chrono::milliseconds time, ibv_wc& wc) const {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < until) {
+      if (ibv_poll_cq(end_.cq, 1, &wc) == 1) return true;
+    }
+    return false;
+  }
 
   Notes& notes_ = *share_with_children<Notes>();
   pid_t initiator_ = 0;
@@ -156,6 +185,7 @@ class StoppedInitiator : public ::testing::Test {
   std::uint64_t next_id_ = 1;
   std::uint32_t deregistered_ = 0;
   std::uint32_t moved_ = 0;
+  std::uint32_t gone_ = 0;  // shared receives whose completion went with a queue pair
   std::chrono::duration<double> longest_{0};
 };
 
@@ -216,29 +246,52 @@ void StoppedInitiator::act(Action action) {
 void StoppedInitiator::exchange_with_self(std::uint32_t messages, bool is_shared) {
   ibv_qp* one = nullptr;
   ibv_qp* other = nullptr;
-  ASSERT_TRUE(end_.make_qp(&one) && end_.make_qp(&other, is_shared));
-  ASSERT_TRUE(end_.connect(one, other->qp_num, {}) && end_.connect(other, one->qp_num, {}));
-  const ibv_sge from{.addr = reinterpret_cast<std::uintptr_t>(own_buffer_),
-                     .length = kSendOctets,
-                     .lkey = own_mr_->lkey};
+  ASSERT_TRUE(connect_with_self(&one, &other, is_shared));
   for (std::uint32_t i = 0; i < messages; ++i) {
     if (!is_shared) {
       const ibv_sge into{
-          .addr = from.addr + kReceiveOctets, .length = kReceiveOctets, .lkey = own_mr_->lkey};
+          .addr = own_sge().addr + kReceiveOctets, .length = kReceiveOctets, .lkey = own_mr_->lkey};
       ASSERT_TRUE(end_.receive(other, next_id_, into));
       posted_.insert(next_id_++);
     }
-    ASSERT_TRUE(End::post(one, 0, IBV_WR_SEND, from, {}));
+    ASSERT_TRUE(End::post(one, 0, IBV_WR_SEND, own_sge(), {}));
     for (int ends = 0; ends < 2; ++ends) {
       ibv_wc wc{};
       ASSERT_TRUE(end_.collect(wc)) << "message " << i << ", receives left: " << posted_.size();
-      ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
-      if (wc.opcode == IBV_WC_RECV) {
-        EXPECT_EQ(wc.qp_num, other->qp_num);
-        take(wc);
-      }
+      take_own(wc, other);
     }
   }
+  EXPECT_EQ(ibv_destroy_qp(one), 0);
+  EXPECT_EQ(ibv_destroy_qp(other), 0);
+}
+
+/// Each of the shared receives that are left takes a message.
+///
+/// All but one, perhaps: the initiator may have been stopped when its message had filled a receive
+/// and the completion was not there for us to poll yet. Then RESET and destruction take the
+/// completion away with the queue pair, as those of any adapter do with what has not been polled,
+/// and so the one receive that it was about. ERR does not: what is under way completes, or is
+/// flushed. A receive that was taken and not filled comes back, a moment after the initiator has
+/// gone on.
+void StoppedInitiator::use_up_shared_receives(bool may_lose_one) {
+  ASSERT_FALSE(posted_.empty());
+  exchange_with_self(static_cast<std::uint32_t>(posted_.size()) - (may_lose_one ? 1 : 0), true);
+  if (!may_lose_one || HasFailure()) return;
+  ASSERT_EQ(posted_.size(), 1U);
+  ibv_qp* one = nullptr;
+  ibv_qp* other = nullptr;
+  ASSERT_TRUE(connect_with_self(&one, &other, true));
+  ASSERT_TRUE(End::post(one, 0, IBV_WR_SEND, own_sge(), {}));
+  ibv_wc wc{};
+  if (!poll_for(kComesBackWithin, wc)) {
+    ++gone_;
+    posted_.clear();
+    ASSERT_TRUE(post_receive(other));
+    ASSERT_TRUE(end_.collect(wc));
+  }
+  take_own(wc, other);
+  ASSERT_TRUE(end_.collect(wc));
+  take_own(wc, other);
   EXPECT_EQ(ibv_destroy_qp(one), 0);
   EXPECT_EQ(ibv_destroy_qp(other), 0);
 }
@@ -271,7 +324,9 @@ void StoppedInitiator::run_round(std::uint32_t round, bool is_shared, Action act
   if (moves) {
     EXPECT_TRUE(std::all_of(end_.buffer, end_.buffer + End::kOctets, is_ours)) << "a late store";
   }
-  if (is_shared) exchange_with_self(static_cast<std::uint32_t>(posted_.size()), true);
+  if (is_shared) {
+    use_up_shared_receives(action == Action::kReset || action == Action::kDestroy);
+  }
   EXPECT_TRUE(posted_.empty());
   if (end_.mr != nullptr) {
     EXPECT_EQ(ibv_dereg_mr(end_.mr), 0);
