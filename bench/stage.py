@@ -110,11 +110,12 @@ class Stage:
         return done.stdout
 
     def _holds(self, protocol, port):
-        """Whether a socket, or an rdma_cm id, of the server's namespace has the port."""
+        """Whether a socket of the server's namespace has the port, or an rdma_cm id listens on it."""
         tables = [f"/proc/net/{protocol}", f"/proc/net/{protocol}6", "/proc/net/unix"]
         text = subprocess.run(["ip", "netns", "exec", self.network.server.name, "cat", *tables],
                               capture_output=True, text=True).stdout
-        return f":{port:04X} " in text or re.search(rf"/cm/.*{port:04x}$", text, re.M) is not None
+        return (f":{port:04X} " in text
+                or re.search(rf"/at/.*{port:04x}/\d+$", text, re.M) is not None)
 
 
 def end_server(serving):

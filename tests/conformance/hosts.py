@@ -90,8 +90,9 @@ class Process:
                                       env={**os.environ, **(environment or {})})
 
     def listens(self, port):
-        """Whether a TCP socket or an rdma_cm id of its namespace listens on the port."""
-        if self._holds_service(port):
+        """Whether a TCP socket or an rdma_cm id of its namespace listens on the port. One that is
+        bound and does not listen yet refuses who connects."""
+        if self._serves(port):
             return True
         for family in ("tcp", "tcp6"):
             try:
@@ -104,15 +105,24 @@ class Process:
                 return False
         return False
 
-    def _holds_service(self, port):
-        """Whether a process holds the port in some port space: its name ends in both."""
+    def _serves(self, port):
+        """Whether an rdma_cm id listens on the port, in whichever port space. A bound one has the name
+        .../cm/<address>/<service>; where it listens there is also .../at/<address>/<service>/<slot>."""
+        services = [f"{space}{port:04x}" for space in PORT_SPACES]
+        bound, listening = set(), set()
         try:
             with open(f"/proc/{self.child.pid}/net/unix") as table:
-                names = [line.split()[-1] for line in table if "/cm/" in line]
+                for line in table:
+                    parts = line.split()[-1].split("/")
+                    if parts[0] != "@verbatim" or len(parts) < 5 or parts[4] not in services:
+                        continue
+                    if parts[2] == "cm":
+                        bound.add((parts[3], parts[4]))
+                    elif parts[2] == "at":
+                        listening.add((parts[3], parts[4]))
         except OSError:
             return False
-        return any(name.rsplit("/", 1)[1] in (f"{space}{port:04x}" for space in PORT_SPACES)
-                   for name in names)
+        return bool(bound) and bound <= listening
 
     def await_listening(self, port, deadline):
         while time.monotonic() < deadline and self.child.poll() is None:
