@@ -7,6 +7,7 @@
 #include "device/config.h"
 #include "device/port_info.h"
 #include "host/membarrier.h"
+#include "link/udp_socket.h"
 #include "tools/commands.h"
 #include "tools/text.h"
 
@@ -26,6 +27,24 @@ std::string guid_of(const PortInfo& port) {
   return text;
 }
 
+/// Whether packets can come from a GID, and to it: the interface has that address. The first GID is
+/// made of the MAC, whether or not there is such a link-local address; processes of one host that
+/// need no packets connect through it all the same.
+bool has_packets(const device::GidEntry& entry) noexcept {
+  const auto probe =
+      link::UdpSocket::open_sender({.gid = entry.gid, .scope = entry.interface_index}, 0);
+  return probe || probe.error() != Errc::kNoDevice;
+}
+
+/// What stands behind a GID that has none: which one to take instead.
+std::string advice_about(const PortInfo& port) {
+  std::string text = "no packets: " + port.interface + " does not have this address; ";
+  for (std::size_t index = 0; index < port.gids.size(); ++index) {
+    if (has_packets(port.gids[index])) return text + "use GID index " + std::to_string(index);
+  }
+  return text + "give it an address";
+}
+
 const char* state_of(const PortInfo& port) noexcept { return port.is_up ? "ACTIVE" : "DOWN"; }
 
 void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& link) {
@@ -40,8 +59,9 @@ void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& li
         state_of(port), guid_of(port).c_str(), wire::octets_of(port.active_mtu), port.interface_mtu,
         port.speed_mbps, name_of(link.path), name_of(link.path_cause));
     for (std::size_t index = 0; index < port.gids.size(); ++index) {
-      std::printf("%s{\"index\": %zu, \"address\": \"%s\"}", index == 0 ? "" : ", ", index,
-                  text_of(port.gids[index].gid).c_str());
+      std::printf("%s{\"index\": %zu, \"address\": \"%s\", \"packets\": %s}",
+                  index == 0 ? "" : ", ", index, text_of(port.gids[index].gid).c_str(),
+                  has_packets(port.gids[index]) ? "true" : "false");
     }
     std::printf("]}");
   }
@@ -60,7 +80,11 @@ void print_text(const std::vector<PortInfo>& ports, bool in_colour) {
     if (port.speed_mbps != 0) std::printf("  %u Mb/s", port.speed_mbps);
     std::printf("  GUID %s\n", guid_of(port).c_str());
     for (std::size_t index = 0; index < port.gids.size(); ++index) {
-      std::printf("  GID %zu  %s\n", index, text_of(port.gids[index].gid).c_str());
+      std::printf("  GID %zu  %s", index, text_of(port.gids[index].gid).c_str());
+      if (!has_packets(port.gids[index])) {
+        std::printf("  %s%s%s", red, advice_about(port).c_str(), plain);
+      }
+      std::printf("\n");
     }
   }
 }

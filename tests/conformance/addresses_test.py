@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that listen at all addresses, while addresses of their host come and go. Needs root.
+"""Servers that listen at all addresses, while addresses of their host come and go; and what
+`verbatim devices` says of the addresses. Needs root.
 
 Usage: addresses_test.py --build build/release
 """
 import argparse
+import json
 import os
 import sys
 import time
@@ -67,6 +69,35 @@ class Addresses(unittest.TestCase):
         self.serve(7009)
         self.assert_reached(self.network.client, 7009)
         self.assert_reached(self.network.client, PORTS[2])
+
+
+class Devices(unittest.TestCase):
+    """The first GID is made of the MAC: it has packets where the interface has that address."""
+
+    def setUp(self):
+        self.network = Network("two", 1500, COMMAND)
+        self.addCleanup(self.network.remove)
+
+    def devices(self, *options):
+        return sh("ip", "netns", "exec", self.network.server.name, "env", "VERBATIM_DEVICES=e0",
+                  COMMAND, "devices", *options)
+
+    def packets(self):
+        [device] = json.loads(self.devices("--json"))
+        return [gid["packets"] for gid in device["gids"]]
+
+    def test_every_gid_that_is_an_address_has_packets(self):
+        deadline = time.monotonic() + PATIENCE
+        while not all(self.packets()) and time.monotonic() < deadline:
+            time.sleep(0.1)  # link-local addresses come a moment after the carrier
+        self.assertEqual(self.packets(), [True] * 3)
+        self.assertNotIn("no packets", self.devices())
+
+    def test_without_ipv6_the_first_one_has_none(self):
+        sh("ip", "netns", "exec", self.network.server.name, "sh", "-c",
+           "echo 1 >/proc/sys/net/ipv6/conf/e0/disable_ipv6")
+        self.assertEqual(self.packets(), [False, True])
+        self.assertIn("no packets: e0 does not have this address; use GID index 1", self.devices())
 
 
 def main():

@@ -167,6 +167,19 @@ class Devices(unittest.TestCase):
                          list(range(len(device["gids"]))))
         self.assertIn("127.0.0.1", [gid["address"] for gid in device["gids"]])
 
+    def test_says_of_a_gid_that_is_no_address_that_it_has_no_packets_and_which_one_has(self):
+        [device] = json.loads(verbatim("devices", "--json", VERBATIM_DEVICES="lo").stdout)
+        packets = {gid["address"]: gid["packets"] for gid in device["gids"]}
+        self.assertIs(packets["127.0.0.1"], True)
+        self.assertIs(device["gids"][0]["packets"], False)  # lo has no link-local address
+        lines = verbatim("devices", VERBATIM_DEVICES="lo").stdout.splitlines()
+        [first] = [line for line in lines if line.startswith("  GID 0 ")]
+        usable = next(gid["index"] for gid in device["gids"] if gid["packets"])
+        self.assertIn("no packets: lo does not have this address", first)
+        self.assertIn(f"use GID index {usable}", first)
+        [other] = [line for line in lines if "127.0.0.1" in line]
+        self.assertNotIn("packets", other)
+
     def test_says_which_path_peers_of_this_host_take_and_why(self):
         for environment, path, cause, sentence in (
                 ({}, "auto", "default", "direct where both ends allow it"),
