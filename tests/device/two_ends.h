@@ -123,6 +123,20 @@ struct End {
     notes.ready = round;
   }
 
+  /// Both ends are at an IPv4 address of ours: the loopback interface does not have the address
+  /// that its first GID is, and no packet comes from there.
+  bool find_gid(ibv_global_route& route) const {
+    ibv_gid_entry entry{};
+    for (std::uint32_t index = 0; ibv_query_gid_ex(context, 1, index, &entry, 0) == 0; ++index) {
+      const bool is_ipv4 = entry.gid.raw[10] == 0xff && entry.gid.raw[11] == 0xff;
+      if (!is_ipv4) continue;
+      route.dgid = entry.gid;
+      route.sgid_index = static_cast<std::uint8_t>(index);
+      return true;
+    }
+    return false;
+  }
+
   bool connect(ibv_qp* of, std::uint32_t to, const Timing& timing) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTR;
@@ -133,7 +147,7 @@ struct End {
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 64;
-    if (ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid) != 0) return false;
+    if (!find_gid(attr.ah_attr.grh)) return false;
     if (ibv_modify_qp(of, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
