@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include <string>
 #include <thread>
 
 #include "world.h"
@@ -46,6 +47,34 @@ TEST_F(VerbsOperations, WritesReadsAndAtomicsMoveData) {
   std::memcpy(&now, remote.octets.data(), 8);
   EXPECT_EQ(was, 41U);
   EXPECT_EQ(now, 42U);
+}
+
+TEST_F(VerbsOperations, FewOctetsMayBeginAnywhere) {
+  join();
+  Buffer& local = make_buffer(64);
+  Buffer& remote = make_buffer(64);
+  for (std::uint32_t offset = 0; offset < 16; ++offset) {
+    for (std::uint32_t octets = 1; octets <= 17; ++octets) {
+      SCOPED_TRACE(std::to_string(octets) + " octets at " + std::to_string(offset));
+      for (const bool writes : {true, false}) {
+        std::ranges::fill(remote.octets, std::uint8_t{0xee});
+        auto expected = remote.octets;
+        std::copy_n(local.octets.begin() + 3, octets, expected.begin() + offset);
+        const ibv_sge from{.addr = local.address() + 3, .length = octets, .lkey = local.mr->lkey};
+        const ibv_sge into{
+            .addr = remote.address() + offset, .length = octets, .lkey = remote.mr->lkey};
+        if (writes) {
+          ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from, into.addr, remote.mr->rkey), 0);
+        } else {
+          ASSERT_EQ(receive(far, 2, into), 0);
+          ASSERT_EQ(send(near, 1, from), 0);
+          ASSERT_EQ(collect_one(far_receives).status, IBV_WC_SUCCESS);
+        }
+        ASSERT_EQ(collect_one(near_sends).status, IBV_WC_SUCCESS);
+        ASSERT_EQ(remote.octets, expected);
+      }
+    }
+  }
 }
 
 TEST_F(VerbsOperations, AnImmediateTakesAReceive) {
