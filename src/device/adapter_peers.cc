@@ -174,10 +174,14 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
   direct::Target target(nullptr, as_target(),
                         {.number = errand.requester, .dest_qp = errand.target}, &now);
   errand.answer = direct::Answer::kSilence;
+  void* fault_at = nullptr;
   if (slot_of(errand.target) == slot_.number() && target.stand_in() &&
-      !guarded([&] { target.execute(errand, bounce); })) {
+      !guarded([&] { target.execute(errand, bounce); }, &fault_at)) {
+    ++record_->counters.memory_faults;
+    const direct::Answer answer = target.handle_fault(fault_at);  // our queue pair fails, too
     target.leave();
-    errand.answer = direct::Answer::kOperationError;
+    const bool was_there = answer != direct::Answer::kDone;
+    errand.answer = was_there ? answer : direct::Answer::kOperationError;
   }
   errand.kind = direct::Errand::Kind::kReply;
   // A requester that does not listen has itself to blame; it notices by its timeout.
