@@ -44,7 +44,7 @@ class QueuePair {
   [[nodiscard]] static Expected<std::unique_ptr<QueuePair>> create(std::shared_ptr<Adapter> adapter,
                                                                    const Setup& setup);
   QueuePair(std::shared_ptr<Adapter> adapter, const Setup& setup) noexcept
-      : adapter_(std::move(adapter)), setup_(setup) {}
+      : adapter_(std::move(adapter)), send_cq_(setup.send_cq), setup_(setup) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair();
@@ -197,7 +197,7 @@ class QueuePair {
   [[nodiscard]] bool execute_directly() noexcept {
     if (!machine_->send_queue().is_empty() || direct_->has_failed()) [[unlikely]]
       return execute_queue();
-    return machine_->state() == transport::QpState::kReadyToSend && !setup_.send_cq->has_event() &&
+    return machine_->state() == transport::QpState::kReadyToSend && !send_cq_->has_event() &&
            !looks_for_overrun();
   }
   [[nodiscard]] bool execute_queue() noexcept;
@@ -205,7 +205,7 @@ class QueuePair {
   /// may be too many, and then nobody may come to notice.
   [[nodiscard]] bool looks_for_overrun() noexcept {
     constexpr std::uint32_t kPostingsPerLook = 128;
-    const CompletionQueue& cq = *setup_.send_cq;
+    const CompletionQueue& cq = *send_cq_;
     return cq.may_overrun() &&
            (++postings_ % kPostingsPerLook == 0 || cq.is_overrun_by(send_port_->uncollected()));
   }
@@ -218,7 +218,15 @@ class QueuePair {
   void discard_completions() noexcept;
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
 
+  // What every posting needs comes first, close together: many queue pairs share a cache.
   std::shared_ptr<Adapter> adapter_;
+  std::unique_ptr<transport::QueuePair> machine_;
+  std::unique_ptr<direct::Requester> direct_;  // none: packets
+  CompletionQueue* send_cq_ = nullptr;         // as in the setup
+  std::atomic<bool> is_direct_{false};         // changes with both locks held
+  std::uint32_t postings_ = 0;                 // that went the short way
+  host::QueueLock lock_;                       // guards the machine while is_direct_
+
   Setup setup_;
   wire::QpNumber number_{};
   std::vector<std::span<std::byte>> blocks_;  // in the segment
@@ -233,20 +241,15 @@ class QueuePair {
   bool in_domain_ = false;
   bool in_shared_ = false;
   bool numbered_ = false;
-  std::unique_ptr<transport::QueuePair> machine_;
-  direct::Half half_;                          // connected types only
-  Occupancy::Snapshot stray_visit_ = 0;        // the one that was noted last
-  std::shared_ptr<LeftBehind> left_behind_;    // with it
-  std::unique_ptr<direct::Requester> direct_;  // none: packets
+  direct::Half half_;                        // connected types only
+  Occupancy::Snapshot stray_visit_ = 0;      // the one that was noted last
+  std::shared_ptr<LeftBehind> left_behind_;  // with it
   Way way_ = Way::kPackets;
   struct {
     bool uses_packets = false;
     bool sends_directly = false;
     bool receives_directly = false;
-  } counts_;                            // as what it counts now
-  host::QueueLock lock_;                // guards the machine while is_direct_
-  std::uint32_t postings_ = 0;          // that went the short way
-  std::atomic<bool> is_direct_{false};  // changes with both locks held
+  } counts_;  // as what it counts now
   LateReceive late_;
   int guests_ = 0;  // in the adapter's waiting room
   Instant timer_at_ = Instant::never();

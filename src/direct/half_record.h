@@ -27,7 +27,8 @@ struct alignas(64) Visiting {
 /// And, beside it, where the sending half of the same queue pair is.
 ///
 /// Plain data. The owner writes everything while `gate` is shut and nobody is inside; the one
-/// requester that has the claim writes `waits` and `began`.
+/// requester that has the claim writes `waits` and `began`, each the life that it is about: a late
+/// store says nothing about another one. What every request reads is in the first line.
 struct alignas(64) HalfRecord {
   enum Gate : std::uint32_t {
     kNone = 0,  // no queue pair, or one that does not take requests
@@ -50,6 +51,7 @@ struct alignas(64) HalfRecord {
   std::uint64_t claim = 0;      // atomic; life and claimant
   std::uint64_t given_up = 0;   // atomic; the visit that the owner waits for no longer
   std::uint32_t gate = kNone;   // atomic; Gate
+  std::uint32_t began = 0;      // atomic; the life in which a first request was executed
   wire::QpNumber dest_qp{};     // whom it is connected to
   std::uint32_t path_mtu = 0;   // octets
   std::uint32_t first_psn = 0;  // it expects this one first
@@ -64,9 +66,7 @@ struct alignas(64) HalfRecord {
   std::uint64_t board_at = 0;      // CompletionBoard
   wire::Gid local{};               // the owner's end of the path
   wire::Gid remote{};              // the requester's
-  // The requester's, each the life that it is about: a late store says nothing about another one.
-  std::uint32_t waits = 0;  // atomic; it waits for a receive
-  std::uint32_t began = 0;  // atomic; a first request was executed
+  std::uint32_t waits = 0;         // atomic; the life in which the requester waits for a receive
 
   Visiting visiting;  // not of this half: of the queue pair's own requester
 };

@@ -58,7 +58,7 @@ class Requester {
 
   Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
             Target target, Instant (*clock)()) noexcept
-      : queue_(queue), port_(port), keys_(keys), clock_(clock), target_(std::move(target)) {}
+      : queue_(queue), port_(port), target_(std::move(target)), keys_(keys), clock_(clock) {}
 
   /// Begins with an empty history.
   void start(const Config& config, wire::Psn first_psn) noexcept;
@@ -146,17 +146,6 @@ class Requester {
   void stop_waiting() noexcept;
   void look_again(Instant now, Duration pause_max) noexcept;
 
-  transport::SendQueue* queue_;
-  transport::CompletionPort port_;
-  memory::KeyTable keys_;  // our own
-  Instant (*clock_)();
-  Target target_;
-  Config config_;
-  wire::Psn next_psn_{};
-  bool paused_ = false;
-  bool failed_ = false;
-  bool has_met_ = false;    // the target's half takes our requests
-  bool is_inside_ = false;  // the target
   struct Wait {
     enum class For : std::uint8_t { kNothing, kReceive, kAnswer };
     For what = For::kNothing;
@@ -165,15 +154,28 @@ class Requester {
     Instant look = Instant::never();   // sooner, in case that nobody tells us of a change
     Duration pause{0};                 // since the last look
   };
-  Wait wait_;
   /// What the owner of the peer's memory does for us, if it does.
   enum class OnErrand : std::uint8_t { kNo, kToSend, kSent, kReplied };
+
+  // What every request needs comes first, close together: many queue pairs share a cache.
+  transport::SendQueue* queue_;
+  transport::CompletionPort port_;
+  wire::Psn next_psn_{};
+  bool paused_ = false;
+  bool failed_ = false;
+  bool has_met_ = false;    // the target's half takes our requests
+  bool is_inside_ = false;  // the target
   OnErrand on_errand_ = OnErrand::kNo;
+  Wait wait_;
+  Config config_;
+  memory::KnownRegion known_source_;  // of the last short request
+  Target target_;
+  memory::KeyTable keys_;  // our own
+  Instant (*clock_)();
   Errand errand_;                         // sent last, or the reply to it
   std::vector<std::byte> errand_octets_;  // that go with it
   std::uint32_t piece_count_ = 0;
   std::array<iovec, kPieceLimit> pieces_{};  // of the chunk at work
-  memory::KnownRegion known_source_;         // of the last short request
 };
 
 }  // namespace verbatim::direct

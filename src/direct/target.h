@@ -223,29 +223,30 @@ class Target {
   [[nodiscard]] Answer lose() noexcept;
   void call_owner() noexcept;
 
-  std::shared_ptr<host::Peer> peer_;
+  // What every request needs comes first, close together: many queue pairs share a cache.
+  transport::ResponderState* state_ = nullptr;
+  HalfRecord* record_ = nullptr;      // of the peer's half
+  Visiting* visiting_ = nullptr;      // where we are, in our own segment
+  std::uint64_t claim_ = 0;           // ours, in its present life
+  std::shared_ptr<host::Peer> peer_;  //
+  Fencing fencing_ = Fencing::kFenced;
+  bool calls_owner_ = false;          // before leaving
+  std::uint16_t granted_ = 0;         // generation of the key's entry when it was last looked at
+  memory::KnownRegion known_target_;  // of the last short WRITE or READ
+  memory::KeyTable keys_;
+  transport::Landing landing_;
+  memory::KnownRegion known_receive_;  // of the last short SEND
+  transport::CompletionBoard board_;
+  transport::SharedReceiveQueue shared_;
+  transport::ReceiveQueue receive_;
+  Reach reach_;
   std::byte* segment_ = nullptr;
   std::uint64_t segment_octets_ = 0;
   int own_bell_ = -1;
   Self self_;
-  std::uint64_t claim_ = 0;       // ours, in its present life
-  HalfRecord* record_ = nullptr;  // of the peer's half
-  Visiting* visiting_ = nullptr;  // where we are, in our own segment
-  Visiting standing_in_;          // for others
   host::Bells bells_;
-  transport::ResponderState* state_ = nullptr;
-  transport::ReceiveQueue receive_;
-  transport::SharedReceiveQueue shared_;
-  transport::CompletionBoard board_;
-  transport::Landing landing_;
-  memory::KeyTable keys_;
-  memory::KnownRegion known_target_;   // of the last short WRITE or READ
-  memory::KnownRegion known_receive_;  // of the last short SEND
-  Reach reach_;
   Instant (*clock_)() = nullptr;
-  Fencing fencing_ = Fencing::kFenced;
-  bool calls_owner_ = false;   // before leaving
-  std::uint16_t granted_ = 0;  // generation of the key's entry when it was last looked at
+  Visiting standing_in_;  // for others
 };
 
 }  // namespace verbatim::direct

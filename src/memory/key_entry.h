@@ -94,14 +94,14 @@ struct LiveEntry {
   const KeyEntry* entry = nullptr;
   DomainId domain = DomainId::kNone;
   Access access = Access::kNone;
-  std::uint64_t base = 0;
-  std::uint64_t octets = 0;
-  std::uint64_t local = 0;
-  std::uint64_t shared_at = 0;
   std::uint32_t qp = 0;
   KeyKind kind = KeyKind::kNone;
   Backing backing = Backing::kPrivate;
   std::uint16_t generation = 0;
+  std::uint64_t base = 0;
+  std::uint64_t octets = 0;
+  std::uint64_t local = 0;
+  std::uint64_t shared_at = 0;
 };
 
 /// Copies the entry through `load`, if `key` grants access now. False also when the owner withdrew

@@ -69,13 +69,13 @@ struct Grant {
 /// The region that somebody used last, so that the next use need not look it up: kept by whoever
 /// uses keys, one for each purpose.
 struct KnownRegion {
-  wire::MemoryKey key{};
-  LiveEntry said{};  // of no entry: none is known
   // As far as a pointer of ours reaches it: the octets `mapped_octets` from `mapped_base` on, which
   // is an address as keys name it.
   std::byte* mapped = nullptr;
   std::uint64_t mapped_base = 0;
   std::uint64_t mapped_octets = 0;
+  wire::MemoryKey key{};
+  LiveEntry said{};  // of no entry: none is known
 
   /// A pointer reaches so many octets of it, from `offset` on.
   void map(std::byte* at, std::uint64_t offset, std::uint64_t octets) noexcept {

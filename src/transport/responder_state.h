@@ -61,6 +61,7 @@ struct alignas(64) ResponderState {
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t replay_limit = 0;  // max_dest_rd_atomic
   std::uint8_t life = 0;          // tells its claims apart from those of a requester left behind
+  Flag failed = 0;                // it is over; how, see the end
   wire::QKey qkey{};              // UD
 
   // The message that is arriving.
@@ -90,7 +91,6 @@ struct alignas(64) ResponderState {
   std::array<ReplayEntry, kMaxReadAtomic> replay{};
 
   // How it ended, if it did: the owner sees `failed`, changes the state and raises the event.
-  Flag failed = 0;
   Flag event_due = 0;  // nothing else tells the program
   QpEvent event{};
   Reason reason = Reason::kNone;
