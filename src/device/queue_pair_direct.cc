@@ -304,8 +304,9 @@ void QueuePair::handle_reply(const direct::Errand& reply, std::span<const std::b
 
 Instant QueuePair::next_timeout() const noexcept {
   const Instant next = machine_->next_timeout();
-  return direct_ == nullptr || way_ == Way::kPackets ? next
-                                                     : std::min(next, direct_->next_timeout());
+  // As run_directly(): what waits for the peer when sending ends is not looked at again.
+  const bool sends_directly = direct_ != nullptr && way_ != Way::kPackets && machine_->is_sending();
+  return sends_directly ? std::min(next, direct_->next_timeout()) : next;
 }
 
 }  // namespace verbatim::device

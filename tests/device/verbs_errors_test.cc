@@ -194,6 +194,20 @@ TEST_F(VerbsErrors, APeerThatBecomesReadyInTimeIsServed) {
   EXPECT_EQ(to.octets, from.octets);
 }
 
+/// What it would have looked for later does not keep the adapter busy for ever.
+TEST_F(VerbsErrors, AConnectionMayEndWhileItWaitsForItsPeer) {
+  join({.rnr_retry = 7});
+  Buffer& buffer = make_buffer(64);
+  ASSERT_EQ(send(near, 1, buffer.sge()), 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(near, &attr, IBV_QP_STATE), 0);
+  EXPECT_EQ(collect_one(near_sends).status, IBV_WC_WR_FLUSH_ERR);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // many times what it waits for
+  EXPECT_EQ(state_of(near), IBV_QPS_ERR);
+  EXPECT_EQ(state_of(far), IBV_QPS_RTS);
+}
+
 TEST_F(VerbsErrors, ASendLongerThanTheReceiveFailsBoth) {
   join();
   Buffer& from = make_buffer(5000);  // more than one packet
