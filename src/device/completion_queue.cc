@@ -79,7 +79,7 @@ std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcep
 /// Whether looking for packets may bring something. Where completions also come directly, whoever
 /// polls for those is not held up by the sockets at every call.
 bool CompletionQueue::needs_progress() noexcept {
-  constexpr std::uint32_t kPollsPerLook = 32;
+  constexpr std::uint32_t kPollsPerLook = 64;
   if (adapter_->has_ready()) return true;
   if (!adapter_->has_packet_users()) return false;
   if (direct_users_.load(std::memory_order_relaxed) == 0) return true;

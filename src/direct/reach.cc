@@ -31,9 +31,24 @@ Reached reached_of(int error) noexcept {
   }
 }
 
+/// A call does not say whose memory was not there. If it is ours, this faults, and whoever guards
+/// us knows.
+void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
+  constexpr std::size_t kPage = 4096;
+  for (const iovec& piece : pieces) {
+    auto* at = static_cast<std::byte*>(piece.iov_base);
+    for (std::size_t done = 0; done < piece.iov_len;
+         done += kPage - std::bit_cast<std::uintptr_t>(at + done) % kPage) {
+      volatile std::byte* octet = at + done;
+      const std::byte value = *octet;
+      if (stores) *octet = value;
+    }
+  }
+}
+
 /// Calls until all is moved: a call stops at the first page that is not there.
 template <typename Call>
-Reached move_all(Call&& call, std::span<iovec> pieces, std::uint64_t address,
+Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, std::uint64_t address,
                  std::uint64_t octets) noexcept {
   int tries = 0;
   while (octets > 0) {
@@ -42,6 +57,7 @@ Reached move_all(Call&& call, std::span<iovec> pieces, std::uint64_t address,
     const ssize_t moved = call(pieces, remote);
     if (moved < 0 && errno == EINTR) continue;
     const bool is_not_there = moved == 0 || (moved < 0 && errno == EFAULT);
+    if (is_not_there && tries == 0) touch_own(pieces, stores);
     if (is_not_there && ++tries < kTriesWhileMoving) {  // it may be moving just now
       const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
       (void)::nanosleep(&nap, nullptr);
@@ -71,7 +87,9 @@ void store_tail(std::byte* to, const std::byte* from, std::size_t octets) noexce
     std::memcpy(&value, from, sizeof value);
     std::atomic_ref(*std::bit_cast<T*>(to)).store(value, std::memory_order_release);
   };
-  switch (octets) {
+  // One store only where it is aligned: elsewhere a store-release faults on Arm.
+  const bool is_aligned = std::bit_cast<std::uintptr_t>(to) % octets == 0;
+  switch (is_aligned ? octets : 0) {
     case 8:
       return store(std::uint64_t{});
     case 4:
@@ -155,9 +173,10 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
     return ::process_vm_writev(process_, local.data(), local.size(), &remote, 1, 0);
   };
   const std::uint64_t body_octets = octets - tail_octets;
-  if (auto moved = move_all(call, body, address, body_octets); moved != Reached::kYes) return moved;
+  if (auto moved = move_all(call, body, false, address, body_octets); moved != Reached::kYes)
+    return moved;
   iovec last{.iov_base = tail.data(), .iov_len = tail_octets};
-  return move_all(call, {&last, 1}, address + body_octets, tail_octets);
+  return move_all(call, {&last, 1}, false, address + body_octets, tail_octets);
 }
 
 Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
@@ -182,7 +201,7 @@ Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces
   const auto call = [&](std::span<iovec> local, iovec& remote) {
     return ::process_vm_readv(process_, local.data(), local.size(), &remote, 1, 0);
   };
-  return move_all(call, {copy.data(), pieces.size()}, address, octets);
+  return move_all(call, {copy.data(), pieces.size()}, true, address, octets);
 }
 
 }  // namespace verbatim::direct
