@@ -45,6 +45,11 @@ class Occupancy {
     store_next(is_fenced(fencing) ? std::memory_order_release : std::memory_order_relaxed);
   }
 
+  /// What snapshot() would find now. An acquire would wait for the requester's own stores.
+  [[nodiscard]] Snapshot present() const noexcept {
+    return std::atomic_ref(const_cast<std::uint64_t&>(count_)).load(std::memory_order_relaxed);
+  }
+
   // The rare side.
   [[nodiscard]] Snapshot snapshot() const noexcept {
     return std::atomic_ref(const_cast<std::uint64_t&>(count_)).load(std::memory_order_acquire);

@@ -139,18 +139,18 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
 
 template <typename Requests>
 [[gnu::always_inline]] inline void Requester::run_short(Requests& requests) noexcept {
-  if (!is_clear()) return;
+  transport::ShortRequest request;
+  if (!is_clear() || !requests.peek(request)) return;
   const std::uint32_t places = queue_->limits().depth;
   const std::uint32_t waiting = port_.uncollected();
   std::uint32_t room = waiting < places ? places - waiting : 0;
   if (target_.enter()) [[likely]] {
     std::uint32_t turn = 0;
-    transport::ShortRequest request;
-    while (room > 0 && turn < kChunkOctets && requests.peek(request)) {
-      if (!execute_short(request)) break;
+    while (room > 0 && execute_short(request)) {
       requests.pop();
       if (has(request.flags, transport::SendFlags::kSignaled)) --room;
       turn += request.piece.octets;
+      if (turn >= kChunkOctets || !requests.peek(request)) break;
     }
   }
   target_.leave();

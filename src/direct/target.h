@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/acquire.h"
 #include "base/fence.h"
 #include "direct/answer.h"
 #include "direct/errand.h"
@@ -96,8 +97,7 @@ class Target {
     visiting_->inside.enter(fencing_);  // from here on the owner waits for us
     calls_owner_ = false;
     const bool is_open =
-        std::atomic_ref(record_->gate).load(std::memory_order_acquire) == HalfRecord::kOpen &&
-        is_ours() && !has_gone();
+        load_acquire(record_->gate) == HalfRecord::kOpen && is_ours() && !has_gone();
     if (!is_open || state_->failed) [[unlikely]]
       return false;
     const auto life = static_cast<std::uint32_t>(claim_ >> 32);
@@ -116,7 +116,7 @@ class Target {
   [[nodiscard]] bool is_given_up() const noexcept {
     fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
     const bool is_known = std::atomic_ref(record_->given_up).load(std::memory_order_relaxed) ==
-                          visiting_->inside.snapshot();
+                          visiting_->inside.present();
     return (is_known && visiting_ != &standing_in_) || !is_ours();
   }
   /// What a request comes to whose visit was given up.

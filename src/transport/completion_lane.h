@@ -69,7 +69,7 @@ class CompletionLane {
     Place& at = place(tail);
     at.completion = completion;
     std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
-    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
+    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_relaxed);     // for those who count
     return true;
   }
   /// The producer has died, and somebody else goes on in its place.
@@ -125,7 +125,7 @@ class CompletionLane {
     return place(number).completion.timestamp != 0;
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
-    return load_acquire(header().tail);  // pairs with push()
+    return std::atomic_ref(header().tail).load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint32_t load_head() const noexcept {
     return load_acquire(header().head);  // pairs with pop()

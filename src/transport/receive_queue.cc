@@ -59,12 +59,6 @@ Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t collected
   return Ok{};
 }
 
-std::span<const memory::Sge> ReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
-  // The count is read once and bounded: the entry may lie in memory that a peer can write.
-  const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
-  return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
-}
-
 void ReceiveQueue::clear(std::uint32_t published) noexcept {
   Header& h = header();
   h.dropped = h.tail - published;

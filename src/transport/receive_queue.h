@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -92,7 +93,11 @@ class ReceiveQueue {
     // pairs with the acquire in posted_count(): the slot is free once the owner sees it
     std::atomic_ref(header().head).store(load_head() + 1, std::memory_order_release);
   }
-  [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept;
+  [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept {
+    // The count is read once and bounded: the entry may lie in memory that a peer can write.
+    const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
+    return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
+  }
 
  private:
   struct Header {
