@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# vb_test(name LABEL unit SOURCES ... LINK ...) and vb_fuzzer(x_fuzz.cc LINK ...).
+# vb_test(name [DATA] LABEL unit SOURCES ... LINK ...) and vb_fuzzer(x_fuzz.cc LINK ...). A test with DATA
+# knows where tests/ is; the others are the same objects in every checkout, which a compiler cache likes.
 if(VB_TESTS)
   # Debian ships GoogleTest as source, so one recipe serves every compiler, sanitizer and CPU.
   set(BUILD_GMOCK ON)
@@ -8,7 +9,7 @@ if(VB_TESTS)
 endif()
 
 function(vb_test name)
-  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(arg "DATA" "LABEL;TIMEOUT" "SOURCES;LINK;ARGS" ${ARGN})
   if(NOT VB_TESTS)
     return()
   endif()
@@ -18,7 +19,9 @@ function(vb_test name)
   # in a third of the time.
   target_compile_options(${name} PRIVATE -O0 -g1)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_compile_definitions(${name} PRIVATE VB_TESTDATA="${CMAKE_SOURCE_DIR}/tests")
+  if(arg_DATA)
+    target_compile_definitions(${name} PRIVATE VB_TESTDATA="${CMAKE_SOURCE_DIR}/tests")
+  endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)

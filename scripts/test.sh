@@ -16,10 +16,10 @@ build() { # preset [target...]
   cmake --build --preset "$preset" -j "$jobs" "${@/#/--target=}"
 }
 
-# Tests with many processes are at the mercy of a busy machine: what fails gets one more try, and the log
-# has both.
+# Tests with many processes are at the mercy of a busy machine: what fails gets two more tries, and the log
+# has all of them.
 run() { # preset [ctest argument...]
-  ctest --preset "$1" -j "$jobs" --repeat until-pass:2 "${@:2}"
+  ctest --preset "$1" -j "$jobs" --repeat until-pass:3 "${@:2}"
 }
 
 # The same simulated histories, fewer of them: sanitizers and emulation are many times slower.
