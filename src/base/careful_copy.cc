@@ -4,11 +4,11 @@
 #include <ucontext.h>
 
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 // Written in assembly, because a fault must be able to end it anywhere: it keeps to the registers
-// that a function may spoil, calls nothing and has nothing on the stack, so that returning from it
-// is possible at every instruction.
+// that a function may spoil, calls nothing and has nothing on the stack, so that its
+// last two instructions can follow upon any other.
 #if defined(__aarch64__)
 __asm__(R"(
     .pushsection .text
@@ -17,6 +17,7 @@ __asm__(R"(
     .hidden vb_careful_copy
     .type vb_careful_copy, %function
 vb_careful_copy:                      // x0: to, x1: from, x2: octets
+    .cfi_startproc
     tst     x0, #7
     ccmp    x2, #8, #0, eq
     b.ne    1f
@@ -95,6 +96,12 @@ vb_careful_copy:                      // x0: to, x1: from, x2: octets
     stlrb   w3, [x0]
 9:  mov     w0, #1
     ret
+    .globl vb_careful_copy_fault
+    .hidden vb_careful_copy_fault
+vb_careful_copy_fault:
+    mov     w0, #0
+    ret
+    .cfi_endproc
     .globl vb_careful_copy_end
     .hidden vb_careful_copy_end
 vb_careful_copy_end:
@@ -110,6 +117,7 @@ __asm__(R"(
     .hidden vb_careful_copy
     .type vb_careful_copy, @function
 vb_careful_copy:                      # rdi: to, rsi: from, rdx: octets
+    .cfi_startproc
     cmpq    $8, %rdx
     jne     1f
     movq    (%rsi), %rax              # what is asked for most
@@ -180,6 +188,12 @@ vb_careful_copy:                      # rdi: to, rsi: from, rdx: octets
     movb    %al, (%rdi)
 9:  movl    $1, %eax
     ret
+    .globl vb_careful_copy_fault
+    .hidden vb_careful_copy_fault
+vb_careful_copy_fault:
+    xorl    %eax, %eax
+    ret
+    .cfi_endproc
     .globl vb_careful_copy_end
     .hidden vb_careful_copy_end
 vb_careful_copy_end:
@@ -192,15 +206,24 @@ vb_careful_copy_end:
 
 extern "C" {
 std::uint32_t vb_careful_copy(std::byte* to, const std::byte* from, std::size_t octets) noexcept;
+extern const std::byte vb_careful_copy_fault;
 extern const std::byte vb_careful_copy_end;
 }
 
 namespace verbatim {
 namespace {
 
-bool is_inside(std::uintptr_t at) noexcept {
-  return at >= reinterpret_cast<std::uintptr_t>(&vb_careful_copy) &&
-         at < reinterpret_cast<std::uintptr_t>(&vb_careful_copy_end);
+std::uintptr_t address_of(const std::byte& at) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&at);
+}
+
+/// The register that names the next instruction of an interrupted thread.
+auto& next_instruction(ucontext_t& context) noexcept {
+#if defined(__aarch64__)
+  return context.uc_mcontext.pc;
+#else
+  return context.uc_mcontext.gregs[REG_RIP];
+#endif
 }
 
 }  // namespace
@@ -210,20 +233,13 @@ bool careful_copy(std::byte* to, const std::byte* from, std::size_t octets) noex
 }
 
 bool resume_careful_copy(void* context) noexcept {
-  mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
-#if defined(__aarch64__)
-  if (!is_inside(machine.pc)) return false;
-  machine.pc = machine.regs[30];  // as `ret` would
-  machine.regs[0] = 0;
-#else
-  auto& registers = machine.gregs;
-  if (!is_inside(static_cast<std::uintptr_t>(registers[REG_RIP]))) return false;
-  std::memcpy(&registers[REG_RIP], reinterpret_cast<void*>(registers[REG_RSP]),
-              sizeof registers[REG_RIP]);  // as `ret` would
-  registers[REG_RSP] += 8;
-  registers[REG_RAX] = 0;
-#endif
-  return true;
+  auto& next = next_instruction(*static_cast<ucontext_t*>(context));
+  const auto at = static_cast<std::uintptr_t>(next);
+  const bool is_inside = at >= reinterpret_cast<std::uintptr_t>(&vb_careful_copy) &&
+                         at < address_of(vb_careful_copy_end);
+  if (is_inside)
+    next = static_cast<std::remove_reference_t<decltype(next)>>(address_of(vb_careful_copy_fault));
+  return is_inside;
 }
 
 }  // namespace verbatim

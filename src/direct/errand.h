@@ -44,6 +44,15 @@ struct Errand {
            octets <= kOctetsMax && is_sensible_entry() &&
            message.size() - sizeof *this == payload_octets();
   }
+  /// Takes from a reply with so many octets how it ended, and nothing else: what was asked for is
+  /// known here better than by whoever answers. One that brings other octets than it owes has
+  /// failed.
+  void adopt(const Errand& reply, std::size_t reply_octets) noexcept {
+    const bool reads = entry.opcode == transport::SendOpcode::kRead;
+    const std::size_t owed = reads && reply.answer == Answer::kDone ? octets : 0;
+    answer = reply_octets == owed ? reply.answer : Answer::kOperationError;
+    original = reply.original;
+  }
   /// Octets that follow this.
   [[nodiscard]] std::size_t payload_octets() const noexcept {
     using transport::SendOpcode;

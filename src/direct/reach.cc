@@ -20,6 +20,9 @@ constexpr std::size_t kTailOctets = 8;
 // of a millisecond later each time.
 constexpr int kTriesWhileMoving = 100;
 
+// Of a region at once.
+constexpr std::uint64_t kMapOctets = std::uint64_t{1} << 30;
+
 Reached reached_of(int error) noexcept {
   switch (error) {
     case ESRCH:
@@ -128,17 +131,20 @@ std::byte* Reach::look_up(std::uint64_t shared_at, std::uint64_t octets) noexcep
   return view.at + (shared_at - view.first);
 }
 
-void Reach::map(memory::KnownRegion& known) noexcept {
+void Reach::map(memory::KnownRegion& known, std::uint64_t address) noexcept {
   const memory::LiveEntry& region = known.said;
   if (is_own_) {
     known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.local)), 0,
               region.octets);
     return;
   }
-  const auto inside = memory::shared_part(region);
-  if (inside.octets == 0) return;
-  std::byte* const at = look_up(region.shared_at + inside.offset, inside.octets);
-  if (at != nullptr) known.map(at, inside.offset, inside.octets);
+  memory::SharedPart part = memory::shared_part(region);
+  const std::uint64_t offset = address - region.base;
+  if (offset < part.offset || offset - part.offset >= part.octets) return;
+  const std::uint64_t window = (offset - part.offset) / kMapOctets * kMapOctets;
+  part = {.offset = part.offset + window, .octets = std::min(part.octets - window, kMapOctets)};
+  std::byte* const at = look_up(region.shared_at + part.offset, part.octets);
+  if (at != nullptr) known.map(at, part.offset, part.octets);
 }
 
 Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,

@@ -46,8 +46,9 @@ class Reach {
     return look_up(grant.shared_at, octets);
   }
 
-  /// How far a pointer reaches into a region that was just learned.
-  void map(memory::KnownRegion& known) noexcept;
+  /// How far a pointer reaches into a region, around that address: all of it, unless it is so large
+  /// that one region could use up our address space.
+  void map(memory::KnownRegion& known, std::uint64_t address) noexcept;
 
   /// Stores the pieces one behind the other; kByCall when that is for write_by_call().
   [[nodiscard]] Reached write(const memory::Grant& to, std::span<const iovec> pieces,

@@ -45,7 +45,7 @@ void Requester::reconfigure(const Config& config) noexcept { config_ = config; }
 Requester::Stop Requester::run() noexcept {
   if (failed_) return Stop::kFailed;
   std::uint32_t turn = 0;
-  while (!queue_->is_empty()) {
+  while (!failed_ && !queue_->is_empty()) {
     SendEntry& entry = queue_->at(queue_->head());
     if (paused_ && entry.stage == SendStage::kPosted) return Stop::kIdle;
     if (!has_met_) [[unlikely]] {
@@ -73,7 +73,7 @@ Requester::Stop Requester::run() noexcept {
         return Stop::kFailed;
     }
   }
-  return Stop::kIdle;
+  return failed_ ? Stop::kFailed : Stop::kIdle;
 }
 
 Requester::Step Requester::execute(SendEntry& entry) noexcept {
@@ -300,12 +300,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
 void Requester::handle_reply(const Errand& reply, std::span<const std::byte> octets) {
   if (on_errand_ != OnErrand::kSent || reply.number != errand_.number)
     return;  // of an earlier life
-  // What was asked for we know better than whoever answers.
-  errand_.answer = reply.answer;
-  errand_.original = reply.original;
-  const bool reads = errand_.entry.opcode == SendOpcode::kRead;
-  const std::size_t owed = reads && reply.answer == Answer::kDone ? errand_.octets : 0;
-  if (octets.size() != owed) errand_.answer = Answer::kOperationError;
+  errand_.adopt(reply, octets.size());
   errand_octets_.assign(octets.begin(), octets.end());
   on_errand_ = OnErrand::kReplied;
 }

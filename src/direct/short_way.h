@@ -21,7 +21,9 @@ inline std::byte* Target::recall(const transport::ShortRequest& request,
                        .address = request.remote_address,
                        .octets = request.piece.octets,
                        .need = need},
-                      known_target_, [this](memory::KnownRegion& known) { reach_.map(known); });
+                      known_target_, [this](memory::KnownRegion& known, std::uint64_t address) {
+                        reach_.map(known, address);
+                      });
 }
 
 inline bool Target::write_short(const transport::ShortRequest& request,
@@ -60,14 +62,15 @@ inline bool Target::send_short(const transport::ShortRequest& request,
   const memory::Sge sge = list.front();  // read once
   if (sge.octets < octets) [[unlikely]]
     return false;
-  std::byte* const to =
-      keys_.recall({.key = sge.lkey,
-                    .domain = landing_.list_domain(),
-                    .qp = {},
-                    .address = sge.address,
-                    .octets = octets,
-                    .need = memory::Access::kLocalWrite},
-                   known_receive_, [this](memory::KnownRegion& known) { reach_.map(known); });
+  std::byte* const to = keys_.recall(
+      {.key = sge.lkey,
+       .domain = landing_.list_domain(),
+       .qp = {},
+       .address = sge.address,
+       .octets = octets,
+       .need = memory::Access::kLocalWrite},
+      known_receive_,
+      [this](memory::KnownRegion& known, std::uint64_t address) { reach_.map(known, address); });
   if (to == nullptr || !careful_copy(to, from, octets)) [[unlikely]]
     return false;
   // What we have written may be in no receive any more; then nobody is told of it.
@@ -104,7 +107,7 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
          .address = request.piece.address,
          .octets = octets,
          .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
-        known_source_, [](memory::KnownRegion& known) {
+        known_source_, [](memory::KnownRegion& known, std::uint64_t) {
           known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(known.said.local)), 0,
                     known.said.octets);
         });
@@ -150,7 +153,7 @@ template <typename Requests>
       requests.pop();
       if (has(request.flags, transport::SendFlags::kSignaled)) --room;
       turn += request.piece.octets;
-      if (turn >= kChunkOctets || !requests.peek(request)) break;
+      if (turn >= kChunkOctets || failed_ || !requests.peek(request)) break;
     }
   }
   target_.leave();

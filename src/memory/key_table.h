@@ -77,6 +77,10 @@ struct KnownRegion {
   wire::MemoryKey key{};
   LiveEntry said{};  // of no entry: none is known
 
+  [[nodiscard]] bool reaches(std::uint64_t address, std::uint64_t octets) const noexcept {
+    const std::uint64_t offset = address - mapped_base;
+    return offset < mapped_octets && octets <= mapped_octets - offset;
+  }
   /// A pointer reaches so many octets of it, from `offset` on.
   void map(std::byte* at, std::uint64_t offset, std::uint64_t octets) noexcept {
     mapped = at;
@@ -121,21 +125,21 @@ class KeyTable {
   /// The same as check_local() and check_remote() for what programs do most: octets of one region,
   /// and of the same as the last time. Null says nothing but that one of those must be asked.
   ///
-  /// A region that is not the last one is learned: `map(known)` then says how a pointer reaches it.
+  /// A region that is not the last one is learned, and so is a part of it that no pointer reached:
+  /// `map(known, address)` then says how one reaches what is around that address.
   template <typename Map>
   [[nodiscard, gnu::always_inline]] inline std::byte* recall(const Want& want, KnownRegion& known,
                                                              Map&& map) const noexcept {
     const bool is_known = known.key == want.key && known.said.entry != nullptr &&
                           says_the_same(known.said, static_cast<std::uint32_t>(want.key));
-    if (!is_known) [[unlikely]] {
-      if (!learn(want.key, known)) return nullptr;
-      map(known);
+    if (!is_known || !known.reaches(want.address, want.octets)) [[unlikely]] {
+      if (!is_known && !learn(want.key, known)) return nullptr;
+      map(known, want.address);
+      if (!known.reaches(want.address, want.octets)) return nullptr;
     }
-    const std::uint64_t offset = want.address - known.mapped_base;
     const bool is_allowed =
-        offset < known.mapped_octets && want.octets <= known.mapped_octets - offset &&
         known.said.domain == want.domain && allows(known.said.access, want.need);
-    return is_allowed ? known.mapped + offset : nullptr;
+    return is_allowed ? known.mapped + (want.address - known.mapped_base) : nullptr;
   }
 
   [[nodiscard]] KeyEntry* find(wire::MemoryKey key) const noexcept {

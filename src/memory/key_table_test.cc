@@ -507,7 +507,7 @@ TEST(Refusal, EachHasANameOfItsOwn) {
 // What is remembered.
 
 std::byte* recall(const KeyTable& table, const KeyTable::Want& want, KnownRegion& known) {
-  return table.recall(want, known, [](KnownRegion& region) {
+  return table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
     region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
                region.said.octets);
   });
@@ -550,8 +550,9 @@ TEST_F(KeyTableTest, ARegionIsRememberedAsFarAsAPointerReachesIt) {
   const auto recall_at = [&](std::uint64_t offset, std::uint64_t octets) {
     want.address = start + offset;
     want.octets = octets;
-    return memory_.table().recall(
-        want, known, [&](KnownRegion& region) { region.map(elsewhere.data(), 16, 32); });
+    return memory_.table().recall(want, known, [&](KnownRegion& region, std::uint64_t) {
+      region.map(elsewhere.data(), 16, 32);
+    });
   };
   EXPECT_EQ(recall_at(16, 32), elsewhere.data());
   EXPECT_EQ(recall_at(47, 1), elsewhere.data() + 31);

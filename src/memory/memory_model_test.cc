@@ -376,7 +376,7 @@ class History {
     if (want.octets == 0) return;  // looked up by nobody
     const KeyTable& table = memory_.table();
     KnownRegion& known = known_[prng_.below(known_.size())];
-    const std::byte* const at = table.recall(want, known, [](KnownRegion& region) {
+    const std::byte* const at = table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
       region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
                  region.said.octets);
     });

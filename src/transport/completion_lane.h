@@ -10,6 +10,7 @@
 
 #include "base/acquire.h"
 #include "base/assert.h"
+#include "base/fence.h"
 #include "base/time.h"
 #include "transport/work.h"
 
@@ -69,13 +70,17 @@ class CompletionLane {
     Place& at = place(tail);
     at.completion = completion;
     std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
-    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_relaxed);     // for those who count
+    compiler_barrier();  // who dies between has not counted it
+    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_relaxed);  // for those who count
     return true;
   }
-  /// The producer has died, and somebody else goes on in its place.
-  void settle() noexcept {
+  /// The producer has died, and somebody else goes on in its place. True when it had published one
+  /// that it did not count.
+  bool settle() noexcept {
     Header& h = header();
-    if (holds(h.tail)) std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);
+    const bool is_behind = holds(h.tail);
+    if (is_behind) std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_relaxed);
+    return is_behind;
   }
 
   // The consumer, while nobody produces.
@@ -161,10 +166,15 @@ inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept
 inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const noexcept {
   const CompletionLane moved = create(block, mask_ + 1);
   Header& to = moved.header();
-  const std::uint32_t tail = load_tail();
-  to.tail = holds(tail) ? tail + 1 : tail;
-  to.head = to.head_seen = load_head();
-  for (std::uint32_t i = to.head; i != to.tail; ++i) moved.place(i) = place(i);
+  const std::uint32_t head = load_head();
+  // The producer may be at work, or lie: what is there the places say, not its counter.
+  std::uint32_t tail = head;
+  for (; tail - head <= mask_ && holds(tail); ++tail) moved.place(tail) = place(tail);
+  // The others are a lap behind: a zero could be the serial of one.
+  const std::uint32_t lap = mask_ + 1;
+  for (std::uint32_t i = tail; i != head + lap; ++i) moved.place(i).serial = i + 1 - lap;
+  to.tail = tail;
+  to.head = to.head_seen = head;
   return moved;
 }
 

@@ -87,9 +87,12 @@ class CompletionPort {
     return lane_.exists() ? lane_.pushed() : 0;
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
-  /// Whoever published has died.
+  /// Whoever published has died: what it did not come to do is done.
   void settle() noexcept {
-    if (lane_.exists()) lane_.settle();
+    if (!lane_.exists()) return;
+    const bool was_published = lane_.settle();
+    board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
+    if (was_published) wake_if_armed({.solicited = true});
   }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }

@@ -105,8 +105,8 @@ class Landing {
     const bool placed = port_.publish(completion);
     compiler_barrier();
     if (!is_shared) queue_.pop();
-    compiler_barrier();
-    state_->receive_taken = false;
+    // Released: whoever finds it no longer taken finds the rest done.
+    std::atomic_ref(state_->receive_taken).store(0, std::memory_order_release);
     return placed;
   }
   /// The message is over, without a completion; a receive it had taken stays for the next one.
