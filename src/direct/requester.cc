@@ -26,6 +26,10 @@ constexpr std::uint32_t kTurnOctetsMin = 64;
 constexpr Duration kFirstLook = std::chrono::microseconds(250);
 constexpr Duration kReceiveLooksMax = std::chrono::milliseconds(4);
 constexpr Duration kAnswerLooksMax = std::chrono::milliseconds(64);
+// The peer has gone, and a request finds nobody: it fails so much later. At once would be before
+// our program has collected what the peer had sent, and programs that end with the last message
+// they wait for, whatever else they have posted, rely on an adapter's patience.
+constexpr Duration kMourning = std::chrono::milliseconds(20);
 constexpr std::uint8_t kForever = 7;  // an RNR retry limit of seven is none (9.7.5.2.8)
 
 }  // namespace
@@ -416,8 +420,13 @@ Requester::Stop Requester::wait_for_answer() noexcept {
     wait_ = {.what = Wait::For::kAnswer, .tries_left = config_.retry_limit};
     if (config_.ack_timeout > Duration::zero()) wait_.until = now + config_.ack_timeout;
   }
+  if (target_.has_gone() && !wait_.mourns) {
+    wait_.mourns = true;
+    wait_.tries_left = 0;
+    wait_.until = std::min(wait_.until, now + kMourning);
+  }
   const bool is_over = now >= wait_.until;
-  if (target_.has_gone() || (is_over && wait_.tries_left == 0)) {
+  if (is_over && wait_.tries_left == 0) {
     (void)fail(queue_->at(queue_->head()), WcStatus::kRetryExceeded, Reason::kNoAnswer);
     return Stop::kFailed;
   }

@@ -150,6 +150,7 @@ class Requester {
     enum class For : std::uint8_t { kNothing, kReceive, kAnswer };
     For what = For::kNothing;
     std::uint8_t tries_left = 0;
+    bool mourns = false;               // the peer has gone
     Instant until = Instant::never();  // the next try counts
     Instant look = Instant::never();   // sooner, in case that nobody tells us of a change
     Duration pause{0};                 // since the last look
