@@ -161,14 +161,28 @@ void Gsi::steer(const wire::Gid& address) noexcept {
 void Gsi::handle(const Arrival& arrival) noexcept {
   if (agent_ == nullptr || !is_datagram_for_gsi(arrival.packet)) return;
   if (!wire::verify_icrc(arrival.seed, arrival.incoming.octets)) return;
-  const Whose whose = arrival.was_forwarded ? Whose::kOurs : forward_elsewhere(arrival);
+  const Whose whose = arrival.was_forwarded ? whose_forwarded(arrival) : forward_elsewhere(arrival);
   if (whose == Whose::kOthers) return;
   if (whose == Whose::kNobodys && keep_early(arrival)) return;
+  take(arrival);
+}
+
+void Gsi::take(const Arrival& arrival) noexcept {
   if (has_news()) note_deaths();  // before somebody in the slot of a dead process is heard
   (void)agent_->handle_mad(
       now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
       arrival.packet.payload());  // counted there
   serve();
+}
+
+/// What others send on to us is ours, but for a request that has come between rdma_bind_addr, which
+/// gives us the name, and rdma_listen.
+Gsi::Whose Gsi::whose_forwarded(const Arrival& arrival) const noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto* service = std::get_if<wire::ServiceId>(&to);
+  const bool is_early =
+      service != nullptr && !agent_->listens_for(*service, arrival.incoming.destination);
+  return is_early ? Whose::kNobodys : Whose::kOurs;
 }
 
 /// What is for others has gone there. What is nobody's is ours to refuse.
@@ -229,7 +243,6 @@ void Gsi::look_at_early(Instant at) noexcept {
     const auto packet = wire::PacketView::parse(incoming->octets);
     const auto seed =
         wire::IcrcSeed::roce_v2(incoming->source, incoming->destination, incoming->source_port);
-    // Where it belongs is decided here; handle() is not to ask again.
     const Arrival arrival{
         .incoming = *incoming, .packet = *packet, .seed = seed, .was_forwarded = true};
     if (early.look_again > at) {
@@ -242,7 +255,7 @@ void Gsi::look_at_early(Instant at) noexcept {
       early.look_again = at + early.wait;
       early_.push_back(std::move(early));
     } else if (whose != Whose::kOthers) {
-      handle(arrival);
+      take(arrival);
     }
   }
 }

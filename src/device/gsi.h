@@ -125,7 +125,10 @@ class Gsi {
                                const link::Incoming& as_received) noexcept;
   /// Where a datagram belongs.
   enum class Whose : std::uint8_t { kOurs, kOthers, kNobodys };
+  [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept;
   [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept;
+  /// The agent hears of it.
+  void take(const Arrival& arrival) noexcept;
 
   /// A request for which there may be a listener soon.
   struct Early {
