@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,10 @@ namespace verbatim::link::test {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "vb-capture-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
+    const auto temporary = std::filesystem::temp_directory_path();
+    do {
+      path_ = (temporary / ("vb-capture-" + std::to_string(std::random_device()()))).string();
+    } while (!std::filesystem::create_directory(path_));  // somebody else's
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -2,6 +2,8 @@
 #include "rehome/mapping.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -184,18 +186,17 @@ TEST(Pages, OfARangeAreThoseInsideOrThoseTouched) {
 class Lines : public ::testing::Test {
  protected:
   std::vector<std::string> read(const std::string& text, std::size_t at_most = 1000) {
-    char path[] = "/tmp/verbatim-lines-XXXXXX";
-    const int file = ::mkstemp(path);
+    const int file = ::memfd_create("lines", MFD_CLOEXEC);
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
     EXPECT_EQ(::write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    ::close(file);
     std::vector<std::string> lines;
-    EXPECT_EQ(for_each_line(path,
+    EXPECT_EQ(for_each_line(path.c_str(),
                             [&](std::string_view line) {
                               lines.emplace_back(line);
                               return lines.size() < at_most;
                             }),
               0);
-    ::unlink(path);
+    ::close(file);
     return lines;
   }
 };

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <cstdio>
 #include <thread>
 
 #include "rehome/test_moving.h"
@@ -31,10 +32,9 @@ Range range_of(const void* begin, std::size_t octets) {
 class NotMoved : public test::Moving {};
 
 TEST_P(NotMoved, AreFiles) {
-  char path[] = "/tmp/verbatim-file-XXXXXX";
-  const int file = ::mkstemp(path);
-  ASSERT_GE(file, 0);
-  ASSERT_EQ(::unlink(path), 0);
+  std::FILE* const stream = std::tmpfile();
+  ASSERT_NE(stream, nullptr);
+  const int file = ::fileno(stream);
   ASSERT_EQ(::ftruncate(file, static_cast<off_t>(4 * page())), 0);
   for (const int flags : {MAP_PRIVATE, MAP_SHARED}) {
     void* memory = ::mmap(nullptr, 4 * page(), PROT_READ | PROT_WRITE, flags, file, 0);
@@ -42,7 +42,7 @@ TEST_P(NotMoved, AreFiles) {
     EXPECT_STREQ(refusal(range_of(memory, 4 * page())), to_text(Why::kFileBacked));
     ::munmap(memory, 4 * page());
   }
-  ::close(file);
+  std::fclose(stream);
 }
 
 TEST_P(NotMoved, IsMemoryThatTheProgramShares) {

@@ -127,8 +127,6 @@ class Process:
     def await_listening(self, port, deadline):
         while time.monotonic() < deadline and self.child.poll() is None:
             if self.listens(port):
-                if self._serves(port):
-                    time.sleep(0.05)  # the name is there; packets follow it a moment later
                 return True
             time.sleep(0.02)
         return False
