@@ -228,7 +228,7 @@ class Target {
   HalfRecord* record_ = nullptr;      // of the peer's half
   Visiting* visiting_ = nullptr;      // where we are, in our own segment
   std::uint64_t claim_ = 0;           // ours, in its present life
-  std::shared_ptr<host::Peer> peer_;  //
+  std::shared_ptr<host::Peer> peer_;  // none: this very process
   Fencing fencing_ = Fencing::kFenced;
   bool calls_owner_ = false;          // before leaving
   std::uint16_t granted_ = 0;         // generation of the key's entry when it was last looked at

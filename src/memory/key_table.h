@@ -122,8 +122,9 @@ class KeyTable {
   /// Whether a FLUSH of a whole region may use the key: everything but the range.
   [[nodiscard]] Expected<Grant, Refusal> check_whole(const Want& want) const noexcept;
 
-  /// The same as check_local() and check_remote() for what programs do most: octets of one region,
-  /// and of the same as the last time. Null says nothing but that one of those must be asked.
+  /// The same as check_local() and check_remote() for what programs do most: octets, at least one,
+  /// of one region, and of the same as the last time. Null says nothing but that one of those must
+  /// be asked.
   ///
   /// A region that is not the last one is learned, and so is a part of it that no pointer reached:
   /// `map(known, address)` then says how one reaches what is around that address.
