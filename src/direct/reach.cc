@@ -11,6 +11,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/bulk_copy.h"
+
 namespace verbatim::direct {
 namespace {
 
@@ -114,7 +116,7 @@ void store_in_order(std::byte* to, const std::byte* from, std::size_t octets) no
   // The tail begins at a multiple of eight, so that one store can write it.
   const std::size_t past = (std::bit_cast<std::uintptr_t>(to) + octets) % kTailOctets;
   const std::size_t tail = std::min(octets, past == 0 ? kTailOctets : past);
-  if (octets > tail) std::memcpy(to, from, octets - tail);
+  if (octets > tail) bulk_copy(to, from, octets - tail);
   store_tail(to + (octets - tail), from + (octets - tail), tail);
 }
 
@@ -191,7 +193,7 @@ Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
   if (const std::byte* at = pointer(from, octets); at != nullptr) {
     touched_ = {at, octets};
     for (const iovec& piece : pieces) {
-      std::memcpy(piece.iov_base, at, piece.iov_len);
+      bulk_copy(static_cast<std::byte*>(piece.iov_base), at, piece.iov_len);
       at += piece.iov_len;
     }
     return Reached::kYes;
