@@ -134,7 +134,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   while (done < count) {
     const auto wanted = static_cast<std::size_t>(std::min(count - done, kPiece));
     const std::size_t found = handle.object->poll({completions, wanted});
-    for (std::size_t i = 0; i < found; ++i) wc[done++] = to_wc(completions[i]);
+    for (std::size_t i = 0; i < found; ++i) show(completions[i], wc[done++]);
     if (found < wanted) break;
   }
   return done;

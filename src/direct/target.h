@@ -177,7 +177,8 @@ class Target {
                              std::span<const iovec> pieces) noexcept;
   [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry,
                                       transport::WcOpcode opcode) noexcept;
-  [[nodiscard]] Answer publish_receive(transport::Completion& completion) noexcept {
+  [[nodiscard, gnu::always_inline]] Answer publish_receive(
+      transport::Completion completion) noexcept {
     if (board_.keeps_time()) [[unlikely]]
       completion.timestamp = transport::stamp_of(clock_());
     const bool placed = landing_.complete_receive(completion);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "link/socket_calls.h"
+
 namespace verbatim::link {
 
 TrainReceiver::TrainReceiver() noexcept {
@@ -20,8 +22,7 @@ TrainReceiver::TrainReceiver() noexcept {
 
 std::span<const Incoming> TrainReceiver::receive(int socket, const wire::Gid& destination,
                                                  LinkCounters& counters) noexcept {
-  const int got =
-      ::recvmmsg(socket, messages_.data(), static_cast<unsigned>(wanted_), MSG_DONTWAIT, nullptr);
+  const int got = system_recvmmsg(socket, messages_.data(), wanted_);
   // Asking for more than there is costs a look in vain.
   if (got > 0) {
     const auto taken = static_cast<std::size_t>(got);

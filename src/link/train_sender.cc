@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "link/socket_calls.h"
 #include "link/udp_link.h"
 #include "wire/icrc.h"
 
@@ -76,6 +77,7 @@ void TrainSender::start_train(const Outgoing& to, Exit exit, const Written& writ
   Train& train = trains_[count_++];
   train.to = to;
   train.socket = exit.socket;
+  train.of_socket = exit.manner;
   train.is_ipv4 = is_ipv4;
   train.slot = each > kSlotOctetAt ? buffer_[used_ + kSlotOctetAt] : std::byte{0};
   train.at = used_;
@@ -104,20 +106,19 @@ void TrainSender::flush(LinkCounters& counters) noexcept {
   used_ = 0;
 }
 
-/// Where a message goes, and what the socket would do otherwise.
+/// Where a message goes, and what the socket would not do by itself.
 void TrainSender::address(msghdr& message, const Train& train, Control& room) noexcept {
   message = {};
   message.msg_name = const_cast<SocketAddress*>(&train.name);
   message.msg_namelen = train.name_octets;
   message.msg_control = room.octets;
   const int level = train.is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  const int hop_limit = train.to.hop_limit != 0 ? train.to.hop_limit : UdpSocket::kDefaultHopLimit;
-  if (train.to.traffic_class != UdpSocket::kDefaultTrafficClass) {
-    append_control(message, level, train.is_ipv4 ? IP_TOS : IPV6_TCLASS,
-                   int{train.to.traffic_class});
+  const UdpSocket::Manner wanted = manner_of(train.to);
+  if (wanted.traffic_class != train.of_socket.traffic_class) {
+    append_control(message, level, train.is_ipv4 ? IP_TOS : IPV6_TCLASS, int{wanted.traffic_class});
   }
-  if (hop_limit != UdpSocket::kDefaultHopLimit) {
-    append_control(message, level, train.is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, hop_limit);
+  if (wanted.hop_limit != train.of_socket.hop_limit) {
+    append_control(message, level, train.is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, int{wanted.hop_limit});
   }
 }
 
@@ -142,8 +143,7 @@ void TrainSender::send(int socket, LinkCounters& counters) noexcept {
     ++count;
   }
   for (std::size_t at = 0; at < count;) {
-    const int sent = ::sendmmsg(socket, &messages_[at], static_cast<unsigned>(count - at),
-                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int sent = system_sendmmsg(socket, &messages_[at], count - at);
     if (sent > 0) {
       for (const std::size_t end = at + static_cast<std::size_t>(sent); at < end; ++at) {
         counters.packets_sent += chosen_[at]->segments;

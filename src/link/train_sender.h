@@ -14,6 +14,7 @@
 #include "link/packet_burst.h"
 #include "link/packet_control.h"
 #include "link/socket_address.h"
+#include "link/udp_socket.h"
 
 namespace verbatim::link {
 
@@ -32,11 +33,18 @@ class TrainSender {
   static constexpr std::size_t kTrainOctets = 65000;
   static constexpr std::size_t kBufferOctets = std::size_t{260} << 10;
 
-  /// The socket that a packet leaves from, and what the address means on it.
+  /// The socket that a packet leaves from, what it does by itself, and what the address means on
+  /// it.
   struct Exit {
     int socket = -1;
     std::uint32_t scope = 0;
+    UdpSocket::Manner manner{};
   };
+
+  [[nodiscard]] static UdpSocket::Manner manner_of(const Outgoing& to) noexcept {
+    const std::uint8_t hop_limit = to.hop_limit != 0 ? to.hop_limit : UdpSocket::Manner{}.hop_limit;
+    return {.traffic_class = to.traffic_class, .hop_limit = hop_limit};
+  }
 
   /// Without trains every packet is a message of its own.
   void use_trains(bool use) noexcept { use_trains_ = use; }
@@ -70,6 +78,7 @@ class TrainSender {
   struct Train {
     Outgoing to{};
     int socket = -1;  // -1: sent
+    UdpSocket::Manner of_socket{};
     bool is_ipv4 = false;
     bool is_open = false;  // nothing shorter has joined yet, and it takes more
     std::byte slot{};      // of the destination queue pair number

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "base/assert.h"
 #include "link/train_receiver.h"
@@ -32,11 +33,18 @@ Instant now() noexcept {
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
+/// A socket to send from. It takes on the manner of the first packet: most processes know one only.
+struct Sender {
+  UdpSocket socket;
+  std::uint16_t port = 0;
+  bool is_used = false;
+  UdpSocket::Manner manner{};
+};
+
 struct LocalPort {
   LocalAddress address{};
   UdpSocket receiver;
-  std::array<UdpSocket, UdpLink::kSourcePorts> senders;
-  std::array<std::uint16_t, UdpLink::kSourcePorts> source_ports{};
+  std::array<Sender, UdpLink::kSourcePorts> senders;
 };
 
 Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) noexcept {
@@ -50,8 +58,7 @@ Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) n
       auto sender = UdpSocket::open_sender(local.address, port);
       if (!sender && sender.error() != Errc::kAddressInUse) return sender.error();
       if (!sender) continue;
-      local.senders[i] = std::move(*sender);
-      local.source_ports[i] = port;
+      local.senders[i] = {.socket = std::move(*sender), .port = port};
       last = Ok{};
     }
     if (!last) return last;
@@ -76,7 +83,10 @@ struct UdpLink::State {
   [[nodiscard]] Status add(Receiver added) noexcept;
   void prepare_receiving() noexcept;
   [[nodiscard]] const LocalPort* find(const wire::Gid& gid) const noexcept;
-  [[nodiscard]] std::optional<TrainSender::Exit> exit_of(const Outgoing& to) const noexcept;
+  [[nodiscard]] LocalPort* find(const wire::Gid& gid) noexcept {
+    return const_cast<LocalPort*>(std::as_const(*this).find(gid));
+  }
+  [[nodiscard]] std::optional<TrainSender::Exit> exit_of(const Outgoing& to) noexcept;
   [[nodiscard]] bool move_to_a_ready_socket() noexcept;
   [[nodiscard]] std::span<const Incoming> receive_burst(LinkCounters& counters) noexcept;
 };
@@ -190,7 +200,7 @@ Instant UdpLink::next_due() const noexcept {
 
 std::uint16_t UdpLink::source_port(const wire::Gid& source, std::uint16_t entropy) const noexcept {
   const LocalPort* local = state_ != nullptr ? state_->find(source) : nullptr;
-  return local != nullptr ? local->source_ports[entropy % kSourcePorts] : std::uint16_t{0};
+  return local != nullptr ? local->senders[entropy % kSourcePorts].port : std::uint16_t{0};
 }
 
 void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes,
@@ -313,16 +323,21 @@ const LocalPort* UdpLink::State::find(const wire::Gid& gid) const noexcept {
 
 /// Nothing when the packet cannot leave: not from one of our addresses or ports, or to another
 /// family.
-std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) const noexcept {
-  const LocalPort* local = find(to.source);
+std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) noexcept {
+  LocalPort* local = find(to.source);
   if (local == nullptr || to.destination.is_ipv4_mapped() != to.source.is_ipv4_mapped()) {
     return std::nullopt;
   }
-  const auto& ports = local->source_ports;
-  const auto found = std::find(ports.begin(), ports.end(), to.source_port);
-  if (found == ports.end() || to.source_port == 0) return std::nullopt;  // 0: a group has none
-  const auto& socket = local->senders[static_cast<std::size_t>(found - ports.begin())];
-  return TrainSender::Exit{.socket = socket.descriptor(), .scope = local->address.scope};
+  const auto found = std::ranges::find(local->senders, to.source_port, &Sender::port);
+  if (found == local->senders.end() || to.source_port == 0) return std::nullopt;  // 0: of a group
+  Sender& chosen = *found;
+  if (!chosen.is_used) {
+    chosen.is_used = true;
+    const UdpSocket::Manner manner = TrainSender::manner_of(to);
+    if (chosen.socket.take_on(manner, to.source.is_ipv4_mapped())) chosen.manner = manner;
+  }
+  return TrainSender::Exit{
+      .socket = chosen.socket.descriptor(), .scope = local->address.scope, .manner = chosen.manner};
 }
 
 void UdpLink::State::prepare_receiving() noexcept {

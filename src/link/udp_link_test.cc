@@ -125,8 +125,9 @@ TEST_F(UdpLinkPair, KeepsTheOrderWithinEachFlowOfAMixedBurst) {
 }
 
 TEST_F(UdpLinkPair, CarriesTrafficClassAndHopLimitOfEachPacket) {
+  // The socket takes on those of the first.
   for (const auto& [traffic_class, hop_limit] :
-       {std::array<std::uint8_t, 2>{0, 64}, {0xba, 64}, {0, 1}, {0x02, 255}, {0, 64}}) {
+       {std::array<std::uint8_t, 2>{0xba, 255}, {0, 64}, {0, 1}, {0xba, 64}, {0xba, 255}}) {
     Outgoing to = a_to_b();
     to.traffic_class = traffic_class;
     to.hop_limit = hop_limit;

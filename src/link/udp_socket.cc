@@ -62,20 +62,12 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
                                            std::uint16_t port) noexcept {
   UdpSocket socket;
   if (auto created = socket.create(address); !created) return created.error();
-  bool set = true;
-  if (address.gid.is_ipv4_mapped()) {
-    set = socket.set(IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-          socket.set(IPPROTO_IP, IP_TOS, kDefaultTrafficClass) &&
-          socket.set(IPPROTO_IP, IP_TTL, kDefaultHopLimit) &&
-          socket.set(IPPROTO_IP, IP_MULTICAST_TTL, kDefaultHopLimit);
-  } else {
-    set = socket.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-          socket.set(IPPROTO_IPV6, IPV6_TCLASS, kDefaultTrafficClass) &&
-          socket.set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit) &&
-          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kDefaultHopLimit) &&
-          socket.set(IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(address.scope));
-  }
-  if (!set) return reason_of(errno);
+  const bool is_ipv4 = address.gid.is_ipv4_mapped();
+  const bool set =
+      is_ipv4 ? socket.set(IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+              : socket.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+                    socket.set(IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(address.scope));
+  if (!set || !socket.take_on({}, is_ipv4)) return reason_of(errno);
   socket.enlarge(SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferOctets);
   sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0}};
   const sock_fprog take_nothing{.len = 1, .filter = nothing};
@@ -83,6 +75,17 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
                      sizeof take_nothing);  // only saves the memory of what nobody would read
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
   return socket;
+}
+
+bool UdpSocket::take_on(const Manner& manner, bool is_ipv4) noexcept {
+  if (is_ipv4) {
+    return set(IPPROTO_IP, IP_TOS, manner.traffic_class) &&
+           set(IPPROTO_IP, IP_TTL, manner.hop_limit) &&
+           set(IPPROTO_IP, IP_MULTICAST_TTL, manner.hop_limit);
+  }
+  return set(IPPROTO_IPV6, IPV6_TCLASS, manner.traffic_class) &&
+         set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, manner.hop_limit) &&
+         set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, manner.hop_limit);
 }
 
 bool UdpSocket::keep_trains() noexcept { return set(IPPROTO_UDP, UDP_GRO, 1); }

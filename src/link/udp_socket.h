@@ -23,9 +23,14 @@ struct LocalAddress {
 /// is closed on exec.
 class UdpSocket {
  public:
-  /// What a sending socket gives a packet that asks for nothing else.
-  static constexpr std::uint8_t kDefaultTrafficClass = 0;
-  static constexpr std::uint8_t kDefaultHopLimit = 64;
+  /// What a sending socket gives a packet by itself. For another one the kernel has to be told
+  /// beside every message, and then looks everything up anew.
+  struct Manner {
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+
+    friend bool operator==(const Manner&, const Manner&) = default;
+  };
 
   UdpSocket() noexcept = default;
   UdpSocket(UdpSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -48,6 +53,10 @@ class UdpSocket {
   /// identification is 0; that holds for a socket that is not connected, and ours never is.
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,
                                                        std::uint16_t port) noexcept;
+
+  /// What a sending socket does by itself from now on. False, and nothing has changed, where the
+  /// system does not take it.
+  [[nodiscard]] bool take_on(const Manner& manner, bool is_ipv4) noexcept;
 
   /// From now on packets of one flow that came together are read together (UDP GRO), with their
   /// length beside them. False where the system cannot do that.

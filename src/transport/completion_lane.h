@@ -59,7 +59,7 @@ class CompletionLane {
 
   // The producer.
   /// False when the lane is full, which for a lane as deep as its work queue never happens.
-  [[nodiscard]] bool push(const Completion& completion) noexcept {
+  [[nodiscard, gnu::always_inline]] bool push(const Completion& completion) noexcept {
     Header& h = header();
     const std::uint32_t tail = h.tail;
     // The head lies in a line that the consumer writes: it is only read when it may have to be.
@@ -68,7 +68,7 @@ class CompletionLane {
       if (tail - h.head_seen > mask_) return false;
     }
     Place& at = place(tail);
-    at.completion = completion;
+    at.completion.assign(completion);
     std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
     compiler_barrier();  // who dies between has not counted it
     std::atomic_ref(h.tail).store(tail + 1, std::memory_order_relaxed);  // for those who count

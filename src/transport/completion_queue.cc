@@ -26,11 +26,10 @@ CompletionBoard CompletionBoard::attach(std::span<std::byte> room) noexcept {
   return board;
 }
 
-void CompletionPort::wake_if_armed(const Completion& completion) noexcept {
+void CompletionPort::wake_if_armed(bool is_urgent) noexcept {
   auto armed = Arming(board_.armed().load(std::memory_order_acquire));
   if (armed == Arming::kNone) return;
-  const bool urgent = completion.solicited || completion.status != WcStatus::kSuccess;
-  if (armed == Arming::kSolicited && !urgent) return;
+  if (armed == Arming::kSolicited && !is_urgent) return;
   if (board_.armed().exchange(0, std::memory_order_acq_rel) == 0) return;
   board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
 }

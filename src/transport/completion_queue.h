@@ -92,25 +92,25 @@ class CompletionPort {
     if (!lane_.exists()) return;
     const bool was_published = lane_.settle();
     board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
-    if (was_published) wake_if_armed({.solicited = true});
+    if (was_published) wake_if_armed(true);
   }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
   [[nodiscard]] bool keeps_time() const noexcept { return board_.keeps_time(); }
 
   /// False when the lane is full; then the completion queue has overrun.
-  [[nodiscard]] bool publish(const Completion& completion) noexcept {
+  [[nodiscard, gnu::always_inline]] bool publish(const Completion& completion) noexcept {
     if (!lane_.push(completion)) return false;
     board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
     fence_if(fencing_);                                       // pairs with the barrier in arm()
     if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      wake_if_armed(completion);
+      wake_if_armed(completion.solicited || completion.status != WcStatus::kSuccess);
     }
     return true;
   }
 
  private:
-  void wake_if_armed(const Completion& completion) noexcept;
+  void wake_if_armed(bool is_urgent) noexcept;
 
   CompletionLane lane_;
   CompletionBoard board_;

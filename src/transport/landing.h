@@ -91,7 +91,7 @@ class Landing {
 
   /// Reports the receive that was taken and gives its entry back. `completion` needs everything but
   /// wr_id and qp. False when the completion queue has no place.
-  [[nodiscard]] bool complete_receive(Completion completion) noexcept {
+  [[nodiscard, gnu::always_inline]] bool complete_receive(Completion completion) noexcept {
     const ReceiveEntry* const taken = entry();
     if (!state_->receive_taken || taken == nullptr)
       return true;  // somebody else says so: nothing is

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+/// The calls that a polling program makes all the time. Not the C library's: those are points at
+/// which a thread may be cancelled, which ours must not be while it holds a lock, and they pay for
+/// that. Neither waits.
+namespace verbatim::link {
+
+inline int system_recvmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {
+  return static_cast<int>(::syscall(SYS_recvmmsg, socket, messages, static_cast<unsigned>(count),
+                                    MSG_DONTWAIT, nullptr));
+}
+
+inline int system_sendmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {
+  return static_cast<int>(::syscall(SYS_sendmmsg, socket, messages, static_cast<unsigned>(count),
+                                    MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+}  // namespace verbatim::link
