@@ -191,6 +191,7 @@ void answer_at_exit() noexcept {
 }  // namespace
 
 Status Adapter::open(std::string& message) {
+  host::Membarrier::enlist();  // before our first thread
   install_fault_guard();
   static const int kExitHandler = std::atexit(answer_at_exit);
   if (kExitHandler != 0) return Errc::kNoMemory;

@@ -49,6 +49,11 @@ void wait_out() noexcept {
 
 }  // namespace
 
+void Membarrier::enlist() noexcept {
+  (void)global();
+  (void)own();
+}
+
 Fencing Membarrier::global() noexcept {
   return is_registered_for_global() ? Fencing::kExpedited : Fencing::kFenced;
 }

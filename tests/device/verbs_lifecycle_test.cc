@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects: made, used, destroyed in any order, twice or never; what their limits are; processes
 // that fork.
+#include <linux/membarrier.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,20 @@ namespace verbatim::testing {
 namespace {
 
 class VerbsLifecycle : public Pair {};
+
+// ---- Opening ----
+
+// The first test, before anything else has asked for it.
+TEST_F(VerbsLifecycle, OpeningRegistersForBarriersSoThatTrafficNeedNotWaitForIt) {
+  constexpr int kGetRegistrations = 1 << 9;  // since Linux 6.3
+  const long registered = ::syscall(SYS_membarrier, kGetRegistrations, 0, 0);
+  if (registered < 0) GTEST_SKIP() << "the system does not tell";
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer sees no barriers, so nothing relies on them";
+#endif
+  EXPECT_TRUE((registered & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0);
+  EXPECT_TRUE((registered & MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0);
+}
 
 // ---- Destroying ----
 
