@@ -109,7 +109,9 @@ vb_careful_copy_end:
     .popsection
 )");
 #elif defined(__x86_64__)
-// Stores are seen in order, but those of one `rep movsb` among themselves: the tail comes after it.
+// Stores are seen in order, but neither those of one `rep movsb` among themselves, after which the
+// tail therefore comes, nor the halves of one that goes across the end of a cache line, which the
+// tail never does.
 __asm__(R"(
     .pushsection .text
     .balign 64
@@ -120,6 +122,8 @@ vb_careful_copy:                      # rdi: to, rsi: from, rdx: octets
     .cfi_startproc
     cmpq    $8, %rdx
     jne     1f
+    testb   $7, %dil
+    jnz     1f
     movq    (%rsi), %rax              # what is asked for most
     movq    %rax, (%rdi)
     movl    $1, %eax
