@@ -157,6 +157,9 @@ VB_EXPORT ssize_t readlinkat(int folder, const char* path, char* to, size_t octe
   return real(folder, Path(path).get(), to, octets);
 }
 VB_EXPORT char* realpath(const char* path, char* to) noexcept {
+  // On x86-64 there are two of this name, and before glibc 2.36 the next one is the older: it wants
+  // to be told where to.
+  if (to == nullptr) return canonicalize_file_name(Path(path).get());
   VB_NEXT(realpath);
   return real(Path(path).get(), to);
 }
