@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout that programs were compiled with (rdma-core v44), and a C program's use of every kind
-   of inline function. Mutexes differ in size between CPUs: what lies behind one is checked on
-   aarch64. */
+   of inline function. Mutexes differ in size between processors, and what lies behind one differs
+   by as much: PAST_MUTEX takes the offset that it has on aarch64. */
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,16 @@
       offsetof(struct verbs_context, context) - offsetof(struct verbs_context, field) == \
           (distance),                                                                    \
       "verbs_context." #field)
+
+#if defined(__aarch64__)
+#define MUTEX 48
+#elif defined(__x86_64__)
+#define MUTEX 40
+#else
+#error "how large is a mutex here?"
+#endif
+#define PAST_MUTEX(offset) ((offset)-48 + MUTEX)
+_Static_assert(sizeof(pthread_mutex_t) == MUTEX, "pthread_mutex_t");
 
 AT(ibv_context, device, 0);
 AT(ibv_context, ops, 8);
@@ -181,53 +192,51 @@ SIZE(rdma_addrinfo, 96);
 SIZE(rdma_route, 312);
 SIZE(rdma_addr, 296);
 
-#if defined(__aarch64__)
-SIZE(ibv_context, 336);
-AT(ibv_context, abi_compat, 328);
-SIZE(verbs_context, 656);
-SIZE(ibv_cq, 136);
-AT(ibv_cq, cond, 80);
-AT(ibv_cq, comp_events_completed, 128);
-AT(ibv_cq, async_events_completed, 132);
-SIZE(ibv_cq_ex, 296);
-AT(ibv_cq_ex, comp_mask, 136);
-AT(ibv_cq_ex, status, 140);
-AT(ibv_cq_ex, wr_id, 144);
-AT(ibv_cq_ex, start_poll, 152);
-AT(ibv_cq_ex, next_poll, 160);
-AT(ibv_cq_ex, end_poll, 168);
-AT(ibv_cq_ex, read_opcode, 176);
-AT(ibv_cq_ex, read_vendor_err, 184);
-AT(ibv_cq_ex, read_byte_len, 192);
-AT(ibv_cq_ex, read_imm_data, 200);
-AT(ibv_cq_ex, read_qp_num, 208);
-AT(ibv_cq_ex, read_src_qp, 216);
-AT(ibv_cq_ex, read_wc_flags, 224);
-AT(ibv_cq_ex, read_slid, 232);
-AT(ibv_cq_ex, read_sl, 240);
-AT(ibv_cq_ex, read_dlid_path_bits, 248);
-AT(ibv_cq_ex, read_completion_ts, 256);
-AT(ibv_cq_ex, read_cvlan, 264);
-AT(ibv_cq_ex, read_flow_tag, 272);
-AT(ibv_cq_ex, read_tm_info, 280);
-AT(ibv_cq_ex, read_completion_wallclock_ns, 288);
-SIZE(ibv_qp, 168);
-AT(ibv_qp, cond, 112);
-AT(ibv_qp, events_completed, 160);
-SIZE(ibv_qp_ex, 360);
-AT(ibv_qp_ex, comp_mask, 168);
-AT(ibv_qp_ex, wr_id, 176);
-AT(ibv_qp_ex, wr_flags, 184);
-AT(ibv_qp_ex, wr_atomic_cmp_swp, 192);
-AT(ibv_qp_ex, wr_start, 328);
-AT(ibv_qp_ex, wr_complete, 336);
-AT(ibv_qp_ex, wr_abort, 344);
-AT(ibv_qp_ex, wr_atomic_write, 352);
-SIZE(ibv_srq, 136);
-AT(ibv_srq, cond, 80);
-AT(ibv_srq, events_completed, 128);
-SIZE(ibv_wq, 160);
-#endif
+SIZE(ibv_context, PAST_MUTEX(336));
+AT(ibv_context, abi_compat, PAST_MUTEX(328));
+SIZE(verbs_context, PAST_MUTEX(656));
+SIZE(ibv_cq, PAST_MUTEX(136));
+AT(ibv_cq, cond, PAST_MUTEX(80));
+AT(ibv_cq, comp_events_completed, PAST_MUTEX(128));
+AT(ibv_cq, async_events_completed, PAST_MUTEX(132));
+SIZE(ibv_cq_ex, PAST_MUTEX(296));
+AT(ibv_cq_ex, comp_mask, PAST_MUTEX(136));
+AT(ibv_cq_ex, status, PAST_MUTEX(140));
+AT(ibv_cq_ex, wr_id, PAST_MUTEX(144));
+AT(ibv_cq_ex, start_poll, PAST_MUTEX(152));
+AT(ibv_cq_ex, next_poll, PAST_MUTEX(160));
+AT(ibv_cq_ex, end_poll, PAST_MUTEX(168));
+AT(ibv_cq_ex, read_opcode, PAST_MUTEX(176));
+AT(ibv_cq_ex, read_vendor_err, PAST_MUTEX(184));
+AT(ibv_cq_ex, read_byte_len, PAST_MUTEX(192));
+AT(ibv_cq_ex, read_imm_data, PAST_MUTEX(200));
+AT(ibv_cq_ex, read_qp_num, PAST_MUTEX(208));
+AT(ibv_cq_ex, read_src_qp, PAST_MUTEX(216));
+AT(ibv_cq_ex, read_wc_flags, PAST_MUTEX(224));
+AT(ibv_cq_ex, read_slid, PAST_MUTEX(232));
+AT(ibv_cq_ex, read_sl, PAST_MUTEX(240));
+AT(ibv_cq_ex, read_dlid_path_bits, PAST_MUTEX(248));
+AT(ibv_cq_ex, read_completion_ts, PAST_MUTEX(256));
+AT(ibv_cq_ex, read_cvlan, PAST_MUTEX(264));
+AT(ibv_cq_ex, read_flow_tag, PAST_MUTEX(272));
+AT(ibv_cq_ex, read_tm_info, PAST_MUTEX(280));
+AT(ibv_cq_ex, read_completion_wallclock_ns, PAST_MUTEX(288));
+SIZE(ibv_qp, PAST_MUTEX(168));
+AT(ibv_qp, cond, PAST_MUTEX(112));
+AT(ibv_qp, events_completed, PAST_MUTEX(160));
+SIZE(ibv_qp_ex, PAST_MUTEX(360));
+AT(ibv_qp_ex, comp_mask, PAST_MUTEX(168));
+AT(ibv_qp_ex, wr_id, PAST_MUTEX(176));
+AT(ibv_qp_ex, wr_flags, PAST_MUTEX(184));
+AT(ibv_qp_ex, wr_atomic_cmp_swp, PAST_MUTEX(192));
+AT(ibv_qp_ex, wr_start, PAST_MUTEX(328));
+AT(ibv_qp_ex, wr_complete, PAST_MUTEX(336));
+AT(ibv_qp_ex, wr_abort, PAST_MUTEX(344));
+AT(ibv_qp_ex, wr_atomic_write, PAST_MUTEX(352));
+SIZE(ibv_srq, PAST_MUTEX(136));
+AT(ibv_srq, cond, PAST_MUTEX(80));
+AT(ibv_srq, events_completed, PAST_MUTEX(128));
+SIZE(ibv_wq, PAST_MUTEX(160));
 
 /* Compiled and linked, not run against a peer: each inline goes through another table. */
 int main(void) {
