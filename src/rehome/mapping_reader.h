@@ -54,7 +54,13 @@ struct MappingQuery {
 };
 static_assert(sizeof(MappingQuery) == 104);
 
-/// Asks the kernel for one mapping after the other; -ENOTTY where it does not know the question.
+/// What is answered to a request by a kernel that does not know it, by an emulator, and by a filter
+/// of system calls.
+[[nodiscard]] constexpr bool is_unknown_request(long answer) noexcept {
+  return answer == -ENOTTY || answer == -ENOSYS || answer == -EPERM;
+}
+
+/// Asks the kernel for one mapping after the other; -ENOTTY where the question is not known.
 template <typename Visit>
 long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
   const kernel::Descriptor file(kernel::open_file("/proc/self/maps", O_RDONLY));
@@ -66,7 +72,7 @@ long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
                        .name = std::bit_cast<std::uintptr_t>(name.data())};
     const long answer = kernel::call(SYS_ioctl, file.number(), MappingQuery::kRequest, &query);
     if (answer == -ENOENT) return 0;  // that was the last
-    if (answer != 0) return answer;
+    if (answer != 0) return is_unknown_request(answer) ? -ENOTTY : answer;
     if (!visit(query.answer(name.data()))) return 0;
     from = query.end;
   }
