@@ -46,7 +46,7 @@ test-all: test build ## the whole suite, 64 processes, then every program with e
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
 
-test-x86: ## cross-build for x86-64 and run unit and sim tests under qemu
+test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu
 	@scripts/setup.sh x86
 	@scripts/test.sh x86
 

@@ -26,6 +26,9 @@ function(vb_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
+  if(CMAKE_CROSSCOMPILING)  # an emulator takes ten times as long
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
