@@ -252,10 +252,11 @@ Instant Engine::take_turn() noexcept {
     adapter_.take_bells();
     adapter_.finish_call(Adapter::Got::kNothing);
   }
-  if (adapter_.link_.next_due() <= now()) adapter_.flush_link();  // nobody else may come to it
   if (has_requests_) adapter_.gsi_->take_forwarded();
-  adapter_.gsi_->run_timer(now());
-  if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, now() + kReturnPatience);
+  const Instant later = now();
+  if (adapter_.link_.next_due() <= later) adapter_.flush_link();  // nobody else may come to it
+  adapter_.gsi_->run_timer(later);
+  if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   return std::min(adapter_.next_deadline(), nap_ends);
 }
 

@@ -334,7 +334,12 @@ std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) noe
   if (!chosen.is_used) {
     chosen.is_used = true;
     const UdpSocket::Manner manner = TrainSender::manner_of(to);
-    if (chosen.socket.take_on(manner, to.source.is_ipv4_mapped())) chosen.manner = manner;
+    const bool is_ipv4 = to.source.is_ipv4_mapped();
+    if (chosen.socket.take_on(manner, is_ipv4)) {
+      chosen.manner = manner;
+    } else {
+      (void)chosen.socket.take_on(chosen.manner, is_ipv4);  // what it had when it was opened
+    }
   }
   return TrainSender::Exit{
       .socket = chosen.socket.descriptor(), .scope = local->address.scope, .manner = chosen.manner};

@@ -28,8 +28,6 @@ class UdpSocket {
   struct Manner {
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
-
-    friend bool operator==(const Manner&, const Manner&) = default;
   };
 
   UdpSocket() noexcept = default;
@@ -54,8 +52,8 @@ class UdpSocket {
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,
                                                        std::uint16_t port) noexcept;
 
-  /// What a sending socket does by itself from now on. False, and nothing has changed, where the
-  /// system does not take it.
+  /// What a sending socket does by itself from now on. False where the system does not take all of
+  /// it; it may have taken a part.
   [[nodiscard]] bool take_on(const Manner& manner, bool is_ipv4) noexcept;
 
   /// From now on packets of one flow that came together are read together (UDP GRO), with their
