@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "datagrams.h"
+#include "heap_in_use.h"
 
 /// Many processes, each connected to each other by a reliable connection, that write into each
 /// other's memory, read from it and count in it, as chance has it, and check every octet. Beside
@@ -26,15 +27,6 @@ namespace verbatim::testing {
 
 inline constexpr std::uint32_t kProcessesMax = 128;
 inline constexpr std::uint32_t kRoundsAfterwards = 2;
-// A sanitizer keeps what was freed for a while, so memory grows without a leak.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kIsSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 inline constexpr std::chrono::seconds kWorkerPatience{120};  // after it was enough
 
 /// What the processes know of each other; in memory that all of them share.
