@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -57,6 +60,8 @@ class Engine {
   void take_news() noexcept;
   [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
+  [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) const noexcept;
+  [[nodiscard]] std::uint64_t packets_moved() const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
   Adapter& adapter_;
@@ -64,6 +69,7 @@ class Engine {
   int epoll_ = -1;
   int bell_ = -1;                      // an eventfd that wakes it
   std::atomic<bool> watching_{false};  // changed by its thread alone
+  bool is_streaming_ = false;          // its last turn was one of many
   bool has_requests_ = false;          // for connections, forwarded to us
   bool has_rung_ = false;              // somebody has woken it
   bool has_news_ = false;              // of other processes
