@@ -39,10 +39,13 @@ constexpr int kVigilance = 64;
 constexpr int kUselessWakeUp = 4;
 // Naps that the engine takes when it finds the lock taken, before it waits for it.
 constexpr int kTriesForTheLock = 8;
-// A turn that moves so many packets is one of a stream, which goes on: having got or sent a train
-// costs a few microseconds more, and the next is on its way.
+// A turn that moves so many packets is one of a stream, and the next is on its way. A train takes a
+// sender some twenty microseconds.
 constexpr std::uint64_t kStreamPackets = 8;
 constexpr Duration kNextOfStream = std::chrono::microseconds(50);
+// Whoever gets the processor meanwhile keeps it for a time slice, and may be the very sender.
+constexpr Duration kElsewhere = std::chrono::microseconds(300);
+constexpr Duration kCrowdLasts = std::chrono::seconds(1);
 // The shortest that the scheduler takes.
 constexpr Duration kTimeSlice = std::chrono::microseconds(100);
 
@@ -240,10 +243,10 @@ std::uint64_t Engine::packets_moved() const noexcept {
 Instant Engine::take_turn() noexcept {
   sleeps_until_.store(0, std::memory_order_relaxed);
   const Instant at = now();
-  const std::uint64_t moved_before = packets_moved();
   const bool interrupts = was_caller_here(at, kInterruption);
   const bool callers_are_here = watching_ ? interrupts : was_caller_here(at, kCallerPresence);
   Instant nap_ends = Instant::never();
+  is_streaming_ = false;
   if (callers_are_here && vigilance_ == 0) {
     adapter_.run_timers(at);
     adapter_.finish_call(Adapter::Got::kNothing);
@@ -251,7 +254,9 @@ Instant Engine::take_turn() noexcept {
     nap_ends = at + nap_;
   } else {
     const bool had_left = !watching_;  // packets may have waited for a caller that has gone
+    const std::uint64_t moved_before = packets_moved();
     const bool found = serve_absent_caller();
+    is_streaming_ = packets_moved() - moved_before >= kStreamPackets;
     const bool was_useful = found && !interrupts && (had_left || vigilance_ > 0);
     vigilance_ = was_useful ? kVigilance : std::max(vigilance_ - kUselessWakeUp, 0);
     watch_sockets(true);
@@ -267,20 +272,25 @@ Instant Engine::take_turn() noexcept {
   if (adapter_.link_.next_due() <= later) adapter_.flush_link();  // nobody else may come to it
   adapter_.gsi_->run_timer(later);
   if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
-  is_streaming_ = packets_moved() - moved_before >= kStreamPackets;
   return std::min(adapter_.next_deadline(), nap_ends);
 }
 
 /// Who sends a stream pays for waking up its receiver with every train: its processor calls ours,
 /// and where both are virtual that takes microseconds. So in a stream the engine stays awake until
-/// the next train should be there, and lets others have the processor between two looks. Returns
-/// the number of events, as a wait does.
-int Engine::look_out(std::span<epoll_event> events, Instant deadline) const noexcept {
-  const Instant end = std::min(deadline, now() + kNextOfStream);
-  while (now() < end) {
+/// the next train should be there, and offers others the processor between two looks. Where
+/// somebody takes it, it sleeps in future: who is woken up gets it back at once. Returns the number
+/// of events, as a wait does.
+int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
+  Instant at = now();
+  if (at < crowd_until_) return 0;
+  const Instant end = std::min(deadline, at + kNextOfStream);
+  while (at < end) {
     const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
     if (count != 0) return count;
     ::sched_yield();
+    const Instant later = now();
+    if (later - at > kElsewhere) crowd_until_ = later + kCrowdLasts;
+    at = later;
   }
   return 0;
 }

@@ -22,7 +22,8 @@ class Adapter;
 /// do. While callers poll steadily they have the receive side to themselves, and it leaves the
 /// sockets alone. Where packets have waited for callers that had gone (programs that poll for their
 /// own completion, then spin on memory that the peer will write), it watches the sockets whether
-/// callers are there or not, until that proves useless.
+/// callers are there or not, until that proves useless. In a stream of packets it stays awake a
+/// little longer than it must (docs/decisions/0017).
 ///
 /// All signals are blocked in it: they belong to the program.
 class Engine {
@@ -60,7 +61,7 @@ class Engine {
   void take_news() noexcept;
   [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
-  [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) const noexcept;
+  [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) noexcept;
   [[nodiscard]] std::uint64_t packets_moved() const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
@@ -70,6 +71,7 @@ class Engine {
   int bell_ = -1;                      // an eventfd that wakes it
   std::atomic<bool> watching_{false};  // changed by its thread alone
   bool is_streaming_ = false;          // its last turn was one of many
+  Instant crowd_until_{};              // others want its processor
   bool has_requests_ = false;          // for connections, forwarded to us
   bool has_rung_ = false;              // somebody has woken it
   bool has_news_ = false;              // of other processes
