@@ -89,7 +89,7 @@ class VerbsStream : public ::testing::Test {
   Clock::duration stream(Waits waits) {
     constexpr int kWrites = 256;
     const auto began = Clock::now();
-    for (int posted = 0, done = 0; done < kWrites && !HasFatalFailure();) {
+    for (int posted = 0, done = 0; done < kWrites && !HasFailure();) {
       if (posted < kWrites && posted - done < 8) {
         EXPECT_TRUE(
             End::post(end_.qp, 0, IBV_WR_RDMA_WRITE, end_.sge(0, End::kOctets), notes_->target));
