@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "lone_end.h"
+#include "two_ends.h"
 
 namespace verbatim::testing {
 namespace {
@@ -44,10 +44,13 @@ bool is_kept_from_children(const void* address) {
 
 /// Two ends in one process, connected: their memory moves to where peers can map it.
 struct Connected {
-  LoneEnd ends[2];
+  End ends[2];
   bool open() {
-    return ends[0].open() && ends[1].open() && ends[0].connect(ends[1].qp->qp_num) &&
-           ends[1].connect(ends[0].qp->qp_num);
+    for (End& end : ends) {
+      if (!end.open() || !end.make_qp(&end.qp)) return false;
+    }
+    return ends[0].connect(ends[0].qp, ends[1].qp->qp_num, {}) &&
+           ends[1].connect(ends[1].qp, ends[0].qp->qp_num, {});
   }
 };
 

@@ -6,22 +6,22 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <new>
 
-#include "lone_end.h"
+#include "two_ends.h"
 
 namespace verbatim::testing {
 namespace {
 
-constexpr std::uint32_t kOctets = LoneEnd::kOctets;
-constexpr auto kPatience = LoneEnd::kPatience;
+constexpr std::uint32_t kHalf = End::kOctets / 2;  // receives have the second one
+constexpr std::uint32_t kRound = 1;
+constexpr std::uint64_t kReceive = 7;
+constexpr End::Timing kTiming{.timeout = 19};  // 2 s: a peer that is stopped is given time
 
 /// What the two processes tell each other, and the one that watches over them.
 struct Notes {
@@ -31,13 +31,6 @@ struct Notes {
   std::atomic<bool> stops{false};  // the target is to be
   std::atomic<bool> is_stopped{false};
 };
-
-template <typename Condition>
-bool await(Condition&& holds) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!holds() && std::chrono::steady_clock::now() < end) ::usleep(100);
-  return holds();
-}
 
 /// How the initiator gets at the target's memory.
 struct Means {
@@ -65,28 +58,28 @@ bool forbid_calls() {
 /// The target: connects, posts a receive, and does nothing until it is over. Then it looks.
 int be_target(Notes& notes, const Means& means) {
   ::setenv("VERBATIM_REHOME", means.rehome, 1);
-  LoneEnd end;
-  if (!end.open()) return 1;
-  end.tell(notes.ends[1]);
-  if (!await([&] { return notes.ends[0].is_ready.load(); })) return 2;
-  if (!end.connect(notes.ends[0].number)) return 2;
-  if (!end.receive()) return 3;
+  End end;
+  if (!end.open() || !end.make_qp(&end.qp)) return 1;
+  end.tell(notes.ends[1], kRound);
+  if (!await([&] { return notes.ends[0].ready == kRound; })) return 2;
+  if (!end.connect(end.qp, notes.ends[0].number, kTiming)) return 2;
+  if (!end.receive(end.qp, kReceive, end.sge(kHalf, kHalf))) return 3;
   notes.is_connected = true;
   if (!await([&] { return notes.is_over.load(); })) return 4;
   ibv_wc wc{};
-  if (!end.collect(wc) || wc.wr_id != 7 || wc.byte_len != 1000) return 5;
+  if (!end.collect(wc) || wc.wr_id != kReceive || wc.byte_len != 1000) return 5;
   std::uint64_t counter = 0;
   std::memcpy(&counter, end.buffer, sizeof counter);
   if (counter != 0x0101'0101'0101'0103) return 6;  // what was written, and one added twice
-  return end.buffer[kOctets / 2 + 999] == std::byte{1} ? 0 : 7;
+  return end.buffer[kHalf + 999] == std::byte{1} ? 0 : 7;
 }
 
 /// Posts to a target that is stopped; true if it completes when it should.
-bool run_stopped(Notes& notes, LoneEnd& end, ibv_wr_opcode opcode, std::uint32_t octets,
+bool run_stopped(Notes& notes, End& end, ibv_wr_opcode opcode, std::uint32_t octets,
                  bool needs_target) {
   notes.stops = true;
   if (!await([&] { return notes.is_stopped.load(); })) return false;
-  if (!end.post(opcode, notes.ends[1], octets)) return false;
+  if (!End::post(end.qp, 0, opcode, end.sge(0, octets), notes.ends[1])) return false;
   ibv_wc wc{};
   bool has_come = !needs_target && end.collect(wc);
   for (int polls = 0; polls < 1000 && needs_target && !has_come; ++polls) {
@@ -102,23 +95,23 @@ int be_initiator(Notes& notes, const Means& means) {
   ::setenv("VERBATIM_REHOME", means.rehome, 1);
   ::setenv("VERBATIM_CMA", means.cma, 1);
   if (!means.has_calls && !forbid_calls()) return 1;
-  LoneEnd end;
-  if (!end.open()) return 2;
-  std::memset(end.buffer, 1, kOctets);
-  end.tell(notes.ends[0]);
-  if (!await([&] { return notes.ends[1].is_ready.load(); })) return 3;
-  if (!end.connect(notes.ends[1].number)) return 4;
+  End end;
+  if (!end.open() || !end.make_qp(&end.qp)) return 2;
+  std::memset(end.buffer, 1, End::kOctets);
+  end.tell(notes.ends[0], kRound);
+  if (!await([&] { return notes.ends[1].ready == kRound; })) return 3;
+  if (!end.connect(end.qp, notes.ends[1].number, kTiming)) return 4;
   if (!await([&] { return notes.is_connected.load(); })) return 5;
   // A target that runs, first: the way is decided, and its engine takes note of it.
   const EndNotes& target = notes.ends[1];
-  if (end.run(IBV_WR_RDMA_WRITE, target, kOctets / 2) != IBV_WC_SUCCESS) return 6;
-  if (end.run(IBV_WR_RDMA_READ, target, kOctets / 2) != IBV_WC_SUCCESS) return 7;
+  if (end.run(IBV_WR_RDMA_WRITE, target, kHalf) != IBV_WC_SUCCESS) return 6;
+  if (end.run(IBV_WR_RDMA_READ, target, kHalf) != IBV_WC_SUCCESS) return 7;
   if (end.run(IBV_WR_ATOMIC_FETCH_AND_ADD, target, 8) != IBV_WC_SUCCESS) return 8;
   std::memset(end.buffer, 1, 8);
   const bool waits = means.data_needs_it;
-  if (!run_stopped(notes, end, IBV_WR_RDMA_WRITE, kOctets / 2, waits)) return 9;
+  if (!run_stopped(notes, end, IBV_WR_RDMA_WRITE, kHalf, waits)) return 9;
   if (!run_stopped(notes, end, IBV_WR_SEND, 1000, waits)) return 10;
-  if (!run_stopped(notes, end, IBV_WR_RDMA_READ, kOctets / 2, waits)) return 11;
+  if (!run_stopped(notes, end, IBV_WR_RDMA_READ, kHalf, waits)) return 11;
   for (int i = 0; i < 2; ++i) {
     if (!run_stopped(notes, end, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, means.atomics_need_it)) return 12;
     std::uint64_t before = 0;
@@ -134,10 +127,8 @@ class StoppedPeer : public ::testing::Test {
   void SetUp() override {
     const char* path = std::getenv("VERBATIM_PATH");
     if (path != nullptr && std::strcmp(path, "packet") == 0) GTEST_SKIP() << "packets need its CPU";
-    void* shared =
-        ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(shared, MAP_FAILED);
-    notes_ = new (shared) Notes;
+    notes_ = share_with_children<Notes>();
+    ASSERT_NE(notes_, nullptr);
   }
 
   /// Stops the target and lets it go on, as the initiator asks, until both have ended.
