@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -43,6 +45,16 @@ long ticks_of(pid_t process) {
   (void)std::sscanf(behind_name.c_str(), " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld",
                     &user, &system);
   return user + system;
+}
+
+/// Linux 6.6 to 6.11 lets a thread that spins finish its time slice, whoever is woken up meanwhile.
+bool does_system_let_spinners_finish() {
+  utsname system{};
+  int major = 0;
+  int minor = 0;
+  (void)::uname(&system);
+  (void)std::sscanf(system.release, "%d.%d", &major, &minor);
+  return major == 6 && minor >= 6 && minor < 12;
 }
 
 class VerbsStream : public ::testing::Test {
@@ -132,6 +144,7 @@ TEST_F(VerbsStream, WhenItIsOverTheTargetRests) {
 }
 
 TEST_F(VerbsStream, ATargetOnTheProcessorOfASenderThatSpinsGetsItInTime) {
+  if (does_system_let_spinners_finish()) GTEST_SKIP() << "nobody gets it in time here";
   stay_on_one_processor();
   ASSERT_NO_FATAL_FAILURE(connect());
   Clock::duration spinning = Clock::duration::max();
