@@ -275,11 +275,10 @@ Instant Engine::take_turn() noexcept {
   return std::min(adapter_.next_deadline(), nap_ends);
 }
 
-/// Who sends a stream pays for waking up its receiver with every train: its processor calls ours,
-/// and where both are virtual that takes microseconds. So in a stream the engine stays awake until
-/// the next train should be there, and offers others the processor between two looks. Where
-/// somebody takes it, it sleeps in future: who is woken up gets it back at once. Returns the number
-/// of events, as a wait does.
+/// Who sends a stream pays for waking up its receiver with every train: its processor calls ours.
+/// So in a stream the engine stays awake until the next train should be there, and offers others
+/// the processor between two looks. Where somebody takes it, it sleeps in future: who is woken up
+/// gets it back at once. Returns the number of events, as a wait does.
 int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
   Instant at = now();
   if (at < crowd_until_) return 0;

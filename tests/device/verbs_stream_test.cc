@@ -47,7 +47,8 @@ long ticks_of(pid_t process) {
   return user + system;
 }
 
-/// Linux 6.6 to 6.11 lets a thread that spins finish its time slice, whoever is woken up meanwhile.
+/// Linux 6.6 to 6.11 is thought to let a thread that spins finish its time slice, whoever is woken
+/// up meanwhile. Nobody has tried.
 bool does_system_let_spinners_finish() {
   utsname system{};
   int major = 0;
