@@ -450,10 +450,9 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
 
 // ---- Progress ----
 
-void Adapter::transmit(QueuePair& qp) noexcept {
+void Adapter::transmit(QueuePair& qp, Instant at) noexcept {
   if (abandoned_) return;
   if (!qp.run_directly()) list_ready(qp);
-  const Instant at = now();
   Allowance allowance;
   for (std::uint32_t packets = 0; packets < kTurnPackets;) {
     if (!may_send_next(qp, allowance, at)) return;
@@ -483,6 +482,7 @@ void Adapter::transmit(QueuePair& qp) noexcept {
          .traffic_class = sent.path->traffic_class,
          .hop_limit = sent.path->hop_limit},
         {.octets = sent.octets, .packets = sent.packets, .identification = sent.identification});
+    if (!qp.machine().may_have_more()) return;
   }
   list_ready(qp);  // there is more; others first
 }
@@ -521,7 +521,12 @@ void Adapter::list_ready(QueuePair& qp) noexcept {
 /// After anything that may have changed a queue pair.
 void Adapter::settle(QueuePair& qp) noexcept {
   const auto held = qp.hold();
-  transmit(qp);
+  transmit(qp, now());
+  conclude(qp);
+}
+
+/// After transmit().
+void Adapter::conclude(QueuePair& qp) noexcept {
   if (qp.waits_for_receive() && std::ranges::find(waiting_, &qp) == waiting_.end()) {
     waiting_.push_back(&qp);
     has_ready_.store(true, std::memory_order_relaxed);
@@ -532,17 +537,27 @@ void Adapter::settle(QueuePair& qp) noexcept {
 }
 
 void Adapter::serve(QueuePair& qp) noexcept {
-  settle(qp);
+  if (!qp.is_ready_listed()) {
+    qp.set_ready_listed(true);
+    ready_.insert(ready_.begin(), &qp);  // what was asked for just now goes first
+  }
   serve_ready();
-  flush_link();
 }
 
+/// Each has one more turn; who still has more comes again with the next progress. What can wait
+/// until the packets are on their way does.
 void Adapter::serve_ready() noexcept {
-  // Each has one more turn; who still has more comes again with the next progress.
   serving_.swap(ready_);
+  const Instant at = now();
   for (QueuePair* qp : serving_) {
     qp->set_ready_listed(false);
-    settle(*qp);
+    const auto held = qp->hold();
+    transmit(*qp, at);
+  }
+  flush_link();
+  for (QueuePair* qp : serving_) {
+    const auto held = qp->hold();
+    conclude(*qp);
   }
   serving_.clear();
   has_ready_.store(!ready_.empty() || !waiting_.empty(), std::memory_order_relaxed);
@@ -589,7 +604,6 @@ void Adapter::flush_link() noexcept {
 bool Adapter::progress() noexcept {
   const bool arrived = advance(Look::kEverywhere, now());
   serve_ready();
-  flush_link();
   return arrived;
 }
 
@@ -606,27 +620,31 @@ bool Adapter::advance(Look look, Instant at) noexcept {
   return !burst.empty();
 }
 
-void Adapter::progress_for_caller() noexcept {
+Instant Adapter::progress_for_caller() noexcept {
   const Instant at = now();
   look_after_waiting();
-  if (!has_packet_users()) return run_timers(at);
+  if (!has_packet_users()) {
+    run_timers(at);
+    return at;
+  }
   engine_->note_caller(at);
   (void)advance(calls_++ % kCallsPerRound == 0 ? Look::kEverywhere : Look::kWhereItCameFromLast,
                 at);
+  return at;
 }
 
-void Adapter::finish_call(Got got) noexcept {
+void Adapter::send_what_is_owed() noexcept {
+  if (owes_answers()) serve_ready();
+}
+
+void Adapter::keep_for_company(Instant at) noexcept {
   if (!owes_answers()) return;
-  if (got == Got::kNothing) {
-    serve_ready();
-    return flush_link();
-  }
   for (QueuePair* qp : ready_) {
     const auto held = qp->hold();
     qp->announce();
     arm_timer(*qp);
   }
-  engine_->note_deadline(now() + kAnswerPatience);
+  engine_->note_deadline(at + kAnswerPatience);
 }
 
 /// Everything in front of the BTH is the same for all packets of a train, and the kernel has

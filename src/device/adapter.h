@@ -142,15 +142,15 @@ class Adapter {
   void serve(QueuePair& qp) noexcept;
   /// Takes what has arrived, runs timers that are due, sends. Returns whether anything arrived.
   bool progress() noexcept;
-  /// A caller's progress: as above, and the engine learns that somebody is there. What is to be
-  /// sent waits for finish_call().
-  void progress_for_caller() noexcept;
+  /// A caller's progress, at the time that it returns: as above, and the engine learns that
+  /// somebody is there. What is to be sent waits for one of the next two.
+  Instant progress_for_caller() noexcept;
   /// Whoever got something from a call acts on it first; answers, acknowledgements above all, leave
   /// with the next request, in company, with the next call that finds nothing, or by the engine.
-  enum class Got : std::uint8_t { kNothing, kSomething };
-  void finish_call(Got got) noexcept;
-  /// Before anything goes that peers may wait for an answer of.
-  void send_what_is_owed() noexcept { finish_call(Got::kNothing); }
+  void keep_for_company(Instant at) noexcept;
+  /// After a call that found nothing, and before anything goes that peers may wait for an answer
+  /// of.
+  void send_what_is_owed() noexcept;
   /// Whether a call has left something to be sent.
   [[nodiscard]] bool owes_answers() const noexcept {
     return !ready_.empty() || link_.has_packets_to_send();
@@ -215,7 +215,7 @@ class Adapter {
   void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
   void take_forwarded(Instant at) noexcept;
   void run_timers(Instant at) noexcept;
-  void transmit(QueuePair& qp) noexcept;
+  void transmit(QueuePair& qp, Instant at) noexcept;
   /// What an unreliable queue pair may send to one receiver before the next look at it.
   struct Allowance {
     link::Backpressure::Receiver receiver{};
@@ -223,6 +223,7 @@ class Adapter {
   };
   [[nodiscard]] bool may_send_next(QueuePair& qp, Allowance& allowance, Instant at) noexcept;
   void settle(QueuePair& qp) noexcept;
+  void conclude(QueuePair& qp) noexcept;
   void arm_timer(QueuePair& qp) noexcept;
   void list_ready(QueuePair& qp) noexcept;
   [[nodiscard]] Status lay_out_segment(PathCause cause);

@@ -66,13 +66,13 @@ std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcep
     if (!needs_progress()) return 0;
   }
   const std::lock_guard progress(adapter_->mutex());
-  adapter_->progress_for_caller();
+  const Instant at = adapter_->progress_for_caller();
   std::size_t count = 0;
   {
     const std::lock_guard lock(lock_);
     count = queue_.poll(into);
   }
-  adapter_->finish_call(count > 0 ? Adapter::Got::kSomething : Adapter::Got::kNothing);
+  count > 0 ? adapter_->keep_for_company(at) : adapter_->send_what_is_owed();
   return count;
 }
 

@@ -185,7 +185,7 @@ bool Engine::serve_absent_caller() noexcept {
   const Instant at = now();
   const bool found = adapter_.advance(Adapter::Look::kEverywhere, at);
   const bool may_return = found && was_caller_here(at, kCallerReturns);
-  adapter_.finish_call(may_return ? Adapter::Got::kSomething : Adapter::Got::kNothing);
+  may_return ? adapter_.keep_for_company(at) : adapter_.send_what_is_owed();
   if (may_return) return true;
   for (int turn = 1; turn < 8 && found && adapter_.progress(); ++turn) {
   }
@@ -249,7 +249,7 @@ Instant Engine::take_turn() noexcept {
   is_streaming_ = false;
   if (callers_are_here && vigilance_ == 0) {
     adapter_.run_timers(at);
-    adapter_.finish_call(Adapter::Got::kNothing);
+    adapter_.send_what_is_owed();
     leave_to_callers();
     nap_ends = at + nap_;
   } else {
@@ -265,7 +265,7 @@ Instant Engine::take_turn() noexcept {
   if (has_rung_) {
     has_rung_ = false;
     adapter_.take_bells();
-    adapter_.finish_call(Adapter::Got::kNothing);
+    adapter_.send_what_is_owed();
   }
   if (has_requests_) adapter_.gsi_->take_forwarded();
   const Instant later = now();

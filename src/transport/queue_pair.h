@@ -116,6 +116,10 @@ class QueuePair {
   /// The owner saw that a completion queue overran: the queue pair is lost.
   void handle_completion_overrun() noexcept;
 
+  /// False when poll_train() would surely write nothing.
+  [[nodiscard]] bool may_have_more() const noexcept {
+    return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
+  }
   /// Writes one packet, or several alike.
   [[nodiscard]] Transmit poll_train(Instant now, const TrainRoom& room) noexcept;
   /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.

@@ -81,6 +81,8 @@ class RcRequester {
   /// While paused (SQD), no request is started; started ones finish.
   void pause(bool paused) noexcept { paused_ = paused; }
   [[nodiscard]] bool is_drained() const noexcept;
+  /// Whether there is something that was not sent, now or later.
+  [[nodiscard]] bool has_unsent() const noexcept { return cursor_ != queue_->tail(); }
 
   void handle_response(Instant now, const wire::PacketView& packet) noexcept;
   void handle_congestion_notification(Instant now) noexcept {
