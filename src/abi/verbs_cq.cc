@@ -126,7 +126,8 @@ struct Places {
 
 }  // namespace
 
-int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
+// Flat: all that one call does is in one function (docs/decisions/0018).
+[[gnu::flatten]] int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   CqHandle& handle = handle_of<CqHandle>(cq);
   Places places;
   auto& completions = places.completions;

@@ -76,7 +76,8 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
   return request;
 }
 
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+// Flat: all that one call does is in one function (docs/decisions/0018).
+[[gnu::flatten]] int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   device::QueuePair::Posting posting(*handle.object);
   ShortRequests at_once(wr);
@@ -91,7 +92,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   return 0;
 }
 
-int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+[[gnu::flatten]] int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
   for (; wr != nullptr; wr = wr->next) {
     auto request = to_request(*wr);

@@ -455,7 +455,7 @@ void Adapter::transmit(QueuePair& qp, Instant at) noexcept {
   if (!qp.run_directly()) list_ready(qp);
   Allowance allowance;
   for (std::uint32_t packets = 0; packets < kTurnPackets;) {
-    if (!may_send_next(qp, allowance, at)) return;
+    if (!qp.machine().is_reliable() && !may_send_next(qp, allowance, at)) return;
     const auto frame = link_.next_frame();
     const transport::TrainRoom room{.frame = frame.octets,
                                     .identification = frame.identification,
@@ -546,7 +546,7 @@ void Adapter::serve(QueuePair& qp) noexcept {
 
 /// Each has one more turn; who still has more comes again with the next progress. What can wait
 /// until the packets are on their way does.
-void Adapter::serve_ready() noexcept {
+[[gnu::flatten]] void Adapter::serve_ready() noexcept {
   serving_.swap(ready_);
   const Instant at = now();
   for (QueuePair* qp : serving_) {
@@ -647,12 +647,21 @@ void Adapter::keep_for_company(Instant at) noexcept {
   engine_->note_deadline(at + kAnswerPatience);
 }
 
+/// Most packets come from where the last one came from.
+const wire::IcrcSeed& Adapter::seed_of(const link::Incoming& incoming) noexcept {
+  const Flow flow{incoming.source, incoming.destination, incoming.source_port};
+  if (flow != last_flow_) {
+    last_flow_ = flow;
+    last_seed_ = wire::IcrcSeed::roce_v2(flow.source, flow.destination, flow.source_port);
+  }
+  return last_seed_;
+}
+
 /// Everything in front of the BTH is the same for all packets of a train, and the kernel has
 /// numbered them.
-void Adapter::handle(const link::Incoming& incoming, Came came, Instant at) noexcept {
-  const auto seed =
-      wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
-  Origin origin{.seed = seed, .at = at, .came = came, .identification = 0};
+[[gnu::flatten]] void Adapter::handle(const link::Incoming& incoming, Came came,
+                                      Instant at) noexcept {
+  Origin origin{.seed = seed_of(incoming), .at = at, .came = came, .identification = 0};
   link::Incoming packet = incoming;
   packet.segment_octets = 0;
   const std::size_t each =

@@ -203,6 +203,7 @@ class Adapter {
     std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
   };
   void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
+  [[nodiscard]] const wire::IcrcSeed& seed_of(const link::Incoming& incoming) noexcept;
   [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
                                        const Origin& origin) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
@@ -284,6 +285,14 @@ class Adapter {
   std::unique_ptr<Engine> engine_;
   WaitingRoom waiting_room_;
   Instant look_into_room_at_ = Instant::never();
+  struct Flow {
+    wire::Gid source{};
+    wire::Gid destination{};
+    std::uint16_t source_port = 0;
+    friend bool operator==(const Flow&, const Flow&) = default;
+  };
+  Flow last_flow_;  // that a packet came from
+  wire::IcrcSeed last_seed_ = wire::IcrcSeed::roce_v2({}, {}, 0);
   std::uint32_t calls_ = 0;  // that looked for packets
   std::atomic<bool> has_direct_use_{false};
   std::atomic<std::uint32_t> packet_users_{0};  // queue pairs

@@ -59,12 +59,7 @@ CompletionQueue::~CompletionQueue() {
   adapter_->give_back(block_);
 }
 
-std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcept {
-  {
-    const std::lock_guard lock(lock_);
-    if (const std::size_t count = queue_.poll(into)) return count;
-    if (!needs_progress()) return 0;
-  }
+std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
   const std::lock_guard progress(adapter_->mutex());
   const Instant at = adapter_->progress_for_caller();
   std::size_t count = 0;
@@ -74,16 +69,6 @@ std::size_t CompletionQueue::poll(std::span<transport::Completion> into) noexcep
   }
   count > 0 ? adapter_->keep_for_company(at) : adapter_->send_what_is_owed();
   return count;
-}
-
-/// Whether looking for packets may bring something. Where completions also come directly, whoever
-/// polls for those is not held up by the sockets at every call.
-bool CompletionQueue::needs_progress() noexcept {
-  constexpr std::uint32_t kPollsPerLook = 64;
-  if (adapter_->has_ready()) return true;
-  if (!adapter_->has_packet_users()) return false;
-  if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
-  return ++empty_polls_ % kPollsPerLook == 0;
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {

@@ -37,7 +37,14 @@ class CompletionQueue {
   ~CompletionQueue();
 
   /// Collects completions, making progress when there are none.
-  [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept;
+  [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept {
+    {
+      const std::lock_guard lock(lock_);
+      if (const std::size_t count = queue_.poll(into)) return count;
+      if (!needs_progress()) return 0;
+    }
+    return poll_with_progress(into);
+  }
   void arm(transport::Arming what) noexcept;
   /// kNotSupported when it is to grow and a lane cannot grow with it.
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
@@ -79,7 +86,16 @@ class CompletionQueue {
 
  private:
   [[nodiscard]] bool finds_overrun() noexcept;
-  [[nodiscard]] bool needs_progress() noexcept;
+  [[nodiscard]] std::size_t poll_with_progress(std::span<transport::Completion> into) noexcept;
+  /// Whether looking for packets may bring something. Where completions also come directly, whoever
+  /// polls for those is not held up by the sockets at every call.
+  [[nodiscard]] bool needs_progress() noexcept {
+    constexpr std::uint32_t kPollsPerLook = 64;
+    if (adapter_->has_ready()) return true;
+    if (!adapter_->has_packet_users()) return false;
+    if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
+    return ++empty_polls_ % kPollsPerLook == 0;
+  }
   void note_places(std::int64_t change) noexcept;
 
   std::shared_ptr<Adapter> adapter_;

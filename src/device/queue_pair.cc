@@ -235,12 +235,6 @@ Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept 
   return qp_.machine_->post_send(request);
 }
 
-Status QueuePair::Posting::receive(const transport::ReceiveRequest& request) noexcept {
-  auto posted = qp_.machine_->post_receive(request);
-  if (posted && qp_.half_.exists() && qp_.half_.take_waiting()) qp_.wake_peer();
-  return posted;
-}
-
 /// Which of the two locks it is may change while this waits for one of them.
 bool QueuePair::lock_for_any_posting() noexcept {
   for (;;) {

@@ -82,7 +82,12 @@ class QueuePair {
       qp_.direct_->run_short(requests);
     }
     [[nodiscard]] Status send(const transport::SendRequest& request) noexcept;
-    [[nodiscard]] Status receive(const transport::ReceiveRequest& request) noexcept;
+    [[nodiscard]] Status receive(const transport::ReceiveRequest& request) noexcept {
+      auto posted = qp_.machine_->post_receive(request);
+      if (posted && qp_.half_.exists() && qp_.half_.take_waiting()) [[unlikely]]
+        qp_.wake_peer();
+      return posted;
+    }
     [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
       return qp_.machine_->has_room_for(requests);
     }

@@ -193,10 +193,4 @@ bool Half::has_begun() const noexcept {
   return std::atomic_ref(record_->began).load(std::memory_order_relaxed) == life_;
 }
 
-bool Half::take_waiting() noexcept {
-  std::atomic_ref waits(record_->waits);
-  if (waits.load(std::memory_order_relaxed) == 0) return false;
-  return waits.exchange(0, std::memory_order_acq_rel) != 0;
-}
-
 }  // namespace verbatim::direct

@@ -91,7 +91,12 @@ class Half {
   [[nodiscard]] bool is_claimed_by_packets() const noexcept;
   [[nodiscard]] bool has_begun() const noexcept;
   /// Whether the requester waits for a receive; asking makes it wait no longer.
-  [[nodiscard]] bool take_waiting() noexcept;
+  [[nodiscard]] bool take_waiting() noexcept {
+    std::atomic_ref waits(record_->waits);
+    if (waits.load(std::memory_order_relaxed) == 0) [[likely]]
+      return false;
+    return waits.exchange(0, std::memory_order_acq_rel) != 0;
+  }
 
   [[nodiscard]] const Visitor& visitor() const noexcept { return visitor_; }
   /// In a forked child, where nobody comes.

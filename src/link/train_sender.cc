@@ -97,7 +97,7 @@ Load TrainSender::load() const noexcept {
   return load;
 }
 
-void TrainSender::flush(LinkCounters& counters) noexcept {
+[[gnu::flatten]] void TrainSender::flush(LinkCounters& counters) noexcept {
   waited_ = false;
   for (std::size_t first = 0; first < count_; ++first) {
     if (trains_[first].socket >= 0) send(trains_[first].socket, counters);

@@ -79,6 +79,8 @@ struct UdpLink::State {
   std::vector<pollfd> polled;         // the receivers
   std::size_t current = 0;            // receiver that had something last
   std::uint32_t bursts_in_a_row = 0;  // that it gave
+  Outgoing last_to;                   // where a train went
+  std::optional<TrainSender::Exit> last_exit;
 
   [[nodiscard]] Status add(Receiver added) noexcept;
   void prepare_receiving() noexcept;
@@ -87,6 +89,7 @@ struct UdpLink::State {
     return const_cast<LocalPort*>(std::as_const(*this).find(gid));
   }
   [[nodiscard]] std::optional<TrainSender::Exit> exit_of(const Outgoing& to) noexcept;
+  [[nodiscard]] std::optional<TrainSender::Exit> find_exit(const Outgoing& to) noexcept;
   [[nodiscard]] bool move_to_a_ready_socket() noexcept;
   [[nodiscard]] std::span<const Incoming> receive_burst(LinkCounters& counters) noexcept;
 };
@@ -322,8 +325,16 @@ const LocalPort* UdpLink::State::find(const wire::Gid& gid) const noexcept {
 }
 
 /// Nothing when the packet cannot leave: not from one of our addresses or ports, or to another
-/// family.
+/// family. Most trains go where the last one went.
 std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) noexcept {
+  if (!last_exit || to != last_to) {
+    last_exit = find_exit(to);
+    last_to = to;
+  }
+  return last_exit;
+}
+
+std::optional<TrainSender::Exit> UdpLink::State::find_exit(const Outgoing& to) noexcept {
   LocalPort* local = find(to.source);
   if (local == nullptr || to.destination.is_ipv4_mapped() != to.source.is_ipv4_mapped()) {
     return std::nullopt;
@@ -349,6 +360,7 @@ void UdpLink::State::prepare_receiving() noexcept {
   descriptors.clear();
   polled.clear();
   current = 0;
+  last_exit.reset();  // the sockets may be others
   for (const LocalPort& local : locals) {
     descriptors.push_back(local.receiver.descriptor());
     polled.push_back({.fd = local.receiver.descriptor(), .events = POLLIN, .revents = 0});

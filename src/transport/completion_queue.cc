@@ -78,20 +78,7 @@ bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
   return true;
 }
 
-/// A few lanes are looked at one by one: that is cheaper than lowering their flags, which takes an
-/// atomic exchange each time a lane runs dry. The flags stay raised until there are more lanes.
-std::size_t CompletionQueue::poll_few(std::span<Completion> into) noexcept {
-  std::size_t count = 0;
-  for (std::uint32_t looked = 0; looked < used_ && count < into.size(); ++looked) {
-    if (turn_ >= used_) turn_ = 0;
-    CompletionLane& lane = lanes_[turn_++];
-    while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
-  }
-  return count;
-}
-
-std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
-  if (used_ <= kFewLanes) return poll_few(into);
+std::size_t CompletionQueue::poll_many(std::span<Completion> into) noexcept {
   std::size_t count = 0;
   std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
   while (count < into.size() && looked < used_) {

@@ -104,7 +104,10 @@ class Landing {
     compiler_barrier();
     const bool placed = port_.publish(completion);
     compiler_barrier();
-    if (!is_shared) queue_.pop();
+    if (!is_shared) {
+      queue_.pop();
+      queue_.expect_next();
+    }
     // Released: whoever finds it no longer taken finds the rest done.
     std::atomic_ref(state_->receive_taken).store(0, std::memory_order_release);
     return placed;

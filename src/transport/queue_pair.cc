@@ -35,11 +35,6 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
 
 // ---- What it is ----
 
-bool QueuePair::is_reliable() const noexcept {
-  return config_.type == QpType::kRc || config_.type == QpType::kXrcInitiator ||
-         config_.type == QpType::kXrcTarget;
-}
-
 bool QueuePair::is_datagram() const noexcept {
   return config_.type == QpType::kUd || config_.type == QpType::kGsi ||
          config_.type == QpType::kSmi;
@@ -402,14 +397,6 @@ Status QueuePair::post_send(SendRequest request) noexcept {
   return Ok{};
 }
 
-Status QueuePair::post_receive(const ReceiveRequest& request) noexcept {
-  if (state() == QpState::kReset || !parts_.receive_queue.exists()) return Errc::kInvalidArgument;
-  auto posted = parts_.receive_queue.post(request, parts_.receive_port.collected());
-  if (!posted) return posted;
-  if (state() == QpState::kError) rc_.landing().flush();
-  return Ok{};
-}
-
 // ---- Packets in ----
 
 /// Whether such packets come to such queue pairs at all.
@@ -439,8 +426,8 @@ std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const no
   return std::nullopt;
 }
 
-void QueuePair::handle_packet(Instant now, const Arrival& arrival,
-                              SharedReceiveQueue xrc_shared) noexcept {
+[[gnu::flatten]] void QueuePair::handle_packet(Instant now, const Arrival& arrival,
+                                               SharedReceiveQueue xrc_shared) noexcept {
   auto fault = find_fault(arrival);
   const bool is_response = arrival.packet.info().is_response;
   const bool expects_responses =
@@ -538,7 +525,8 @@ QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) n
   return transmit;
 }
 
-QueuePair::Transmit QueuePair::poll_train(Instant now, const TrainRoom& room) noexcept {
+[[gnu::flatten]] QueuePair::Transmit QueuePair::poll_train(Instant now,
+                                                           const TrainRoom& room) noexcept {
   // Answers and requests take turns, so that neither a long READ nor a long WRITE starves the
   // other.
   const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();

@@ -100,7 +100,13 @@ class QueuePair {
     return parts_.send_queue.has_room_for(requests, parts_.send_port.uncollected());
   }
   [[nodiscard]] Status post_send(SendRequest request) noexcept;
-  [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept;
+  [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept {
+    if (state() == QpState::kReset || !parts_.receive_queue.exists()) return Errc::kInvalidArgument;
+    auto posted = parts_.receive_queue.post(request, parts_.receive_port.collected());
+    if (posted && state() == QpState::kError) [[unlikely]]
+      rc_.landing().flush();
+    return posted;
+  }
 
   /// `xrc_shared` is the shared receive queue that the packet's XRCETH names, if it has one.
   void handle_packet(Instant now, const Arrival& arrival,
@@ -116,6 +122,11 @@ class QueuePair {
   /// The owner saw that a completion queue overran: the queue pair is lost.
   void handle_completion_overrun() noexcept;
 
+  /// Whether it hears of losses: RC and XRC.
+  [[nodiscard]] bool is_reliable() const noexcept {
+    return config_.type == QpType::kRc || config_.type == QpType::kXrcInitiator ||
+           config_.type == QpType::kXrcTarget;
+  }
   /// False when poll_train() would surely write nothing.
   [[nodiscard]] bool may_have_more() const noexcept {
     return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
@@ -197,7 +208,6 @@ class QueuePair {
   /// Whose memory is being read or written, for a fault that interrupts it.
   enum class Work : std::uint8_t { kSending, kAnswering, kExecuting, kPlacing };
 
-  [[nodiscard]] bool is_reliable() const noexcept;
   [[nodiscard]] bool is_datagram() const noexcept;
   [[nodiscard]] wire::Transport wire_transport() const noexcept;
   [[nodiscard]] std::uint32_t path_mtu() const noexcept;

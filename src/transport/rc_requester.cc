@@ -57,7 +57,7 @@ bool RcRequester::may_start(const SendEntry& entry) const noexcept {
   return true;
 }
 
-TrainPart RcRequester::poll_train(Instant now, const TrainRoom& room) noexcept {
+[[gnu::flatten]] TrainPart RcRequester::poll_train(Instant now, const TrainRoom& room) noexcept {
   if (failed_ || waits_for_receiver_ || !rate_.may_send(now)) return {};
   while (cursor_ != queue_->tail()) {
     SendEntry& entry = queue_->at(cursor_);

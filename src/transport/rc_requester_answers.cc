@@ -36,7 +36,8 @@ bool RcRequester::is_outstanding(Psn psn) const noexcept {
   return !psn.is_before(oldest_psn_) && psn.is_before(sent_psn_);
 }
 
-void RcRequester::handle_response(Instant now, const wire::PacketView& packet) noexcept {
+[[gnu::flatten]] void RcRequester::handle_response(Instant now,
+                                                   const wire::PacketView& packet) noexcept {
   if (failed_) return;
   const Psn psn = packet.psn();
   if (!is_outstanding(psn)) {

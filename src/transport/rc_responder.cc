@@ -2,6 +2,7 @@
 // How a responder judges and executes requests; what it answers is in rc_responder_answers.cc.
 #include "transport/rc_responder.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -22,7 +23,7 @@ namespace {
 /// The families that the checks tell apart.
 enum class Family : std::uint8_t { kSend, kWrite, kRead, kAtomic, kFlush, kAtomicWrite, kResponse };
 
-Family family_of(Operation operation) noexcept {
+constexpr Family classify(Operation operation) noexcept {
   switch (operation) {
     case Operation::kSendFirst:
     case Operation::kSendMiddle:
@@ -60,6 +61,17 @@ Family family_of(Operation operation) noexcept {
   return Family::kResponse;
 }
 
+/// Asked many times for each packet.
+constexpr auto kFamilies = [] {
+  std::array<Family, 32> families{};
+  for (std::size_t i = 0; i < families.size(); ++i) families[i] = classify(Operation(i));
+  return families;
+}();
+
+Family family_of(Operation operation) noexcept {
+  return kFamilies[static_cast<std::size_t>(operation)];
+}
+
 bool is_remembered(Family family) noexcept {
   return family != Family::kSend && family != Family::kWrite;
 }
@@ -80,7 +92,8 @@ Access flush_rights(const wire::Feth& feth) noexcept {
 
 }  // namespace
 
-void RcResponder::handle_request(const PacketView& packet, SharedReceiveQueue named) noexcept {
+[[gnu::flatten]] void RcResponder::handle_request(const PacketView& packet,
+                                                  SharedReceiveQueue named) noexcept {
   if (state_->failed) return;
   const std::int32_t ahead = packet.psn().distance_from(state_->expected_psn);
   if (ahead < 0) {

@@ -210,8 +210,8 @@ ReplayEntry* RcResponder::next_pending() noexcept {
 
 // ---- Sending answers ----
 
-std::size_t RcResponder::poll_transmit(const Path& path, std::span<std::byte> frame,
-                                       std::uint16_t ipv4_identification) noexcept {
+[[gnu::flatten]] std::size_t RcResponder::poll_transmit(
+    const Path& path, std::span<std::byte> frame, std::uint16_t ipv4_identification) noexcept {
   // Answers leave in the order of their sequence numbers (9.7.5.1).
   ReplayEntry* entry = next_pending();
   const bool answer_first =

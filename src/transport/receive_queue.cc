@@ -42,23 +42,6 @@ ReceiveQueue ReceiveQueue::move_to(std::span<std::byte> block) const noexcept {
   return moved;
 }
 
-Status ReceiveQueue::post(const ReceiveRequest& request, std::uint32_t collected) noexcept {
-  Header& h = header();
-  if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
-  const std::uint32_t tail = h.tail;
-  // Not by the head: between a completion and the move of the head, a receive would count twice or
-  // not at all. A slot whose completion was collected is free even if the head has yet to pass it,
-  // for the consumer has read it before it published.
-  if (tail - h.dropped - collected >= depth_) return Errc::kNoMemory;
-  ReceiveEntry& slot = entry(tail);
-  slot = {.wr_id = request.wr_id,
-          .sge_count = static_cast<std::uint32_t>(request.list.size()),
-          .claim = 0};
-  std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
-  std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
-  return Ok{};
-}
-
 void ReceiveQueue::clear(std::uint32_t published) noexcept {
   Header& h = header();
   h.dropped = h.tail - published;

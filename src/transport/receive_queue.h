@@ -63,7 +63,27 @@ class ReceiveQueue {
   // The owner.
   /// `collected` is how many completions were ever taken out of the lane of this queue. kNoMemory
   /// when as many receives as it is deep have been posted beyond that.
-  [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t collected) noexcept;
+  [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t collected) noexcept {
+    Header& h = header();
+    if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
+    const std::uint32_t tail = h.tail;
+    // Not by the head: between a completion and the move of the head, a receive would count twice
+    // or not at all. A slot whose completion was collected is free even if the head has yet to pass
+    // it, for the consumer has read it before it published.
+    if (tail - h.dropped - collected >= depth_) return Errc::kNoMemory;
+    ReceiveEntry& slot = entry(tail);
+    slot = {.wr_id = request.wr_id,
+            .sge_count = static_cast<std::uint32_t>(request.list.size()),
+            .claim = 0};
+    auto* const list = std::bit_cast<memory::Sge*>(&slot + 1);
+    if (request.list.size() == 1) [[likely]] {
+      *list = request.list.front();  // and no call
+    } else {
+      std::ranges::copy(request.list, list);
+    }
+    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_release);  // pairs with load_tail()
+    return Ok{};
+  }
   [[nodiscard]] std::uint32_t posted_count() const noexcept { return load_tail() - load_head(); }
   /// How many were ever posted; wraps.
   [[nodiscard]] std::uint32_t posted() const noexcept { return load_tail(); }
@@ -93,6 +113,8 @@ class ReceiveQueue {
     // pairs with the acquire in posted_count(): the slot is free once the owner sees it
     std::atomic_ref(header().head).store(load_head() + 1, std::memory_order_release);
   }
+  /// The next receive will be looked at soon: its line is fetched from the owner meanwhile.
+  void expect_next() const noexcept { __builtin_prefetch(&entry(load_head())); }
   [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept {
     // The count is read once and bounded: the entry may lie in memory that a peer can write.
     const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
@@ -120,7 +142,13 @@ class ReceiveQueue {
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
     return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) +
-                                         std::size_t{number & mask_} * stride(sge_limit_));
+                                         std::size_t{place_of(number)} * stride(sge_limit_));
+  }
+  /// Neighbours lie half a ring apart. In one line, the receive that the consumer needs next would
+  /// be taken from it by the owner, who replaces the one before it.
+  [[nodiscard]] std::uint32_t place_of(std::uint32_t number) const noexcept {
+    const std::uint32_t half = (mask_ + 1) / 2;
+    return (number & mask_) / 2 + (number & 1) * half;
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with post()

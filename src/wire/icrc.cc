@@ -192,8 +192,9 @@ void change_identification(std::span<std::byte> transport, std::uint16_t from,
   store_be<std::uint32_t, 0>(icrc, stored ^ __builtin_bswap32(difference));
 }
 
-std::optional<std::uint16_t> verify_icrc(const IcrcSeed& seed, std::span<const std::byte> transport,
-                                         std::uint16_t expected_identification) noexcept {
+[[gnu::flatten]] std::optional<std::uint16_t> verify_icrc(
+    const IcrcSeed& seed, std::span<const std::byte> transport,
+    std::uint16_t expected_identification) noexcept {
   if (transport.size() < Bth::kSize + kIcrcSize) return std::nullopt;
   if (transport.size() > kIcrcMaxTransportOctets) return std::nullopt;
   const auto covered = transport.first(transport.size() - kIcrcSize);

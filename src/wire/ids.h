@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace verbatim::wire {
 
@@ -34,16 +35,24 @@ enum class Immediate : std::uint32_t {};
 /// A global identifier; on RoCEv2 an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d.
 struct Gid {
   std::array<std::uint8_t, 16> octets{};
-  friend bool operator==(const Gid&, const Gid&) noexcept = default;
+  /// Every packet asks: by words, not by a call.
+  friend bool operator==(const Gid& a, const Gid& b) noexcept {
+    return a.word(0) == b.word(0) && a.word(1) == b.word(1);
+  }
 
   [[nodiscard]] bool is_ipv4_mapped() const noexcept {
-    for (std::size_t i = 0; i < 10; ++i) {
-      if (octets[i] != 0) return false;
-    }
-    return octets[10] == 0xff && octets[11] == 0xff;
+    constexpr std::array<std::uint8_t, 4> kMark{0, 0, 0xff, 0xff};
+    return word(0) == 0 && std::memcmp(octets.data() + 8, kMark.data(), kMark.size()) == 0;
   }
   [[nodiscard]] bool is_multicast() const noexcept {
     return is_ipv4_mapped() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t word(std::size_t number) const noexcept {
+    std::uint64_t word;
+    std::memcpy(&word, octets.data() + number * sizeof word, sizeof word);
+    return word;
   }
 };
 

@@ -49,9 +49,11 @@ class PacketBuilder {
   /// The packet's length in octets.
   [[nodiscard]] std::size_t finish() noexcept {
     VB_ASSERT(left_ == 0);
-    static constexpr std::byte kZeroes[3]{};
-    crc_ = crc32_copy(crc_, frame_.data() + at_, std::span(kZeroes, pad_));
-    at_ += pad_;
+    if (pad_ != 0) {
+      static constexpr std::byte kZeroes[3]{};
+      crc_ = crc32_copy(crc_, frame_.data() + at_, std::span(kZeroes, pad_));
+      at_ += pad_;
+    }
     store_icrc(std::span<std::byte, kIcrcSize>(frame_.data() + at_, kIcrcSize), crc_);
     return at_ + kIcrcSize;
   }
