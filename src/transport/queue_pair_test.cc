@@ -335,6 +335,20 @@ TEST(QueuePair, AnswersAndRequestsTakeTurns) {
 
 // ---- Signalling
 
+TEST(QueuePair, SaysWhenThereIsNothingMoreToSend) {
+  Pair ends;
+  ends.connect();
+  ASSERT_TRUE(ends.b.post_receive(1).ok());
+  EXPECT_FALSE(ends.a.qp().may_have_more());
+  ASSERT_TRUE(ends.a.post_send(2).ok());
+  EXPECT_TRUE(ends.a.qp().may_have_more());
+  ASSERT_TRUE(ends.a.carry_to(ends.b));
+  EXPECT_FALSE(ends.a.qp().may_have_more()) << "all is on its way";
+  EXPECT_TRUE(ends.b.qp().may_have_more()) << "it owes an acknowledgement";
+  ASSERT_TRUE(ends.b.carry_to(ends.a));
+  EXPECT_FALSE(ends.b.qp().may_have_more());
+}
+
 TEST(QueuePair, OnlySignaledSendsCompleteUnlessAllDo) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     TestEnd a({.type = type, .index = 0, .signal_all = false});

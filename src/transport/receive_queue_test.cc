@@ -74,6 +74,20 @@ TEST_F(ReceiveQueueTest, GivesReceivesInTheOrderOfPosting) {
   EXPECT_EQ(queue_.front(), nullptr);
 }
 
+TEST(ReceiveQueue, NeighboursDoNotShareALine) {
+  constexpr ReceiveQueue::Limits kLimits{.depth = 8, .sge_limit = 1};
+  TestBlock block(ReceiveQueue::octets_for(kLimits));
+  ReceiveQueue queue = ReceiveQueue::create(block.span(), kLimits);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(queue.post({.wr_id = i, .list = {}}, 0).ok());
+  std::uintptr_t last = 0;
+  for (std::uint64_t i = 0; i < 8; ++i, queue.pop()) {
+    ASSERT_EQ(queue.front()->wr_id, i);
+    const std::uintptr_t line = std::bit_cast<std::uintptr_t>(queue.front()) / 64;
+    EXPECT_NE(line, last) << "receive " << i;
+    last = line;
+  }
+}
+
 TEST_F(ReceiveQueueTest, KeepsListsOfEveryLengthUpToTheLimit) {
   for (std::uint32_t count = 0; count <= 3; ++count) ASSERT_TRUE(post(10 + count, count).ok());
   for (std::uint32_t count = 0; count <= 3; ++count) {

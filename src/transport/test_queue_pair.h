@@ -274,7 +274,9 @@ class TestEnd {
   /// The next packet that it sends, if any.
   [[nodiscard]] std::optional<TestPacket> transmit(Instant now = {}) {
     std::array<std::byte, wire::kMaxTransportOctets> frame;
+    const bool had_more = qp_->may_have_more();
     const auto sent = qp_->poll_transmit(now, frame);
+    EXPECT_TRUE(had_more || sent.octets == 0) << "it had said that there was nothing";
     if (sent.octets == 0) return std::nullopt;
     sent_to_ = *sent.path;
     return TestPacket::written(std::span(frame).first(sent.octets));
