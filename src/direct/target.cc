@@ -339,7 +339,7 @@ bool Target::counts_late(const SendEntry& entry) const noexcept {
          (peer_ == nullptr || grant->backing != memory::Backing::kPrivate);
 }
 
-bool Target::counts_late(const transport::ShortRequest& request) noexcept {
+bool Target::counts_late(transport::ShortRequest request) noexcept {
   granted_ = known_target_.said.generation;
   return counts_late(request.entry());
 }

@@ -123,7 +123,8 @@ class Target {
   [[nodiscard]] Answer judge_late(const transport::SendEntry& entry) noexcept;
   /// Whether it is as if the visit had not been given up.
   [[nodiscard]] bool counts_late(const transport::SendEntry& entry) const noexcept;
-  [[nodiscard]] bool counts_late(const transport::ShortRequest& request) noexcept;
+  /// By value: a request that nobody has a pointer to stays in registers on its short way.
+  [[nodiscard]] bool counts_late(transport::ShortRequest request) noexcept;
 
   /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
   /// kDone when it was ours.
