@@ -33,8 +33,9 @@ constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 constexpr std::uint32_t kFirstNumber = 16;
 // The last number of the last slot means "multicast"; it is left out everywhere, too.
 constexpr std::uint32_t kLastNumber = host::kNumbersPerSlot - 2;
-// Packets that one queue pair sends before the next has its turn; a train is not cut for that.
-constexpr std::uint32_t kTurnPackets = 64;
+// Packets that one queue pair sends before the next has its turn: more than a train has, so that
+// one goes on over the end of a message; and it is not cut for that.
+constexpr std::uint32_t kTurnPackets = 96;
 // Packets of a run are longer.
 constexpr std::size_t kShortestMtu = 256;
 // A caller that polls looks where packets came from last; every so many calls everywhere.
