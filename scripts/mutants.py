@@ -162,11 +162,26 @@ def try_one(mutant, suite):
         path.write_text(original)
 
 
+def list_all(mutants):
+    misfits = []
+    for mutant in mutants:
+        print(f"{mutant.name:40} {mutant.file}")
+        try:
+            original_of(mutant, ROOT)
+        except Misfit as misfit:
+            misfits.append(misfit)
+    for misfit in misfits:
+        print(f"mutants.py: {misfit}; its entry in tests/mutants has to follow the code",
+              file=sys.stderr)
+    return 1 if misfits else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutants")
     parser.add_argument("--histories", type=int, default=300)
-    parser.add_argument("--list", action="store_true", help="only say which there are")
+    parser.add_argument("--list", action="store_true",
+                        help="only say which there are, and which do not fit")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
 
@@ -174,9 +189,7 @@ def main():
     if options.names:
         mutants = [m for m in mutants if any(name in m.name for name in options.names)]
     if options.list:
-        for mutant in mutants:
-            print(f"{mutant.name:40} {mutant.file}")
-        return 0
+        return list_all(mutants)
 
     suite = Suite(options.build / "tree", options.build / "build", options.histories)
     copy_tree(suite.tree)
