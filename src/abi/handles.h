@@ -108,7 +108,7 @@ struct WrDraft {
   bool is_refused = false;  // named an address handle of another domain
 };
 
-struct QpHandle {
+struct QpHandle : verbatim::device::Pooled<QpHandle> {
   ibv_qp_ex qp{};
   std::array<std::byte, kSpareOctets> spare{};
   std::unique_ptr<verbatim::device::QueuePair> object;

@@ -127,6 +127,7 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   }
   PdHandle& owner = handle_of<PdHandle>(pd);
   auto handle = std::make_unique<QpHandle>();
+  if (handle == nullptr) return as_null<QpHandle>(Errc::kNoMemory);
   SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
   // Objects of one context work together; another's may even be of another adapter.
   const bool are_strangers = init.send_cq->context != pd->context ||

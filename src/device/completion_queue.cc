@@ -96,11 +96,11 @@ Expected<transport::CompletionPort> CompletionQueue::attach(
   return *port;
 }
 
-void CompletionQueue::detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept {
+void CompletionQueue::detach(const transport::CompletionPort& port) noexcept {
   const std::lock_guard lock(lock_);
   queue_.detach(port);
   --users_;
-  note_places(-std::int64_t{depth});
+  note_places(-std::int64_t{port.lane().depth()});
 }
 
 void CompletionQueue::discard(const transport::CompletionPort& port) noexcept {
@@ -137,7 +137,7 @@ bool CompletionQueue::announce() noexcept {
 /// Counting looks at every lane, so with many lanes it is done less often: the cost of an
 /// announcement does not grow with them. What waits is in the lanes, so nothing is lost meanwhile.
 bool CompletionQueue::finds_overrun() noexcept {
-  constexpr std::uint32_t kLanesPerLook = 16;
+  constexpr std::uint32_t kLanesPerLook = 2;
   if (lane_places_ <= queue_.capacity()) return false;
   if (++unchecked_ * kLanesPerLook < users_) return false;
   unchecked_ = 0;

@@ -59,7 +59,7 @@ class CompletionQueue {
   /// Where the part that producers touch lies in the segment.
   [[nodiscard]] const std::byte* board() const noexcept { return block_.data(); }
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
-  void detach(const transport::CompletionPort& port, std::uint32_t depth) noexcept;
+  void detach(const transport::CompletionPort& port) noexcept;
   void discard(const transport::CompletionPort& port) noexcept;
   /// The lane goes on in another block, and its producer is left behind with the old one.
   [[nodiscard]] transport::CompletionPort move_lane(const transport::CompletionPort& port,

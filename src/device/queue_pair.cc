@@ -37,6 +37,7 @@ Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> 
     return Errc::kInvalidArgument;
   }
   auto qp = std::make_unique<QueuePair>(adapter, setup);
+  if (qp == nullptr) return Errc::kNoMemory;
   Status built = Ok{};
   {
     const std::lock_guard lock(adapter->mutex());
@@ -74,13 +75,13 @@ Status QueuePair::build() {
   parts.send_queue =
       transport::SendQueue(std::span(static_cast<std::byte*>(aligned), send_octets), send_limits);
 
-  receive_lane_places_ = setup_.receive_depth;
+  std::uint32_t receive_places = setup_.receive_depth;
   if (setup_.shared != nullptr) {
     parts.shared_receive = setup_.shared->view();
     // A shared queue may be posted to again before anybody polls, so its depth does not limit the
     // completions that wait; the completion queue does, and a full one has overrun.
-    receive_lane_places_ = std::min(setup_.receive_cq->capacity(),
-                                    std::max(setup_.shared->depth(), kSharedLanePlaces));
+    receive_places = std::min(setup_.receive_cq->capacity(),
+                              std::max(setup_.shared->depth(), kSharedLanePlaces));
     setup_.receive_cq->pin_capacity();
     setup_.shared->add_user();
     in_shared_ = true;
@@ -92,20 +93,17 @@ Status QueuePair::build() {
     parts.receive_queue = transport::ReceiveQueue::create(block, limits);
     receive_block_ = block;
   }
-  send_lane_places_ = setup_.send_depth;
   const auto attach = [&](CompletionQueue& cq,
-                          std::uint32_t& places) -> Expected<transport::CompletionPort> {
+                          std::uint32_t places) -> Expected<transport::CompletionPort> {
     const auto block = take(CompletionLane::octets_for(places));
     if (block.empty()) return Errc::kNoMemory;
-    auto lane = CompletionLane::create(block, places);
     receive_lane_ = block;  // the second of the two
-    places = lane.depth();
-    return cq.attach(lane);
+    return cq.attach(CompletionLane::create(block, places));
   };
-  auto send_port = attach(*setup_.send_cq, send_lane_places_);
+  auto send_port = attach(*setup_.send_cq, setup_.send_depth);
   if (!send_port) return send_port.error();
   send_port_ = *send_port;
-  auto receive_port = attach(*setup_.receive_cq, receive_lane_places_);
+  auto receive_port = attach(*setup_.receive_cq, receive_places);
   if (!receive_port) return receive_port.error();
   receive_port_ = *receive_port;
   parts.send_port = *send_port_;
@@ -126,7 +124,7 @@ Status QueuePair::build() {
     half_ = direct::Half(&adapter_->half_record(number_), half_parts());
   }
   recount();
-  machine_ = std::make_unique<transport::QueuePair>(
+  machine_.emplace(
       transport::QueuePair::Config{
           .type = setup_.type,
           .number = number_,
@@ -155,18 +153,18 @@ QueuePair::~QueuePair() {
     half_.begin({}, {});  // nobody's
     half_.close();
   }
-  if (machine_ != nullptr) set_way(Way::kPackets);
+  if (machine_) set_way(Way::kPackets);
   if (numbered_) {
     adapter_->queue_pair_record(number_).number = {};
     adapter_->remove(*this);
   }
   numbered_ = false;
   recount();
-  if (send_port_) setup_.send_cq->detach(*send_port_, send_lane_places_);
-  if (receive_port_) setup_.receive_cq->detach(*receive_port_, receive_lane_places_);
+  if (send_port_) setup_.send_cq->detach(*send_port_);
+  if (receive_port_) setup_.receive_cq->detach(*receive_port_);
   if (in_shared_) {
     // What a message had begun with waits for another one: nobody will report it any more.
-    if (machine_ != nullptr) setup_.shared->view().put_back(machine_->shared_claimant());
+    if (machine_) setup_.shared->view().put_back(machine_->shared_claimant());
     setup_.shared->drop_user();
     setup_.receive_cq->unpin_capacity();
   }
@@ -231,7 +229,7 @@ bool QueuePair::is_draining() noexcept {
 }
 
 Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept {
-  sends_ = true;
+  sends_ = Sends::kQueued;
   return qp_.machine_->post_send(request);
 }
 
@@ -252,19 +250,24 @@ bool QueuePair::lock_for_any_posting() noexcept {
 
 std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
   std::unique_lock lock(lock_, std::defer_lock);
-  if (direct_ != nullptr) lock.lock();  // also while undecided: it may be decided meanwhile
+  if (direct_) lock.lock();  // also while undecided: it may be decided meanwhile
   return lock;
 }
 
-/// What a thread cannot do alone; `is_direct`: it has no lock any more, else it has the adapter's.
-void QueuePair::end_posting(bool is_direct, bool sends) noexcept {
-  if (is_direct) adapter_->mutex().lock();
+void QueuePair::end_packet_posting(Sends sends) noexcept {
   const std::lock_guard lock(adapter_->mutex(), std::adopt_lock);
-  if (is_direct || sends) {
+  if (sends != Sends::kNone) {
     adapter_->serve(*this);
   } else if (machine_->state() == transport::QpState::kError) {
     announce();  // a receive that was flushed at once
   }
+}
+
+/// What a thread cannot do alone. It has no lock.
+void QueuePair::finish(Rest rest) noexcept {
+  const std::lock_guard lock(adapter_->mutex());
+  const bool is_quiet = rest == Rest::kAnnounce && !send_cq_->announce();
+  if (!is_quiet) adapter_->serve(*this);
 }
 
 void QueuePair::show() noexcept {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/adapter.h"
+#include "device/block_pool.h"
 #include "device/completion_queue.h"
 #include "device/fault_guard.h"
 #include "device/late_receive.h"
@@ -22,7 +23,7 @@ namespace verbatim::device {
 
 /// A queue pair of a context: the pure machine, the blocks it works on, and its place in the
 /// adapter.
-class QueuePair {
+class QueuePair : public Pooled<QueuePair> {
  public:
   struct Setup {
     transport::QpType type = transport::QpType::kRc;
@@ -62,6 +63,9 @@ class QueuePair {
   using Way = direct::Way;
   [[nodiscard]] Way way() const noexcept { return way_; }
 
+  /// How the requests of a posting were sent, if there were any.
+  enum class Sends : std::uint8_t { kNone, kAtOnce, kQueued };
+
   /// Posting in pieces: takes a lock, queues, and at its end sends and lets go. A queue pair whose
   /// requests are executed directly has a lock of its own, and nothing else is touched.
   class Posting {
@@ -69,16 +73,13 @@ class QueuePair {
     explicit Posting(QueuePair& qp) noexcept : qp_(qp), is_direct_(qp.lock_for_posting()) {}
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
-    ~Posting() {
-      if (!is_direct_ || !qp_.end_direct_posting(sends_)) [[unlikely]]
-        qp_.end_posting(is_direct_, sends_);
-    }
+    ~Posting() { is_direct_ ? qp_.end_direct_posting(sends_) : qp_.end_packet_posting(sends_); }
     /// Executes as many of the requests as need no queue, and takes them off: for more, see
     /// direct::Requester::run_short(). The others: send().
     template <typename Requests>
     void send_short(Requests& requests) noexcept {
       if (!is_direct_ || qp_.machine_->state() != transport::QpState::kReadyToSend) return;
-      sends_ = true;
+      sends_ = Sends::kAtOnce;
       qp_.direct_->run_short(requests);
     }
     [[nodiscard]] Status send(const transport::SendRequest& request) noexcept;
@@ -95,7 +96,7 @@ class QueuePair {
    private:
     QueuePair& qp_;
     const bool is_direct_;  // holds the queue pair's lock; else the adapter's
-    bool sends_ = false;
+    Sends sends_ = Sends::kNone;
   };
 
   // For the adapter, with its lock held.
@@ -189,23 +190,29 @@ class QueuePair {
     return lock_for_any_posting();
   }
   [[nodiscard]] bool lock_for_any_posting() noexcept;
-  /// The end of a posting with the queue pair's lock, which this lets go. False when there is more
-  /// to do.
-  [[nodiscard]] bool end_direct_posting(bool sends) noexcept {
-    const bool is_done =
-        sends ? execute_directly() : machine_->state() != transport::QpState::kError;
+  /// What is left for somebody with the adapter's lock.
+  enum class Rest : std::uint8_t { kNothing, kAnnounce, kServe };
+  /// The end of a posting, which lets its lock go.
+  void end_direct_posting(Sends sends) noexcept {
+    Rest rest = Rest::kServe;
+    if (sends == Sends::kAtOnce) {  // the queue is as empty as it was
+      if (!direct_->has_failed()) [[likely]]
+        rest = rest_of_completions();
+    } else if (sends == Sends::kQueued) {
+      rest = execute_queue();
+    } else if (machine_->state() != transport::QpState::kError) {
+      rest = Rest::kNothing;
+    }
     lock_.unlock();
-    return is_done;
+    if (rest != Rest::kNothing) [[unlikely]]
+      finish(rest);
   }
-  void end_posting(bool is_direct, bool sends) noexcept;
-  /// False when there is more to do than this thread can do alone.
-  [[nodiscard]] bool execute_directly() noexcept {
-    if (!machine_->send_queue().is_empty() || direct_->has_failed()) [[unlikely]]
-      return execute_queue();
-    return machine_->state() == transport::QpState::kReadyToSend && !send_cq_->has_event() &&
-           !looks_for_overrun();
+  void end_packet_posting(Sends sends) noexcept;
+  void finish(Rest rest) noexcept;
+  [[nodiscard]] Rest execute_queue() noexcept;
+  [[nodiscard]] Rest rest_of_completions() noexcept {
+    return send_cq_->has_event() || looks_for_overrun() ? Rest::kAnnounce : Rest::kNothing;
   }
-  [[nodiscard]] bool execute_queue() noexcept;
   /// What overruns a completion queue waits in its lanes, so it may be noticed late; but ours alone
   /// may be too many, and then nobody may come to notice.
   [[nodiscard]] bool looks_for_overrun() noexcept {
@@ -225,12 +232,12 @@ class QueuePair {
 
   // What every posting needs comes first, close together: many queue pairs share a cache.
   std::shared_ptr<Adapter> adapter_;
-  std::unique_ptr<transport::QueuePair> machine_;
-  std::unique_ptr<direct::Requester> direct_;  // none: packets
-  CompletionQueue* send_cq_ = nullptr;         // as in the setup
-  std::atomic<bool> is_direct_{false};         // changes with both locks held
-  std::uint32_t postings_ = 0;                 // that went the short way
-  host::QueueLock lock_;                       // guards the machine while is_direct_
+  CompletionQueue* send_cq_ = nullptr;       // as in the setup
+  std::atomic<bool> is_direct_{false};       // changes with both locks held
+  std::uint32_t postings_ = 0;               // that went the short way
+  host::QueueLock lock_;                     // guards the machine while is_direct_
+  std::optional<direct::Requester> direct_;  // none: packets
+  std::optional<transport::QueuePair> machine_;
 
   Setup setup_;
   wire::QpNumber number_{};
@@ -241,8 +248,6 @@ class QueuePair {
   std::unique_ptr<std::byte[]> send_block_;   // private
   std::optional<transport::CompletionPort> send_port_;
   std::optional<transport::CompletionPort> receive_port_;
-  std::uint32_t send_lane_places_ = 0;
-  std::uint32_t receive_lane_places_ = 0;
   bool in_domain_ = false;
   bool in_shared_ = false;
   bool numbered_ = false;

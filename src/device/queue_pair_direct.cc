@@ -59,20 +59,19 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     set_way(near_end.is_near ? Way::kUndecided : Way::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
-    direct_ = std::make_unique<direct::Requester>(
-        &machine_->send_queue(), machine_->send_port(), adapter_->keys().table(),
-        direct::Target(near_end.peer, adapter_->as_target(),
-                       {.number = number_,
-                        .dest_qp = now.dest_qp,
-                        .type = setup_.type,
-                        .pkey = path.pkey,
-                        .path_mtu = mtu,
-                        .local = path.source,
-                        .remote = path.destination},
-                       &device::now),
-        &device::now);
+    direct_.emplace(&machine_->send_queue(), machine_->send_port(), adapter_->keys().table(),
+                    direct::Target(near_end.peer, adapter_->as_target(),
+                                   {.number = number_,
+                                    .dest_qp = now.dest_qp,
+                                    .type = setup_.type,
+                                    .pkey = path.pkey,
+                                    .path_mtu = mtu,
+                                    .local = path.source,
+                                    .remote = path.destination},
+                                   &device::now),
+                    &device::now);
   }
-  if (direct_ != nullptr && machine_->is_sending()) {
+  if (direct_ && machine_->is_sending()) {
     start_directly(from == QpState::kReadyToReceive);
   }
 }
@@ -226,22 +225,23 @@ void QueuePair::reopen_half() noexcept {
 }
 
 void QueuePair::wake_peer() noexcept {
-  if (direct_ != nullptr) direct_->target().wake();
+  if (direct_) direct_->target().wake();
 }
 
-bool QueuePair::execute_queue() noexcept {
+QueuePair::Rest QueuePair::execute_queue() noexcept {
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
     direct_->handle_memory_fault(fault_at);
-    return false;
+    return Rest::kServe;
   }
-  return stop == direct::Requester::Stop::kIdle && !setup_.send_cq->has_event() &&
-         !looks_for_overrun() && machine_->state() == transport::QpState::kReadyToSend;
+  const bool goes_on = stop == direct::Requester::Stop::kIdle &&
+                       machine_->state() == transport::QpState::kReadyToSend;
+  return goes_on ? rest_of_completions() : Rest::kServe;
 }
 
 bool QueuePair::run_directly() noexcept {
-  if (direct_ == nullptr || way_ == Way::kPackets || !machine_->is_sending()) return true;
+  if (!direct_ || way_ == Way::kPackets || !machine_->is_sending()) return true;
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
@@ -288,7 +288,7 @@ void QueuePair::handle_bell() noexcept {
     machine_->handle_first_request();
     recount();
     // Whoever only receives should not take the adapter's lock for it for ever.
-    const bool may_meet = direct_ != nullptr && way_ == Way::kUndecided && machine_->is_sending();
+    const bool may_meet = direct_.has_value() && way_ == Way::kUndecided && machine_->is_sending();
     if (may_meet && direct_->meet()) set_way(Way::kDirect);
   }
   if (machine_->responder_state().failed && machine_->takes_requests()) {
@@ -299,13 +299,14 @@ void QueuePair::handle_bell() noexcept {
 }
 
 void QueuePair::handle_reply(const direct::Errand& reply, std::span<const std::byte> octets) {
-  if (direct_ != nullptr) direct_->handle_reply(reply, octets);
+  if (direct_) direct_->handle_reply(reply, octets);
 }
 
 Instant QueuePair::next_timeout() const noexcept {
   const Instant next = machine_->next_timeout();
   // As run_directly(): what waits for the peer when sending ends is not looked at again.
-  const bool sends_directly = direct_ != nullptr && way_ != Way::kPackets && machine_->is_sending();
+  const bool sends_directly =
+      direct_.has_value() && way_ != Way::kPackets && machine_->is_sending();
   return sends_directly ? std::min(next, direct_->next_timeout()) : next;
 }
 

@@ -100,7 +100,13 @@ class CompletionLane {
     if (!holds(head)) return false;
     into = place(head).completion;
     std::atomic_ref(h.head).store(head + 1, std::memory_order_release);  // pairs with load_head()
+    expected_ = head + 1;
     return true;
+  }
+  /// Asks early for what the next pop() looks at, as far as this view knows.
+  void expect() const noexcept {
+    __builtin_prefetch(&header().head);
+    __builtin_prefetch(&place(expected_));
   }
 
  private:
@@ -138,6 +144,7 @@ class CompletionLane {
 
   std::byte* block_ = nullptr;  // the caller's, 64-aligned
   std::uint32_t mask_ = 0;      // as when the view was made, whatever the block says now
+  std::uint32_t expected_ = 0;  // behind the last one that was collected through this view
 };
 
 inline CompletionLane CompletionLane::create(std::span<std::byte> block,

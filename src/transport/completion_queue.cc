@@ -78,15 +78,25 @@ bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
   return true;
 }
 
+void CompletionQueue::expect(std::uint32_t lane) const noexcept {
+  if (lane + 8 > used_) return;
+  for (std::uint64_t hints = board_.hints_from(lane); hints != 0; hints >>= 8, ++lane) {
+    if ((hints & 0xff) != 0 && lanes_[lane].exists()) lanes_[lane].expect();
+  }
+}
+
 std::size_t CompletionQueue::poll_many(std::span<Completion> into) noexcept {
   std::size_t count = 0;
   std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
   while (count < into.size() && looked < used_) {
     if (turn_ >= used_) turn_ = 0;
-    if (turn_ % 8 == 0 && used_ - turn_ >= 8 && board_.hints_from(turn_) == 0) {
-      turn_ += 8;
-      looked += 8;
-      continue;
+    if (turn_ % 8 == 0 && used_ - turn_ >= 8) {
+      if (board_.hints_from(turn_) == 0) {
+        turn_ += 8;
+        looked += 8;
+        continue;
+      }
+      expect(turn_ + 8);
     }
     const std::size_t before = count;
     const bool hinted = board_.is_hinted(turn_);
@@ -107,21 +117,24 @@ void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {
   barrier();  // pairs with the fence in CompletionPort::publish(), or stands for it
 }
 
-void CompletionQueue::stamp(Instant now) noexcept {
+template <typename Visit>
+void CompletionQueue::visit_hinted(Visit&& visit) const noexcept {
   for (std::uint32_t lane = 0; lane < used_; ++lane) {
     if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
       lane += 7;  // none of the eight has anything
-    } else if (lanes_[lane].exists()) {
-      lanes_[lane].stamp(now);
+    } else if (board_.is_hinted(lane) && lanes_[lane].exists()) {
+      visit(lanes_[lane]);
     }
   }
 }
 
+void CompletionQueue::stamp(Instant now) noexcept {
+  visit_hinted([now](CompletionLane& lane) { lane.stamp(now); });
+}
+
 std::uint32_t CompletionQueue::waiting_count() const noexcept {
   std::uint32_t total = 0;
-  for (std::uint32_t lane = 0; lane < used_; ++lane) {
-    if (lanes_[lane].exists()) total += lanes_[lane].count();
-  }
+  visit_hinted([&total](const CompletionLane& lane) { total += lane.count(); });
   return total;
 }
 

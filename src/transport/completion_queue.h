@@ -193,6 +193,10 @@ class CompletionQueue {
   }
   [[nodiscard]] std::size_t poll_many(std::span<Completion> into) noexcept;
   [[nodiscard]] bool collect(std::uint32_t lane, Completion& into) noexcept;
+  /// Asks for what the eight lanes will be looked at for, where their hints say so.
+  void expect(std::uint32_t lane) const noexcept;
+  template <typename Visit>
+  void visit_hinted(Visit&& visit) const noexcept;
 
   CompletionBoard board_;
   std::span<CompletionLane> lanes_;  // the caller's, by lane index; unused ones do not exist()

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/block_pool.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdint>
+#include <new>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
+namespace verbatim::device {
+
+void* BlockPool::take() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (open_ == nullptr) {
+    Chunk* const fresh = map_chunk();
+    if (fresh == nullptr) return nullptr;
+    ++chunk_count_;
+    link(fresh);
+  }
+  Chunk* const chunk = open_;
+  void* block = chunk->given_back;
+  if (block != nullptr) {
+    chunk->given_back = chunk->given_back->next;
+  } else {
+    block = std::bit_cast<std::byte*>(chunk) + kLine + chunk->touched * stride_;
+    ++chunk->touched;
+    // Small pages are gathered now that most of them are there. An older system does not know
+    // this, and keeps them.
+    if (chunk->touched == blocks_per_chunk()) (void)madvise(chunk, kChunkOctets, MADV_COLLAPSE);
+  }
+  if (++chunk->taken == blocks_per_chunk()) unlink(chunk);
+  return block;
+}
+
+void BlockPool::give_back(void* block) noexcept {
+  if (block == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  auto* const chunk =
+      std::bit_cast<Chunk*>(std::bit_cast<std::uintptr_t>(block) & ~(kChunkOctets - 1));
+  if (chunk->taken == blocks_per_chunk()) link(chunk);
+  chunk->given_back = new (block) FreeBlock{.next = chunk->given_back};
+  if (--chunk->taken > 0 || chunk_count_ == 1) return;  // the last one stays, for the next object
+  unlink(chunk);
+  (void)munmap(chunk, kChunkOctets);
+  --chunk_count_;
+}
+
+std::size_t BlockPool::chunk_count() noexcept {
+  const std::lock_guard lock(mutex_);
+  return chunk_count_;
+}
+
+/// Maps twice as much and lets go of what is around the part that is aligned.
+BlockPool::Chunk* BlockPool::map_chunk() noexcept {
+  void* const room = mmap(nullptr, 2 * kChunkOctets, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(room);
+  const std::size_t before = -std::bit_cast<std::uintptr_t>(begin) & (kChunkOctets - 1);
+  std::byte* const chunk = begin + before;
+  if (before > 0) (void)munmap(begin, before);
+  (void)munmap(chunk + kChunkOctets, kChunkOctets - before);
+  return new (chunk) Chunk;
+}
+
+void BlockPool::link(Chunk* chunk) noexcept {
+  chunk->previous = nullptr;
+  chunk->next = open_;
+  if (open_ != nullptr) open_->previous = chunk;
+  open_ = chunk;
+}
+
+void BlockPool::unlink(Chunk* chunk) noexcept {
+  if (chunk->previous != nullptr) chunk->previous->next = chunk->next;
+  if (chunk->next != nullptr) chunk->next->previous = chunk->previous;
+  if (open_ == chunk) open_ = chunk->next;
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+namespace verbatim::device {
+
+/// Memory for objects of one size of which a program may have thousands, and which it visits in
+/// turn: whoever goes through a thousand queue pairs waits for the system's tables of pages as long
+/// as for the objects. Blocks lie close together in chunks of two megabytes, and a chunk that has
+/// been filled becomes one huge page, if the system has one. A few objects cost a few pages.
+///
+/// Thread: any.
+class BlockPool {
+ public:
+  explicit constexpr BlockPool(std::size_t octets) noexcept
+      : stride_((octets + kLine - 1) & ~(kLine - 1)) {}
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// A block, at a multiple of 64; null when there is no memory.
+  [[nodiscard]] void* take() noexcept;
+  void give_back(void* block) noexcept;
+
+  [[nodiscard]] std::size_t blocks_per_chunk() const noexcept {
+    return (kChunkOctets - kLine) / stride_;
+  }
+  [[nodiscard]] std::size_t chunk_count() noexcept;
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kChunkOctets = std::size_t{2} << 20;
+  struct FreeBlock {
+    FreeBlock* next = nullptr;
+  };
+  /// At the beginning of every chunk, which lies at a multiple of its size.
+  struct Chunk {
+    Chunk* next = nullptr;
+    Chunk* previous = nullptr;
+    FreeBlock* given_back = nullptr;
+    std::size_t touched = 0;  // blocks that were ever taken: the first so many
+    std::size_t taken = 0;    // blocks that are now
+  };
+  static_assert(sizeof(Chunk) <= kLine);
+
+  [[nodiscard]] static Chunk* map_chunk() noexcept;
+  void link(Chunk* chunk) noexcept;
+  void unlink(Chunk* chunk) noexcept;
+
+  std::mutex mutex_;  // guards the rest, and what is in the chunks
+  std::size_t stride_;
+  Chunk* open_ = nullptr;  // chunks with free blocks
+  std::size_t chunk_count_ = 0;
+};
+
+/// Base of a class whose objects come from a pool of their own. With the address sanitizer they
+/// come from the heap, which it watches.
+template <typename Object>
+class Pooled {
+ public:
+#if !defined(__SANITIZE_ADDRESS__)
+  static void* operator new(std::size_t) noexcept { return pool().take(); }
+  static void operator delete(void* object) noexcept { pool().give_back(object); }
+#endif
+
+ private:
+  static BlockPool& pool() noexcept {
+    static constinit BlockPool pool(sizeof(Object));  // until the end: it has no destructor
+    return pool;
+  }
+};
+
+}  // namespace verbatim::device
