@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::size_t kSmallestBlock = 64;                // a cache line, and the alignment
 constexpr std::size_t kOctetsWorthPunching = 256 * 1024;  // above, pages go back to the system
+constexpr std::size_t kSmallOctets = 4096;                // below, blocks are carved in runs
+constexpr std::size_t kRunOctets = 16 * 1024;
 constexpr std::uint64_t kNoNext = ~std::uint64_t{0};
 
 /// Zeroes a block. A large one loses its pages instead, and reads as zeroes from then on.
@@ -91,8 +94,12 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
     const std::lock_guard lock(mutex_);
     if (free_[order] == nullptr) {
       if (block_octets > size_ - used_) return {};
-      block = base_ + used_;  // never touched, so zero
-      used_ += block_octets;
+      block = carve(block_octets);
+      // Small ones come together, so that those of one kind share pages: a peer that visits many
+      // queue pairs in turn needs fewer of them.
+      const std::size_t run = block_octets < kSmallOctets ? kRunOctets : block_octets;
+      const std::size_t end = std::min(used_ + run - block_octets, size_);
+      while (used_ + block_octets <= end) put(order, carve(block_octets));
       return {block, octets};
     }
     block = free_[order];
@@ -114,9 +121,19 @@ void Segment::give_back(std::span<std::byte> block) noexcept {
             offset_of(block.data()) % kSmallestBlock == 0);
   if (block.size() >= kOctetsWorthPunching) clear(block);
   const std::lock_guard lock(mutex_);
+  put(order, block.data());
+}
+
+std::byte* Segment::carve(std::size_t octets) noexcept {
+  std::byte* const block = base_ + used_;
+  used_ += octets;
+  return block;
+}
+
+void Segment::put(std::size_t order, std::byte* block) noexcept {
   const std::uint64_t next = free_[order] != nullptr ? offset_of(free_[order]) : kNoNext;
-  std::memcpy(block.data(), &next, sizeof next);
-  free_[order] = block.data();
+  std::memcpy(block, &next, sizeof next);
+  free_[order] = block;
 }
 
 }  // namespace verbatim::host

@@ -42,6 +42,9 @@ class Segment {
  private:
   static constexpr std::size_t kClassCount = 40;  // by power of two
   static std::size_t class_of(std::size_t octets) noexcept;
+  /// The next octets that were never handed out, which are zero. They must be there.
+  [[nodiscard]] std::byte* carve(std::size_t octets) noexcept;
+  void put(std::size_t order, std::byte* block) noexcept;
 
   std::mutex mutex_;
   std::byte* base_ = nullptr;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -88,6 +89,19 @@ TEST(Segment, ZeroesAlsoWhatAShorterUserLeftOfABlock) {
   const auto again = segment.take(128);
   ASSERT_EQ(again.data(), whole.data());
   EXPECT_TRUE(is_filled_with(again, std::byte{0}));
+}
+
+TEST(Segment, SmallBlocksOfOneSizeSharePages) {
+  constexpr std::size_t kPage = 4096;
+  Segment segment;
+  ASSERT_TRUE(segment.open(kMebi).ok());
+  std::set<std::size_t> pages;
+  for (int i = 0; i < 16; ++i) {
+    const std::size_t at = segment.offset_of(segment.take(kPage / 4).data());
+    pages.insert({at / kPage, (at + kPage / 4 - 1) / kPage});
+    ASSERT_FALSE(segment.take(3 * kPage).empty());  // what else is taken lies elsewhere
+  }
+  EXPECT_LE(pages.size(), 5U);
 }
 
 TEST(Segment, HasNoRoomBeyondItsEnd) {
