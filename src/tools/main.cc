@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/commands.h"
 
@@ -28,6 +30,25 @@ constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::uint64_t>::max();
 
 std::string check_not_empty(const std::string& text) {
   return text.empty() ? "a value is missing" : "";
+}
+
+/// The words of the command line without the `--` that may stand between the options of
+/// `verbatim run` and the program. The parser would keep it, and a later `--` is the program's.
+std::vector<char*> without_separator(int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(words[1]) != "run") return words;
+  std::size_t at = 2;
+  while (at + 1 < words.size()) {
+    const std::string_view word = words[at];
+    if (word == "--") {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(at));
+      break;
+    }
+    const bool is_option = word.starts_with("--") && word != "--help";
+    if (!is_option) break;
+    at += word.find('=') != word.npos ? 1U : 2U;  // each of ours has a value
+  }
+  return words;
 }
 
 }  // namespace
@@ -81,7 +102,8 @@ int main(int argc, char** argv) {
       ->check(check_not_empty);
   run_subcommand->prefix_command();
   run_subcommand->footer(
-      "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] PROGRAM [ARGUMENT...]\n"
+      "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] [--] PROGRAM "
+      "[ARGUMENT...]\n"
       "The program and its children see RDMA devices vb0, vb1, ...; nothing is\n"
       "installed, loaded or changed outside it. Two shells, one machine:\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1\n"
@@ -149,7 +171,8 @@ int main(int argc, char** argv) {
       "(peers map it), cma (peers use process_vm_readv) or its owner moves the octets.\n"
       "docs/STAT.md says more.");
 
-  CLI11_PARSE(app, argc, argv);
+  const std::vector<char*> words = without_separator(argc, argv);
+  CLI11_PARSE(app, static_cast<int>(words.size()), words.data());
   if (app.get_subcommands().empty()) {
     std::fprintf(stderr, "verbatim: which command?\n%s", app.help().c_str());
     return 1;

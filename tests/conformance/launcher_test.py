@@ -28,6 +28,12 @@ class Run(unittest.TestCase):
     def test_options_of_the_program_are_left_alone(self):
         self.assertEqual(verbatim("run", "echo", "--help", "-e").stdout, "--help -e\n")
 
+    def test_two_dashes_may_stand_before_the_program(self):
+        for options in ((), ("--devices", "lo=vb9"), ("--devices=lo=vb9",)):
+            done = verbatim("run", *options, "--", "echo", "-n", "--", "--help")
+            self.assertEqual((done.returncode, done.stdout), (0, "-- --help"), done.stderr)
+        self.assertEqual(verbatim("run", "echo", "--", "x").stdout, "-- x\n")
+
     def test_a_program_that_is_not_there_is_127(self):
         done = verbatim("run", "no-such-program")
         self.assertEqual(done.returncode, 127)
