@@ -30,7 +30,9 @@ namespace verbatim::transport {
 /// waits for the one line that brings the completion, not first for a counter that announces it.
 /// The producer's counter follows behind; settle() makes up for a producer that died between.
 ///
-/// A view of a block of plain data that the caller provides.
+/// A view of a block of plain data that the caller provides. Anyone may produce through any view,
+/// in turns; one view collects. It knows by itself how far it is, and only says so in the block:
+/// reading that back would be waiting for a line that the producer may just be looking at.
 class CompletionLane {
  public:
   [[nodiscard]] static std::size_t octets_for(std::uint32_t depth) noexcept {
@@ -95,19 +97,15 @@ class CompletionLane {
 
   // The consumer.
   [[nodiscard]] bool pop(Completion& into) noexcept {
-    Header& h = header();
-    const std::uint32_t head = h.head;
-    if (!holds(head)) return false;
-    into = place(head).completion;
-    std::atomic_ref(h.head).store(head + 1, std::memory_order_release);  // pairs with load_head()
-    expected_ = head + 1;
+    if (!holds(next_)) return false;
+    into = place(next_).completion;
+    ++next_;
+    std::atomic_ref(header().head)
+        .store(next_, std::memory_order_release);  // pairs with load_head()
     return true;
   }
-  /// Asks early for what the next pop() looks at, as far as this view knows.
-  void expect() const noexcept {
-    __builtin_prefetch(&header().head);
-    __builtin_prefetch(&place(expected_));
-  }
+  /// Asks early for what the next pop() looks at.
+  void expect() const noexcept { __builtin_prefetch(&place(next_)); }
 
  private:
   struct Header {
@@ -144,7 +142,7 @@ class CompletionLane {
 
   std::byte* block_ = nullptr;  // the caller's, 64-aligned
   std::uint32_t mask_ = 0;      // as when the view was made, whatever the block says now
-  std::uint32_t expected_ = 0;  // behind the last one that was collected through this view
+  std::uint32_t next_ = 0;      // the consumer's: which one it collects next
 };
 
 inline CompletionLane CompletionLane::create(std::span<std::byte> block,
@@ -167,11 +165,12 @@ inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept
   CompletionLane lane;
   lane.block_ = room.data();
   lane.mask_ = mask;
+  lane.next_ = lane.load_head();
   return lane;
 }
 
 inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const noexcept {
-  const CompletionLane moved = create(block, mask_ + 1);
+  CompletionLane moved = create(block, mask_ + 1);
   Header& to = moved.header();
   const std::uint32_t head = load_head();
   // The producer may be at work, or lie: what is there the places say, not its counter.
@@ -181,7 +180,7 @@ inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const 
   const std::uint32_t lap = mask_ + 1;
   for (std::uint32_t i = tail; i != head + lap; ++i) moved.place(i).serial = i + 1 - lap;
   to.tail = tail;
-  to.head = to.head_seen = head;
+  to.head = to.head_seen = moved.next_ = head;
   return moved;
 }
 

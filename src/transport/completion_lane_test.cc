@@ -99,6 +99,7 @@ TEST_F(LaneTest, CountersMayWrap) {
   ASSERT_EQ(block_.word(kTailAt), 1U);
   ASSERT_EQ(block_.word(kHeadAt), 1U);
   block_.word(kTailAt) = block_.word(kHeadAt) = 0xffff'fffe;
+  lane_ = CompletionLane::attach(block_.span());
   EXPECT_EQ(lane_.count(), 0U);
   for (std::uint64_t i = 0; i < kDepth; ++i) ASSERT_TRUE(push(i));
   EXPECT_EQ(block_.word(kTailAt), 2U);
@@ -128,6 +129,26 @@ TEST_F(LaneTest, CollectsWhatTheCounterDoesNotKnowYet) {
   EXPECT_EQ(pop(), 1U);
   EXPECT_EQ(lane_.count(), 0U);
   EXPECT_EQ(pop(), kNothing);
+}
+
+// What it says in the block is for the producer, who may be another process.
+TEST_F(LaneTest, WhoCollectsKnowsByItselfHowFarItIs) {
+  ASSERT_TRUE(push(1));
+  ASSERT_TRUE(push(2));
+  EXPECT_EQ(pop(), 1U);
+  block_.word(kHeadAt) = 0;
+  EXPECT_EQ(pop(), 2U);
+  EXPECT_EQ(block_.word(kHeadAt), 2U);
+  block_.word(kHeadAt) = 1;
+  EXPECT_EQ(pop(), kNothing);
+}
+
+TEST_F(LaneTest, WhoAttachesGoesOnWhereTheLastOneStopped) {
+  ASSERT_TRUE(push(1));
+  ASSERT_TRUE(push(2));
+  EXPECT_EQ(pop(), 1U);
+  lane_ = CompletionLane::attach(block_.span());
+  EXPECT_EQ(pop(), 2U);
 }
 
 TEST_F(LaneTest, MovesWithAllThatIsInIt) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a peer process may touch, in memory that is mapped at two addresses: whole
-// histories in which every step may come through either of them end as they do in private memory.
-// So nothing in that state is a pointer.
+// histories in which every step may come through either of them end as they do in private memory
+// (completions are produced through either, and collected through the second). So nothing in that
+// state is a pointer.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -302,10 +303,12 @@ class History {
     return TestPacket::written(std::span(frame).first(octets));
   }
 
+  /// Whoever collects does so from the beginning to the end.
   void collect(Half& half) {
     std::array<Completion, 4> into;
-    auto& sends = detour(half) ? *half.other->send_queue : half.end->send_cq();
-    auto& receives = detour(half) ? *half.other->receive_queue : half.end->receive_cq();
+    const bool is_other = half.other != nullptr;
+    auto& sends = is_other ? *half.other->send_queue : half.end->send_cq();
+    auto& receives = is_other ? *half.other->receive_queue : half.end->receive_cq();
     for (auto* step : {&half.outcome.sends, &half.outcome.receives}) {
       const bool is_send = step == &half.outcome.sends;
       const std::size_t count = (is_send ? sends : receives).poll(into);
