@@ -23,6 +23,7 @@ packages=(
   librdmacm-dev       # likewise
   perftest            # demo and conformance: the programs that must run unmodified
   ibverbs-utils       # likewise
+  infiniband-diags    # likewise: ibstat, ibstatus
   rdmacm-utils        # likewise: rping, ucmatose, udaddy, mckey, cmtime
   qperf               # likewise, and TCP beside them
   python3-pyverbs     # conformance: rdma-core's own tests

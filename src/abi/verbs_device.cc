@@ -69,24 +69,11 @@ DeviceHandle& remember(const device::PortInfo& port) {
   return *known;
 }
 
-/// Width and speed as the verbs count them, so that their product is near the real thing.
-struct Rate {
-  std::uint8_t width;  // 1: 1x, 2: 4x
-  std::uint8_t speed;  // 1: 2.5, 4: 10, 32: 25 Gb/s per lane
-};
-Rate rate_of(std::uint32_t mbps) noexcept {
-  if (mbps >= 100'000) return {2, 32};
-  if (mbps >= 40'000) return {2, 4};
-  if (mbps >= 25'000) return {1, 32};
-  if (mbps >= 10'000 || mbps == 0) return {1, 4};
-  return {1, 1};
-}
-
 ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   ibv_device_attr attr{};
   std::memcpy(&attr.node_guid, port.guid.data(), sizeof attr.node_guid);
   attr.sys_image_guid = attr.node_guid;
-  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", "0.1.0");
+  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", device::kFirmwareVersion);
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = 0xffff'f000;
   attr.vendor_id = 0x00ff'ffff;
@@ -171,13 +158,14 @@ device::PortInfo port_of(ibv_context* context) { return handle_of(context).adapt
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
   if (port != 1) return EINVAL;
   const device::PortInfo info = port_of(context);
-  const Rate rate = rate_of(info.speed_mbps);
+  const device::LinkRate rate = device::link_rate_of(info.speed_mbps);
   ibv_port_attr attr{};
   attr.state = info.is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
   attr.gid_tbl_len = static_cast<int>(info.gids.size());
-  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  static_assert(device::kPortCapabilities == (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+  attr.port_cap_flags = device::kPortCapabilities;
   attr.max_msg_sz = 1U << 31;
   attr.pkey_tbl_len = 1;
   attr.active_width = rate.width;

@@ -118,6 +118,14 @@ bool has_usable_address(const Interface& interface) noexcept {
   return !interface.ipv4.empty() || !interface.ipv6.empty();
 }
 
+LinkRate link_rate_of(std::uint32_t mbps) noexcept {
+  if (mbps >= 100'000) return {2, 32, "100 Gb/sec (4X EDR)"};
+  if (mbps >= 40'000) return {2, 4, "40 Gb/sec (4X QDR)"};
+  if (mbps >= 25'000) return {1, 32, "25 Gb/sec (1X EDR)"};
+  if (mbps >= 10'000 || mbps == 0) return {1, 4, "10 Gb/sec (1X QDR)"};
+  return {1, 1, "2.5 Gb/sec (1X)"};
+}
+
 wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept {
   using enum wire::PathMtu;
   for (const wire::PathMtu mtu : {k4096, k2048, k1024, k512}) {

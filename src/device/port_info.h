@@ -37,6 +37,21 @@ struct PortInfo {
   [[nodiscard]] bool has(const wire::Gid& gid) const noexcept;
 };
 
+/// What every port can, as the verbs count it: it is managed by connection managers, and its GIDs
+/// are IP addresses.
+inline constexpr std::uint32_t kPortCapabilities = 0x0401'0000;
+/// What devices say that they run.
+inline constexpr const char* kFirmwareVersion = "0.1.0";
+
+/// Width and speed as the verbs count them, so that their product is near the real thing.
+struct LinkRate {
+  std::uint8_t width;  // 1: 1x, 2: 4x
+  std::uint8_t speed;  // 1: 2.5, 4: 10, 32: 25 Gb/s per lane
+  const char* text;    // as in Linux's sysfs
+};
+/// Of an interface that is so fast; 0 is for unknown.
+[[nodiscard]] LinkRate link_rate_of(std::uint32_t mbps) noexcept;
+
 /// What has become of a port.
 struct PortChange {
   bool is_gone = false;  // with its interface

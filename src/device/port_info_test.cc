@@ -62,6 +62,22 @@ TEST(PortInfo, LeavesEightyOctetsForHeadersAsLinuxDoes) {
   EXPECT_EQ(active_mtu_of(0xffff'ffff), k4096);
 }
 
+TEST(PortInfo, TheRateIsTheLargestThatTheInterfaceReaches) {
+  const auto product = [](std::uint32_t mbps) {
+    const LinkRate rate = link_rate_of(mbps);
+    const std::uint32_t lanes = rate.width == 2 ? 4 : 1;
+    const std::uint32_t per_lane = rate.speed == 32 ? 25'000 : rate.speed == 4 ? 10'000 : 2'500;
+    return std::pair(lanes * per_lane, std::stod(rate.text) * 1000);
+  };
+  for (const std::uint32_t mbps : {2'500U, 10'000U, 25'000U, 40'000U, 100'000U}) {
+    EXPECT_EQ(product(mbps), std::pair(mbps, double(mbps)));
+    EXPECT_EQ(product(mbps + 1), product(mbps));
+  }
+  EXPECT_EQ(product(400'000), product(100'000));
+  EXPECT_EQ(product(100), product(2'500)) << "never less";
+  EXPECT_EQ(product(0), product(10'000)) << "unknown";
+}
+
 TEST(PortInfo, TheGuidIsTheModifiedEui64OfTheMac) {
   Interface ethernet = interface("eth0", 2, 1);
   ethernet.mac = {0x52, 0x54, 0x00, 0xaa, 0xbb, 0xcc};

@@ -60,12 +60,24 @@ void write_device(const fs::path& folder, const device::PortInfo& port) {
   write(folder / "node_type", "1: CA");
   write(folder / "node_guid", text_of(port.guid));
   write(folder / "sys_image_guid", text_of(port.guid));
+  write(folder / "fw_ver", device::kFirmwareVersion);
+  write(folder / "hw_rev", "0");
+  write(folder / "hca_type", "Verbatim");
+  write(folder / "node_desc", port.name + " on " + port.interface);
   write(folder / "device" / "numa_node", "-1");
   const fs::path place = folder / "ports" / "1";
   write(place / "state", port.is_up ? "4: ACTIVE" : "1: DOWN");
   write(place / "phys_state", port.is_up ? "5: LinkUp" : "3: Disabled");
   write(place / "link_layer", "Ethernet");
+  write(place / "rate", device::link_rate_of(port.speed_mbps).text);
+  char capabilities[12];
+  std::snprintf(capabilities, sizeof capabilities, "0x%08x", device::kPortCapabilities);
+  write(place / "cap_mask", capabilities);
+  // Of a fabric with a subnet manager, which an Ethernet is not.
   write(place / "lid", "0x0");
+  write(place / "lid_mask_count", "0");
+  write(place / "sm_lid", "0x0");
+  write(place / "sm_sl", "0");
   write(place / "pkeys" / "0", "0xffff");
   for (std::size_t i = 0; i < port.gids.size(); ++i) {
     const std::string index = std::to_string(i);

@@ -62,6 +62,11 @@ def _alone():
     return [_case("ibv_devices", kind="alone"), _case("ibv_devinfo -v", kind="alone")]
 
 
+def _diags():
+    """They know no library: what they say stands in /sys/class/infiniband."""
+    return [_case("ibstat", kind="alone"), _case("ibstatus", kind="alone")]
+
+
 def _pingpong():
     cases = []
     for kind in ("rc", "uc", "ud", "srq"):
@@ -187,4 +192,4 @@ def _with_faults(cases):
 
 def all_cases():
     cases = _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()
-    return cases + _with_faults(cases)
+    return cases + _with_faults(cases) + _diags()
