@@ -24,6 +24,7 @@ packages=(
   perftest            # demo and conformance: the programs that must run unmodified
   ibverbs-utils       # likewise
   infiniband-diags    # likewise: ibstat, ibstatus
+  libfabric-bin       # likewise: fi_pingpong
   rdmacm-utils        # likewise: rping, ucmatose, udaddy, mckey, cmtime
   qperf               # likewise, and TCP beside them
   python3-pyverbs     # conformance: rdma-core's own tests

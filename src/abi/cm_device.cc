@@ -356,14 +356,18 @@ void refresh_cm_devices() {
   if (device::read_config(unsaid)) open_new(devices);
 }
 
-CmDevice* cm_device_of(const IpEndpoint& endpoint) {
-  const auto devices = cm_devices();
-  for (CmDevice* device : devices) {
-    if (device->index_of(endpoint.address)) return device;
+CmDevice* cm_device_with(const wire::Gid& address) {
+  for (CmDevice* device : cm_devices()) {
+    if (device->index_of(address)) return device;
   }
-  if (!endpoint.is_loopback()) return nullptr;
-  for (CmDevice* device : devices) {
-    if (device->loopback_gid(endpoint.is_ipv4)) return device;
+  return nullptr;
+}
+
+CmDevice* cm_device_of(const IpEndpoint& endpoint) {
+  CmDevice* const device = cm_device_with(endpoint.address);
+  if (device != nullptr || !endpoint.is_loopback()) return device;
+  for (CmDevice* stand_in : cm_devices()) {
+    if (stand_in->loopback_gid(endpoint.is_ipv4)) return stand_in;
   }
   return nullptr;
 }

@@ -67,6 +67,8 @@ class CmDevice final : public device::CmObserver {
 [[nodiscard]] std::vector<CmDevice*> cm_devices();
 /// Opens those that have come, and leaves out those that have gone.
 void refresh_cm_devices();
+/// The device that has this address; null when none does.
+[[nodiscard]] CmDevice* cm_device_with(const wire::Gid& address);
 /// The device that has this address, or that stands in for the loopback address; null when none
 /// does.
 [[nodiscard]] CmDevice* cm_device_of(const IpEndpoint& endpoint);

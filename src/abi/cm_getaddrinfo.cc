@@ -90,9 +90,10 @@ int fill(rdma_addrinfo& info, const char* node, const char* service, const rdma_
       !keep_address(hints->ai_dst_addr, hints->ai_dst_len, info.ai_dst_addr, info.ai_dst_len)) {
     return ENOMEM;
   }
-  if (info.ai_family == 0 && info.ai_src_addr != nullptr)
-    info.ai_family = info.ai_src_addr->sa_family;
-  return info.ai_src_addr == nullptr && info.ai_dst_addr == nullptr ? EINVAL : 0;
+  const sockaddr* const known = info.ai_src_addr != nullptr ? info.ai_src_addr : info.ai_dst_addr;
+  if (known == nullptr) return EINVAL;
+  if (info.ai_family == 0) info.ai_family = family != 0 ? family : known->sa_family;
+  return 0;
 }
 
 rdma_addrinfo* copy_of(const rdma_addrinfo& from) {

@@ -100,6 +100,11 @@ struct IdHandle {
 
   [[nodiscard]] bool is_synchronous() const noexcept { return own_channel != nullptr; }
   [[nodiscard]] bool is_datagram() const noexcept { return id.qp_type == IBV_QPT_UD; }
+  /// Bound to every address of every device: by the address of all, or by a loopback address that
+  /// is none of theirs.
+  [[nodiscard]] bool is_everywhere() const noexcept {
+    return source.is_any() || (device == nullptr && source.is_loopback());
+  }
   [[nodiscard]] wire::ServiceId service_at(std::uint16_t port) const noexcept {
     return wire::service_id_of(
         {.space = wire::PortSpace{static_cast<std::uint16_t>(id.ps)}, .port = port});

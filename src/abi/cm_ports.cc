@@ -16,7 +16,7 @@ Status claim_at(IdHandle& id, const IdHandle::Claim& at) {
 }
 
 std::vector<IdHandle::Claim> addresses_of(const IdHandle& id) {
-  if (!id.source.is_any()) return {{.device = id.device, .address = id.local_gid}};
+  if (!id.is_everywhere()) return {{.device = id.device, .address = id.local_gid}};
   std::vector<IdHandle::Claim> all;
   for (CmDevice* device : cm_devices()) {
     for (const device::GidEntry& entry : device->port().gids) {

@@ -13,17 +13,16 @@
 namespace verbatim::abi {
 namespace {
 
-/// Gives the id an address of this host. An address of all means no device yet.
+/// Gives the id an address of this host. An address of all means no device yet; so does, as in
+/// Linux, a loopback address that no device has.
 int bind_to(IdHandle& id, const IpEndpoint& source) {
   id.source = source;
-  CmDevice* device = nullptr;
-  if (!source.is_any()) {
-    device = cm_device_of(source);
-    if (device == nullptr) return fail(is_local(source) ? ENODEV : EADDRNOTAVAIL);
-    id.local_gid = device->index_of(source.address)
-                       ? source.address
-                       : device->loopback_gid(source.is_ipv4).value_or(wire::Gid{});
+  CmDevice* const device = source.is_any() ? nullptr : cm_device_with(source.address);
+  if (device != nullptr) {
+    id.local_gid = source.address;
     id.device = device;
+  } else if (!source.is_any() && !source.is_loopback()) {
+    return fail(is_local(source) ? ENODEV : EADDRNOTAVAIL);
   } else if (cm_devices().empty()) {
     return fail(ENODEV);
   }

@@ -81,7 +81,7 @@ Status listen_everywhere(IdHandle& id) {
       return started;
     }
   }
-  if (id.source.is_any()) listeners().everywhere.push_back(&id);
+  if (id.is_everywhere()) listeners().everywhere.push_back(&id);
   return Ok{};
 }
 

@@ -190,6 +190,13 @@ def _with_faults(cases):
             for percent in (1, 5) for case in cases if case.is_reliable]
 
 
+def _fabric():
+    """libfabric's verbs provider: connections, messages over connections, datagrams. It listens at
+    `localhost`, which is every address, as in Linux."""
+    return [_case(f"fi_pingpong -p verbs -c -I 20 -e {kind}", kind="fabric", needs_cm=True)
+            for kind in ("msg", "rdm", "dgram")]
+
+
 def all_cases():
     cases = _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()
-    return cases + _with_faults(cases) + _diags()
+    return cases + _with_faults(cases) + _diags() + _fabric()

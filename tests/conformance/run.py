@@ -59,6 +59,9 @@ def programs_of(case, network, gid, port, address):
     if case.kind == "perftest-cm":
         words = [case.program, "-d", "vb0", "-p", str(port), *options]
         return words, words + [server.ipv4]  # it takes no other through rdma_cm
+    if case.kind == "fabric":
+        return (["fi_pingpong", "-B", str(port), *options],
+                ["fi_pingpong", "-P", str(port), *options, server.ipv4])
     if case.kind == "alone":
         return [case.program, *case.options], None
     if case.kind == "qperf":

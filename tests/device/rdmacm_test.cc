@@ -458,6 +458,23 @@ TEST(Rdmacm, AnIdWaitsUntilItsEventsAreAcknowledged) {
   EXPECT_TRUE(was_acknowledged);
 }
 
+TEST(Rdmacm, AnAddressThatIsKnownAlreadySaysItsFamily) {
+  sockaddr_in known = ipv4("127.0.0.1", kPort);
+  for (const int said : {AF_UNSPEC, AF_INET}) {
+    rdma_addrinfo hints{};
+    hints.ai_family = said;
+    hints.ai_dst_addr = as_sockaddr(known);
+    hints.ai_dst_len = sizeof known;
+    rdma_addrinfo* info = nullptr;
+    ASSERT_EQ(rdma_getaddrinfo(nullptr, nullptr, &hints, &info), 0);
+    EXPECT_EQ(info->ai_family, AF_INET);
+    ASSERT_EQ(info->ai_dst_len, sizeof known);
+    EXPECT_EQ(std::memcmp(info->ai_dst_addr, &known, sizeof known), 0);
+    EXPECT_EQ(info->ai_src_addr, nullptr);
+    rdma_freeaddrinfo(info);
+  }
+}
+
 TEST(Rdmacm, SynchronousIdsNeedNoChannel) {
   rdma_addrinfo hints{};
   hints.ai_port_space = RDMA_PS_TCP;
