@@ -25,6 +25,7 @@ packages=(
   ibverbs-utils       # likewise
   infiniband-diags    # likewise: ibstat, ibstatus
   libfabric-bin       # likewise: fi_pingpong
+  ucx-utils           # likewise: ucx_perftest
   rdmacm-utils        # likewise: rping, ucmatose, udaddy, mckey, cmtime
   qperf               # likewise, and TCP beside them
   python3-pyverbs     # conformance: rdma-core's own tests
@@ -39,8 +40,7 @@ x86_packages=(
 bench_packages=(
   iperf3           # TCP beside ours
   sockperf         # UDP beside ours
-  ucx-utils        # UCX beside ours: ucx_perftest
-  libucx-dev       # likewise, for what ucx_perftest does not ask
+  libucx-dev       # UCX beside ours, for what ucx_perftest does not ask
   openmpi-bin      # Open MPI beside ours
   libopenmpi-dev   # likewise
   libfabric-dev    # libfabric beside ours

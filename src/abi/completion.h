@@ -7,6 +7,19 @@
 
 namespace verbatim::abi {
 
+[[nodiscard]] inline unsigned int verbs_flags_of(const transport::Completion& completion) noexcept {
+  return static_cast<unsigned int>(completion.flags) &
+         ~static_cast<unsigned int>(transport::WcFlags::kIpv4);
+}
+/// There are no service levels on an Ethernet. Of a datagram the field says instead, as Mellanox's
+/// adapters do and UCX expects, what came before its payload: UDP behind IPv4, or behind IPv6.
+[[nodiscard]] inline std::uint8_t service_level_of(
+    const transport::Completion& completion) noexcept {
+  if (completion.source_qp == wire::QpNumber{}) return 0;
+  constexpr std::uint8_t kUdp = 8;
+  return has(completion.flags, transport::WcFlags::kIpv4) ? kUdp | 2 : kUdp | 1;
+}
+
 /// Shows a completion as the verbs do. Into its place, member by member: as a whole it would be
 /// built elsewhere and read again in larger pieces than it was written in, which processors wait
 /// for.
@@ -19,10 +32,10 @@ inline void show(const transport::Completion& completion, ibv_wc& wc) noexcept {
   wc.imm_data = completion.imm_or_key;  // shares its place with invalidated_rkey
   wc.qp_num = static_cast<std::uint32_t>(completion.qp);
   wc.src_qp = static_cast<std::uint32_t>(completion.source_qp);
-  wc.wc_flags = static_cast<unsigned int>(completion.flags);
+  wc.wc_flags = verbs_flags_of(completion);
   wc.pkey_index = 0;
   wc.slid = 0;
-  wc.sl = 0;
+  wc.sl = service_level_of(completion);
   wc.dlid_path_bits = 0;
 }
 

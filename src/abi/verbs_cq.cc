@@ -64,11 +64,9 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
   cq.read_src_qp = [](ibv_cq_ex* ex) {
     return static_cast<std::uint32_t>(handle_of_ex(ex).current.source_qp);
   };
-  cq.read_wc_flags = [](ibv_cq_ex* ex) {
-    return static_cast<unsigned int>(handle_of_ex(ex).current.flags);
-  };
+  cq.read_wc_flags = [](ibv_cq_ex* ex) { return verbs_flags_of(handle_of_ex(ex).current); };
   cq.read_slid = [](ibv_cq_ex*) -> std::uint32_t { return 0; };
-  cq.read_sl = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
+  cq.read_sl = [](ibv_cq_ex* ex) { return service_level_of(handle_of_ex(ex).current); };
   cq.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
   cq.read_completion_ts = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.timestamp; };
   cq.read_completion_wallclock_ns = [](ibv_cq_ex* ex) {

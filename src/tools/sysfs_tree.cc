@@ -100,6 +100,11 @@ std::optional<fs::path> write_sysfs_tree(const std::vector<device::PortInfo>& po
   for (const device::PortInfo& port : ports) {
     write_device(root / "infiniband" / port.name, port);
   }
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    // A device that may be read and written is all that is asked of it.
+    std::error_code is_there;
+    fs::create_symlink("/dev/null", root / ("uverbs" + std::to_string(i)), is_there);
+  }
   std::error_code failed;
   return fs::is_directory(root / "infiniband", failed) ? std::optional(root) : std::nullopt;
 }

@@ -21,8 +21,9 @@ void UdResponder::handle_request(const wire::PacketView& packet,
     return;
   }
   state_->scatter = {};
+  const bool is_ipv6 = (std::to_integer<unsigned>(network_header[0]) >> 4) == 6;
   Completion completion{.opcode = WcOpcode::kReceive,
-                        .flags = WcFlags::kGrh,
+                        .flags = is_ipv6 ? WcFlags::kGrh : WcFlags::kGrh | WcFlags::kIpv4,
                         .solicited = packet.bth().solicited(),
                         .octets = static_cast<std::uint32_t>(octets),
                         .source_qp = deth.source_qp};

@@ -63,6 +63,18 @@ TEST_F(UdResponderTest, ADatagramComesWithItsNetworkHeaderInFront) {
   EXPECT_EQ(responder_.counters().requests, 1U);
 }
 
+TEST_F(UdResponderTest, TheCompletionSaysWhichNetworkHeaderItIs) {
+  for (const bool is_ipv6 : {false, true}) {
+    network_header_.assign(kGrhOctets, std::byte{0});
+    (is_ipv6 ? network_header_[0] = std::byte{0x60} : network_header_[20] = std::byte{0x45});
+    parts_.post_receive(100);
+    deliver(headers(), octets_of(30));
+    const auto completions = parts_.completions();
+    ASSERT_EQ(completions.size(), 1U);
+    EXPECT_EQ(has(completions[0].flags, WcFlags::kIpv4), !is_ipv6);
+  }
+}
+
 TEST_F(UdResponderTest, ADatagramIsScatteredLikeAnythingElse) {
   parts_.post_receive(
       {parts_.arena().sge(0, 10), parts_.arena().sge(1000, 50), parts_.arena().sge(2000, 50)});

@@ -119,10 +119,15 @@ enum class WcFlags : std::uint8_t {
   kGrh = 1U << 0,
   kWithImm = 1U << 1,
   kWithInvalidate = 1U << 3,
+  kIpv4 = 1U << 7,  // UD: the octets before the payload are IPv4's header. Not one of the verbs
 };
 [[nodiscard]] constexpr WcFlags operator|(WcFlags a, WcFlags b) noexcept {
   return WcFlags(
       static_cast<std::uint8_t>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b)));
+}
+
+[[nodiscard]] constexpr bool has(WcFlags flags, WcFlags flag) noexcept {
+  return (static_cast<std::uint8_t>(flags) & static_cast<std::uint8_t>(flag)) != 0;
 }
 
 /// One work completion. Plain data: it travels through lanes that a peer process may write.

@@ -197,6 +197,18 @@ def _fabric():
             for kind in ("msg", "rdm", "dgram")]
 
 
+def _ucx():
+    """UCX makes its connections by datagrams and moves data over RC, or everything by datagrams."""
+    return [_case(f"ucx_perftest {ways} -t {test}", kind="ucx")
+            for ways, test in (("rc_verbs,ud_verbs", "tag_lat -n 1000 -w 100"),
+                               ("rc_verbs,ud_verbs", "tag_bw -s 100000 -n 500 -w 100"),
+                               ("rc_verbs,ud_verbs", "ucp_put_lat -n 1000 -w 100"),
+                               ("rc_verbs,ud_verbs", "ucp_get -s 100000 -n 200 -w 20"),
+                               ("rc_verbs,ud_verbs", "ucp_fadd -s 8 -n 1000 -w 100"),
+                               ("ud_verbs", "tag_lat -n 1000 -w 100"),
+                               ("ud_verbs", "tag_bw -s 100000 -n 50 -w 10"))]
+
+
 def all_cases():
     cases = _alone() + _pingpong() + _perftest() + _qperf() + _rdmacm()
-    return cases + _with_faults(cases) + _diags() + _fabric()
+    return cases + _with_faults(cases) + _diags() + _fabric() + _ucx()

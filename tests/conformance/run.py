@@ -62,6 +62,10 @@ def programs_of(case, network, gid, port, address):
     if case.kind == "fabric":
         return (["fi_pingpong", "-B", str(port), *options],
                 ["fi_pingpong", "-P", str(port), *options, server.ipv4])
+    if case.kind == "ucx":
+        words = ["env", f"UCX_TLS={options[0]}", "UCX_NET_DEVICES=vb0:1", "ucx_perftest",
+                 "-p", str(port)]
+        return words, words + options[1:] + [server.ipv4]
     if case.kind == "alone":
         return [case.program, *case.options], None
     if case.kind == "qperf":

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libverbatim-preload.so: programs that look for adapters under /sys/class/infiniband find what
-// `verbatim run` has put down for them in the folder that VERBATIM_SYSFS names. It changes nothing
+// `verbatim run` has put down for them in the folder that VERBATIM_SYSFS names, and so do those
+// that look whether /dev/infiniband/uverbs0 could be opened, which nobody does. It changes nothing
 // else, and nothing where the variable is not set. Children inherit it: it starts no thread, opens
 // nothing and allocates nothing.
 //
@@ -21,25 +22,37 @@
 
 namespace {
 
-constexpr char kWatched[] = "/sys/class/infiniband";
-constexpr size_t kWatchedLength = sizeof kWatched - 1;
+/// What follows `folder` in a path that begins with it and goes on with `name`; else null.
+const char* inside(const char* path, const char* folder, const char* name) noexcept {
+  const size_t skipped = strlen(folder);
+  if (strncmp(path, folder, skipped) != 0) return nullptr;
+  const size_t named = strlen(name);
+  return strncmp(path + skipped, name, named) == 0 ? path + skipped : nullptr;
+}
 
 /// Where a path really leads: itself, or the same place in our folder.
 class Path {
  public:
   explicit Path(const char* path) noexcept : path_(path) {
-    if (path == nullptr || strncmp(path, kWatched, kWatchedLength) != 0) return;
-    const char next = path[kWatchedLength];
-    if (next != 0 && next != '/' && next != '_') return;  // also infiniband_verbs and its like
-    const char* folder = getenv("VERBATIM_SYSFS");
-    if (folder == nullptr || *folder != '/') return;
-    const int length =
-        snprintf(room_, sizeof room_, "%s%s", folder, path + sizeof "/sys/class" - 1);
-    if (length > 0 && static_cast<size_t>(length) < sizeof room_) path_ = room_;
+    if (path == nullptr) return;
+    if (const char* attribute = inside(path, "/sys/class", "/infiniband")) {
+      const char next = attribute[sizeof "/infiniband" - 1];
+      // Also infiniband_verbs and its like.
+      if (next == 0 || next == '/' || next == '_') lead_to(attribute);
+    } else if (const char* node = inside(path, "/dev/infiniband", "/uverbs")) {
+      lead_to(node);
+    }
   }
   [[nodiscard]] const char* get() const noexcept { return path_; }
 
  private:
+  void lead_to(const char* rest) noexcept {
+    const char* folder = getenv("VERBATIM_SYSFS");
+    if (folder == nullptr || *folder != '/') return;
+    const int length = snprintf(room_, sizeof room_, "%s%s", folder, rest);
+    if (length > 0 && static_cast<size_t>(length) < sizeof room_) path_ = room_;
+  }
+
   const char* path_;
   char room_[4096];
 };
