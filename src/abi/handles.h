@@ -108,6 +108,8 @@ struct WrDraft {
   bool is_refused = false;  // named an address handle of another domain
 };
 
+using Posting = device::QueuePair::Posting;
+
 struct QpHandle : verbatim::device::Pooled<QpHandle> {
   ibv_qp_ex qp{};
   std::array<std::byte, kSpareOctets> spare{};

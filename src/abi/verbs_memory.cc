@@ -130,7 +130,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
                   .address = info.addr,
                   .octets = info.length,
                   .access = window_access(info)};
-  device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
+  Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kSends);
   auto posted = posting.send(request);
   if (!posted) return to_errno(posted.error());
   mw->rkey = static_cast<std::uint32_t>(request.bind.new_key);

@@ -79,7 +79,7 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
 // Flat: all that one call does is in one function (docs/decisions/0018).
 [[gnu::flatten]] int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   QpHandle& handle = handle_of<QpHandle>(qp);
-  device::QueuePair::Posting posting(*handle.object);
+  Posting posting(*handle.object, Posting::Of::kSends);
   ShortRequests at_once(wr);
   posting.send_short(at_once);
   for (wr = at_once.rest(); wr != nullptr; wr = wr->next) {
@@ -93,7 +93,7 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
 }
 
 [[gnu::flatten]] int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  device::QueuePair::Posting posting(*handle_of<QpHandle>(qp).object);
+  Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kReceives);
   for (; wr != nullptr; wr = wr->next) {
     auto request = to_request(*wr);
     Status posted = request ? posting.receive(*request) : Status(request.error());

@@ -52,7 +52,7 @@ int complete(ibv_qp_ex* qp) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   int result = 0;
   {
-    device::QueuePair::Posting posting(*handle.object);
+    Posting posting(*handle.object, Posting::Of::kSends);
     if (!posting.has_room_for(static_cast<std::uint32_t>(handle.drafts.size()))) result = ENOMEM;
     if (std::ranges::any_of(handle.drafts, &WrDraft::is_refused)) result = EINVAL;
     for (WrDraft& draft : handle.drafts) {

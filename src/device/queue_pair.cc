@@ -188,7 +188,8 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
     if (!found) return found.error();
     path = *found;
   }
-  auto held = hold();
+  // From RTR on receives may be posted under that lock alone.
+  auto held = connects ? std::unique_lock(lock_) : hold();
   const bool disturbs = half_.exists() && disturbs_half(mask, attributes);
   if (disturbs) {
     const bool ends =
@@ -234,15 +235,15 @@ Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept 
 }
 
 /// Which of the two locks it is may change while this waits for one of them.
-bool QueuePair::lock_for_any_posting() noexcept {
+bool QueuePair::lock_for_any_posting(const std::atomic<bool>& alone) noexcept {
   for (;;) {
-    if (is_direct_.load(std::memory_order_relaxed)) {
+    if (alone.load(std::memory_order_relaxed)) {
       lock_.lock();
-      if (is_direct_.load(std::memory_order_relaxed)) return true;
+      if (alone.load(std::memory_order_relaxed)) return true;
       lock_.unlock();
     } else {
       adapter_->mutex().lock();
-      if (!is_direct_.load(std::memory_order_relaxed)) return false;
+      if (!alone.load(std::memory_order_relaxed)) return false;
       adapter_->mutex().unlock();
     }
   }

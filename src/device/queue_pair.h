@@ -67,10 +67,14 @@ class QueuePair : public Pooled<QueuePair> {
   enum class Sends : std::uint8_t { kNone, kAtOnce, kQueued };
 
   /// Posting in pieces: takes a lock, queues, and at its end sends and lets go. A queue pair whose
-  /// requests are executed directly has a lock of its own, and nothing else is touched.
+  /// requests are executed directly has a lock of its own, and nothing else is touched; its
+  /// receives need no more from the moment on that the peer may come directly.
   class Posting {
    public:
-    explicit Posting(QueuePair& qp) noexcept : qp_(qp), is_direct_(qp.lock_for_posting()) {}
+    enum class Of : std::uint8_t { kSends, kReceives };
+    Posting(QueuePair& qp, Of what) noexcept
+        : qp_(qp),
+          is_direct_(qp.lock_for_posting(what == Of::kSends ? qp.is_direct_ : qp.is_near_)) {}
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
     ~Posting() { is_direct_ ? qp_.end_direct_posting(sends_) : qp_.end_packet_posting(sends_); }
@@ -179,17 +183,18 @@ class QueuePair : public Pooled<QueuePair> {
   void start_directly(bool afresh) noexcept;
   void set_way(Way way) noexcept;
   void recount() noexcept;
-  /// True with the queue pair's own lock held, false with the adapter's.
-  [[nodiscard]] bool lock_for_posting() noexcept {
-    if (is_direct_.load(std::memory_order_relaxed)) [[likely]] {
+  /// True with the queue pair's own lock held, which is enough when `alone` says so; false with the
+  /// adapter's.
+  [[nodiscard]] bool lock_for_posting(const std::atomic<bool>& alone) noexcept {
+    if (alone.load(std::memory_order_relaxed)) [[likely]] {
       lock_.lock();
-      if (is_direct_.load(std::memory_order_relaxed)) [[likely]]
+      if (alone.load(std::memory_order_relaxed)) [[likely]]
         return true;
       lock_.unlock();
     }
-    return lock_for_any_posting();
+    return lock_for_any_posting(alone);
   }
-  [[nodiscard]] bool lock_for_any_posting() noexcept;
+  [[nodiscard]] bool lock_for_any_posting(const std::atomic<bool>& alone) noexcept;
   /// What is left for somebody with the adapter's lock.
   enum class Rest : std::uint8_t { kNothing, kAnnounce, kServe };
   /// The end of a posting, which lets its lock go.
@@ -232,10 +237,11 @@ class QueuePair : public Pooled<QueuePair> {
 
   // What every posting needs comes first, close together: many queue pairs share a cache.
   std::shared_ptr<Adapter> adapter_;
-  CompletionQueue* send_cq_ = nullptr;       // as in the setup
-  std::atomic<bool> is_direct_{false};       // changes with both locks held
-  std::uint32_t postings_ = 0;               // that went the short way
-  host::QueueLock lock_;                     // guards the machine while is_direct_
+  CompletionQueue* send_cq_ = nullptr;  // as in the setup
+  std::atomic<bool> is_direct_{false};  // requests go directly; changes with both locks held
+  std::atomic<bool> is_near_{false};    // they do, or may yet; changes with both locks held
+  std::uint32_t postings_ = 0;          // that went the short way
+  host::QueueLock lock_;  // guards the machine while is_direct_, receives while is_near_
   std::optional<direct::Requester> direct_;  // none: packets
   std::optional<transport::QueuePair> machine_;
 

@@ -97,6 +97,7 @@ void QueuePair::set_way(Way way) noexcept {
   way_ = way;
   recount();
   is_direct_.store(way == Way::kDirect, std::memory_order_relaxed);
+  is_near_.store(way != Way::kPackets, std::memory_order_relaxed);
   machine_->hand_over_sends(way != Way::kPackets);
 }
 

@@ -147,7 +147,7 @@ class AdapterHostile : public ::testing::Test {
     return headers;
   }
   void post_receive(device::QueuePair& qp) {
-    device::QueuePair::Posting posting(qp);
+    device::QueuePair::Posting posting(qp, device::QueuePair::Posting::Of::kReceives);
     const memory::Sge place{.address = reinterpret_cast<std::uintptr_t>(memory.data()),
                             .octets = kReceiveOctets,
                             .lkey = {}};

@@ -189,6 +189,59 @@ TEST_F(VerbsThreads, PollOneQueueThatManyQueuePairsShare) {
   for (const Buffer* to : targets) EXPECT_EQ(to->octets, from.octets);
 }
 
+// An end that only receives need never be ready to send.
+TEST_F(VerbsThreads, PostReceivesToOneThatNeverSends) {
+  constexpr std::size_t kPosters = 3;
+  constexpr std::size_t kEach = 150;
+  ibv_cq* sends = make_cq(256);
+  ibv_cq* receives = make_cq(256);
+  ibv_qp* sender = make_qp({.send_cq = sends});
+  ibv_qp* receiver = make_qp({.send_cq = receives});
+  ASSERT_EQ(to_init(receiver), 0);
+  ASSERT_EQ(to_rtr(receiver, sender->qp_num), 0);
+  ASSERT_EQ(to_init(sender), 0);
+  ASSERT_EQ(to_rtr(sender, receiver->qp_num), 0);
+  ASSERT_EQ(to_rts(sender, kPatient), 0);
+  Buffer& from = make_buffer(100);
+  Buffer& to = make_buffer(100);
+  std::array<std::atomic<int>, kPosters * kEach> seen{};
+  std::atomic<std::size_t> received{0};
+  std::vector<std::function<void()>> bodies;
+  for (std::size_t i = 0; i < kPosters; ++i) {
+    bodies.emplace_back([&, i] {
+      const auto end = std::chrono::steady_clock::now() + kPatience;
+      for (std::size_t n = 0; n < kEach && std::chrono::steady_clock::now() < end;) {
+        if (receive(receiver, i * kEach + n, to.sge()) == 0) ++n;
+      }
+    });
+  }
+  bodies.emplace_back([&] {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (std::size_t n = 0; n < seen.size() && std::chrono::steady_clock::now() < end;) {
+      if (send(sender, n, from.sge()) == 0) ++n;
+      ibv_wc wc[4];
+      const int polled = ibv_poll_cq(sends, 4, wc);
+      for (int i = 0; i < polled; ++i) EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
+    }
+  });
+  bodies.emplace_back([&] {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (received.load() < seen.size() && std::chrono::steady_clock::now() < end) {
+      ibv_wc wc[4];
+      const int polled = ibv_poll_cq(receives, 4, wc);
+      for (int i = 0; i < polled; ++i) {
+        EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
+        ++seen[wc[i].wr_id];
+        ++received;
+      }
+    }
+  });
+  run(bodies);
+  for (const auto& times : seen) EXPECT_EQ(times.load(), 1);
+  EXPECT_EQ(to.octets, from.octets);
+  EXPECT_EQ(state_of(receiver), IBV_QPS_RTR);
+}
+
 TEST_F(VerbsThreads, PostToOneSharedQueueWhileItIsEmptied) {
   constexpr std::size_t kMessages = 120;  // of each sender, and receives of each poster
   ibv_srq_init_attr init{};
