@@ -34,6 +34,19 @@ vb_careful_copy:                      // x0: to, x1: from, x2: octets
     csel    x5, x2, x5, hi
     subs    x2, x2, x5                // what is before it
     b.eq    8f
+    lsr     x6, x2, #18               // much: asks half a kilobyte ahead, as bulk_copy() does
+    cbz     x6, 2f
+    sub     x2, x2, #64
+22: ldp     q0, q1, [x1]
+    ldp     q2, q3, [x1, #32]
+    add     x1, x1, #64
+    prfm    pldl1keep, [x1, #512]
+    stp     q0, q1, [x0]
+    stp     q2, q3, [x0, #32]
+    add     x0, x0, #64
+    subs    x2, x2, #64
+    b.hs    22b
+    b       3f
 2:  subs    x2, x2, #64
     b.lo    3f
     ldp     q0, q1, [x1]

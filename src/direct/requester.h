@@ -55,6 +55,8 @@ class Requester {
   /// which the owner of the peer's memory gets a word in.
   static constexpr std::uint32_t kTurnOctets = 1024 * 1024;
   static constexpr std::uint32_t kChunkOctets = 256 * 1024;
+  /// The most that goes the short way, as one chunk.
+  static constexpr std::uint32_t kShortOctets = kTurnOctets;
 
   Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
             Target target, Instant (*clock)()) noexcept

@@ -93,7 +93,7 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
   const std::uint32_t octets = request.piece.octets;
   const bool reads = request.opcode == SendOpcode::kRead;
   const bool is_inline = has(request.flags, SendFlags::kInline);
-  if (octets == 0 || octets > kChunkOctets || (reads && !may_read_short(is_inline))) [[unlikely]]
+  if (octets == 0 || octets > kShortOctets || (reads && !may_read_short(is_inline))) [[unlikely]]
     return false;
   std::byte* ours = nullptr;
   if (is_inline) {
@@ -153,7 +153,7 @@ template <typename Requests>
       requests.pop();
       if (has(request.flags, transport::SendFlags::kSignaled)) --room;
       turn += request.piece.octets;
-      if (turn >= kChunkOctets || failed_ || !requests.peek(request)) break;
+      if (turn >= kTurnOctets || failed_ || !requests.peek(request)) break;
     }
   }
   target_.leave();
