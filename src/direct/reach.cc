@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "base/bulk_copy.h"
+#include "base/fence.h"
 
 namespace verbatim::direct {
 namespace {
@@ -165,14 +166,14 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
 
 /// Two calls, the body and then the tail: a call says nothing about the order of its stores.
 Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                             std::uint64_t octets) const noexcept {
+                             std::uint64_t octets, bool is_end) const noexcept {
   if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   std::span<iovec> body(copy.data(), pieces.size());
   std::array<std::byte, kTailOctets> tail{};
   const std::size_t tail_octets =
-      std::min<std::uint64_t>({octets, kTailOctets, body.back().iov_len});
+      is_end ? std::min<std::uint64_t>({octets, kTailOctets, body.back().iov_len}) : 0;
   body.back().iov_len -= tail_octets;
   std::memcpy(tail.data(),
               static_cast<const std::byte*>(body.back().iov_base) + body.back().iov_len,
@@ -181,8 +182,9 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
     return ::process_vm_writev(process_, local.data(), local.size(), &remote, 1, 0);
   };
   const std::uint64_t body_octets = octets - tail_octets;
-  if (auto moved = move_all(call, body, false, address, body_octets); moved != Reached::kYes)
-    return moved;
+  full_fence();  // what was stored so far, and then what the kernel stores
+  const Reached moved = move_all(call, body, false, address, body_octets);
+  if (moved != Reached::kYes || tail_octets == 0) return moved;
   iovec last{.iov_base = tail.data(), .iov_len = tail_octets};
   return move_all(call, {&last, 1}, false, address + body_octets, tail_octets);
 }

@@ -64,8 +64,10 @@ class Reach {
   /// Loads into the pieces one behind the other; kByCall when that is for read_by_call().
   [[nodiscard]] Reached read(const memory::Grant& from, std::span<const iovec> pieces,
                              std::uint64_t octets) noexcept;
+  /// `is_end` says that these are the last octets of a WRITE, of which the last must become visible
+  /// last, also behind what was stored through a pointer before.
   [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                                      std::uint64_t octets) const noexcept;
+                                      std::uint64_t octets, bool is_end) const noexcept;
   [[nodiscard]] Reached read_by_call(std::uint64_t address, std::span<const iovec> pieces,
                                      std::uint64_t octets) const noexcept;
 

@@ -297,16 +297,48 @@ Reached Target::store(const Place& place, std::span<const iovec> pieces) noexcep
   const Reached reached = reach_.write(place.grant, pieces, place.octets);
   if (reached != Reached::kByCall) [[likely]]
     return reached;
-  return announce(place,
-                  [&] { return reach_.write_by_call(place.grant.address, pieces, place.octets); });
+  return in_parts(place, pieces, [this](const Place& part, auto of_part, bool is_end) {
+    const Reached written = reach_.write(part.grant, of_part, part.octets);
+    if (written != Reached::kByCall) return written;
+    return announce(part, [&] {
+      return reach_.write_by_call(part.grant.address, of_part, part.octets, is_end);
+    });
+  });
 }
 
 Reached Target::load(const Place& place, std::span<const iovec> pieces) noexcept {
   const Reached reached = reach_.read(place.grant, pieces, place.octets);
   if (reached != Reached::kByCall) [[likely]]
     return reached;
-  return announce(place,
-                  [&] { return reach_.read_by_call(place.grant.address, pieces, place.octets); });
+  return in_parts(place, pieces, [this](const Place& part, auto of_part, bool) {
+    const Reached read = reach_.read(part.grant, of_part, part.octets);
+    if (read != Reached::kByCall) return read;
+    return announce(part,
+                    [&] { return reach_.read_by_call(part.grant.address, of_part, part.octets); });
+  });
+}
+
+/// The pages at the edges of a region may be private while all between is shared: what is before,
+/// what is shared, what is behind, in this order. Mostly there is but one of them.
+template <typename Move>
+Reached Target::in_parts(const Place& place, std::span<const iovec> pieces, Move&& move) noexcept {
+  const memory::SharedPart shared = place.grant.shared;
+  const std::array<std::uint64_t, 4> borders{0, shared.octets == 0 ? 0 : shared.offset,
+                                             shared.octets == 0 ? 0 : shared.offset + shared.octets,
+                                             place.octets};
+  PieceCursor cursor(pieces);
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    const std::uint64_t octets = borders[i + 1] - borders[i];
+    if (octets == 0) continue;
+    const auto backing = i == 1 ? memory::Backing::kShared : memory::Backing::kPrivate;
+    const Place part{
+        .grant = place.grant.from(borders[i], backing), .key = place.key, .octets = octets};
+    const bool is_end = borders[i + 1] == place.octets;
+    if (const Reached reached = move(part, cursor.take(octets), is_end); reached != Reached::kYes) {
+      return reached;
+    }
+  }
+  return Reached::kYes;
 }
 
 // ---- The checks ----

@@ -219,6 +219,9 @@ class Target {
   };
   [[nodiscard]] Reached store(const Place& place, std::span<const iovec> pieces) noexcept;
   [[nodiscard]] Reached load(const Place& place, std::span<const iovec> pieces) noexcept;
+  template <typename Move>
+  [[nodiscard]] Reached in_parts(const Place& place, std::span<const iovec> pieces,
+                                 Move&& move) noexcept;
   template <typename Call>
   [[nodiscard]] Reached announce(const Place& place, Call&& call) noexcept;
   [[nodiscard]] Answer refuse_placement(transport::Reason reason) noexcept;

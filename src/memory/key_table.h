@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +43,7 @@ struct Grant {
   std::uint64_t shared_at = 0;  // of the first octet, in the owner's shared memory, if kShared
   Backing backing = Backing::kPrivate;
   std::uint16_t generation = 0;  // of the entry
+  SharedPart shared{};           // what of the octets is shared though not all are
 
   /// So many octets of a region or window, all of them inside.
   [[nodiscard]] static Grant at(const LiveEntry& entry, std::uint64_t offset,
@@ -54,9 +56,23 @@ struct Grant {
                 .generation = entry.generation};
     if (entry.backing == Backing::kSharedInside) {
       const SharedPart part = shared_part(entry);
-      const bool is_inside = offset >= part.offset && offset + octets <= part.offset + part.octets;
-      grant.backing = is_inside ? Backing::kShared : Backing::kPrivate;
+      const std::uint64_t end = offset + octets;
+      const std::uint64_t from = std::clamp(part.offset, offset, end);
+      const std::uint64_t until = std::clamp(part.offset + part.octets, offset, end);
+      grant.shared = {.offset = from - offset, .octets = until - from};
+      grant.backing = grant.shared.octets == octets ? Backing::kShared : Backing::kPrivate;
     }
+    return grant;
+  }
+
+  /// The same access from a later octet on, of which all have that backing.
+  [[nodiscard]] Grant from(std::uint64_t octets_later, Backing backing_there) const noexcept {
+    Grant grant = *this;
+    grant.offset += octets_later;
+    grant.address += octets_later;
+    grant.shared_at += octets_later;
+    grant.backing = backing_there;
+    grant.shared = {};
     return grant;
   }
 

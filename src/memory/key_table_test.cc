@@ -574,5 +574,31 @@ TEST(SharedPart, IsAllOrWholePagesOrNothing) {
   EXPECT_EQ(shared_part(region).octets, 0U);
 }
 
+TEST(Grant, KnowsWhichOfItsOctetsAreShared) {
+  constexpr std::uint64_t kPage = kSharedPageOctets;
+  LiveEntry region{.octets = 3 * kPage, .local = 5 * kPage + 8};
+  region.shared_at = 70 * kPage + 8;
+  region.backing = Backing::kSharedInside;
+  const Grant whole = Grant::at(region, 0, region.octets);
+  EXPECT_EQ(whole.backing, Backing::kPrivate);
+  EXPECT_EQ(whole.shared.offset, kPage - 8);
+  EXPECT_EQ(whole.shared.octets, 2 * kPage);
+  const Grant inside = whole.from(whole.shared.offset, Backing::kShared);
+  EXPECT_EQ(inside.address, 6 * kPage);
+  EXPECT_EQ(inside.shared_at, 71 * kPage);
+  EXPECT_EQ(inside.backing, Backing::kShared);
+
+  EXPECT_EQ(Grant::at(region, kPage - 8, 2 * kPage).backing, Backing::kShared);
+  const Grant across = Grant::at(region, kPage - 9, 2);
+  EXPECT_EQ(across.backing, Backing::kPrivate);
+  EXPECT_EQ(across.shared.offset, 1U);
+  EXPECT_EQ(across.shared.octets, 1U);
+  for (const std::uint64_t offset : {std::uint64_t{0}, kPage - 16, 3 * kPage - 8}) {
+    const Grant edge = Grant::at(region, offset, 8);
+    EXPECT_EQ(edge.backing, Backing::kPrivate) << offset;
+    EXPECT_EQ(edge.shared.octets, 0U) << offset;
+  }
+}
+
 }  // namespace
 }  // namespace verbatim::memory
