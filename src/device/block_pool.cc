@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <new>
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // Linux 6.1
-#endif
+#include "host/huge_pages.h"
 
 namespace verbatim::device {
 
@@ -28,9 +26,10 @@ void* BlockPool::take() noexcept {
   } else {
     block = std::bit_cast<std::byte*>(chunk) + kLine + chunk->touched * stride_;
     ++chunk->touched;
-    // Small pages are gathered now that most of them are there. An older system does not know
-    // this, and keeps them.
-    if (chunk->touched == blocks_per_chunk()) (void)madvise(chunk, kChunkOctets, MADV_COLLAPSE);
+    // Small pages are gathered now that most of them are there.
+    if (chunk->touched == blocks_per_chunk()) {
+      (void)host::gather_pages(std::bit_cast<std::byte*>(chunk));
+    }
   }
   if (++chunk->taken == blocks_per_chunk()) unlink(chunk);
   return block;
@@ -54,17 +53,9 @@ std::size_t BlockPool::chunk_count() noexcept {
   return chunk_count_;
 }
 
-/// Maps twice as much and lets go of what is around the part that is aligned.
 BlockPool::Chunk* BlockPool::map_chunk() noexcept {
-  void* const room = mmap(nullptr, 2 * kChunkOctets, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return nullptr;
-  auto* const begin = static_cast<std::byte*>(room);
-  const std::size_t before = -std::bit_cast<std::uintptr_t>(begin) & (kChunkOctets - 1);
-  std::byte* const chunk = begin + before;
-  if (before > 0) (void)munmap(begin, before);
-  (void)munmap(chunk + kChunkOctets, kChunkOctets - before);
-  return new (chunk) Chunk;
+  std::byte* const room = host::map_aligned(kChunkOctets, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  return room == nullptr ? nullptr : new (room) Chunk;
 }
 
 void BlockPool::link(Chunk* chunk) noexcept {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <mutex>
 
+#include "host/huge_pages.h"
+
 namespace verbatim::device {
 
 /// Memory for objects of one size of which a program may have thousands, and which it visits in
@@ -30,7 +32,7 @@ class BlockPool {
 
  private:
   static constexpr std::size_t kLine = 64;
-  static constexpr std::size_t kChunkOctets = std::size_t{2} << 20;
+  static constexpr std::size_t kChunkOctets = host::kHugePageOctets;
   struct FreeBlock {
     FreeBlock* next = nullptr;
   };

@@ -5,13 +5,13 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
+
+#include "host/huge_pages.h"
+#include "host/test_huge_pages.h"
 
 namespace verbatim::device {
 namespace {
@@ -104,36 +104,13 @@ TEST(BlockPool, ManyThreads) {
   for (auto& thread : threads) thread.join();
 }
 
-/// Octets of huge pages in the mapping around `at`.
-std::size_t huge_octets_at(const void* at) {
-  std::ifstream smaps("/proc/self/smaps");
-  bool is_there = false;
-  for (std::string line; std::getline(smaps, line);) {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    std::size_t kibioctets = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) {
-      const auto address = reinterpret_cast<std::uintptr_t>(at);
-      is_there = begin <= address && address < end;
-    } else if (is_there && std::sscanf(line.c_str(), "AnonHugePages: %zu", &kibioctets) == 1) {
-      return kibioctets << 10;
-    }
-  }
-  return 0;
-}
-
 /// Whether the system can make a huge page of small ones.
-bool can_collapse() {
-  constexpr std::size_t kHuge = std::size_t{2} << 20;
-  void* const room =
-      mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) return false;
-  std::memset(room, 1, 2 * kHuge);
-  auto* const at = static_cast<std::byte*>(room);
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(room) & (kHuge - 1);
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE
-  const bool could = madvise(at + before, kHuge, kCollapse) == 0;
-  munmap(room, 2 * kHuge);
+bool can_gather() {
+  std::byte* const at = host::map_aligned(host::kHugePageOctets, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (at == nullptr) return false;
+  std::memset(at, 1, host::kHugePageOctets);
+  const bool could = host::gather_pages(at);
+  munmap(at, host::kHugePageOctets);
   return could;
 }
 
@@ -147,8 +124,8 @@ TEST(BlockPool, AFullChunkBecomesOneHugePage) {
     const auto* octets = static_cast<const char*>(holding.blocks()[i]);
     ASSERT_EQ(octets[0] + octets[kOctets - 1], 2);
   }
-  if (!can_collapse()) GTEST_SKIP() << "this system makes no huge pages of small ones";
-  EXPECT_GE(huge_octets_at(holding.blocks().front()), std::size_t{2} << 20);
+  if (!can_gather()) GTEST_SKIP() << "this system makes no huge pages of small ones";
+  EXPECT_GE(host::test::huge_octets_at(holding.blocks().front()), host::kHugePageOctets);
 }
 
 }  // namespace

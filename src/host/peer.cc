@@ -12,20 +12,12 @@
 
 #include "host/attach_answer.h"
 #include "host/bells.h"
+#include "host/huge_pages.h"
 #include "host/sealed_file.h"
 #include "host/unix_name.h"
 #include "memory/key_entry.h"
 
 namespace verbatim::host {
-namespace {
-
-std::byte* map_whole(int descriptor, std::uint64_t octets) noexcept {
-  void* mapping =
-      ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-  return mapping == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapping);
-}
-
-}  // namespace
 
 Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32_t slot,
                                              Duration patience) {
@@ -69,7 +61,7 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
 Status Peer::map(int segment) noexcept {
   const std::uint64_t octets = octets_of_sealed(segment);
   if (octets < sizeof(SegmentHeader)) return Errc::kNotSupported;
-  segment_ = map_whole(segment, octets);
+  segment_ = map_aligned(octets, MAP_SHARED, segment);
   if (segment_ == nullptr) return Errc::kNoMemory;
   (void)::madvise(segment_, octets, MADV_DONTFORK);  // a child has no business there
   std::memcpy(&header_, segment_, sizeof header_);   // once: the owner may change it

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "host/huge_pages.h"
 
 namespace verbatim::host {
 
@@ -57,19 +58,18 @@ Status Segment::open(std::size_t octets) noexcept {
   if (exceeds_file_limit(octets)) return Errc::kNoMemory;
   const int descriptor = ::memfd_create("verbatim", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return Errc::kNoMemory;
-  void* mapping = MAP_FAILED;
+  std::byte* mapping = nullptr;
   if (::ftruncate(descriptor, static_cast<off_t>(octets)) == 0 &&
       ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
-    mapping =
-        ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+    mapping = map_aligned(octets, MAP_SHARED, descriptor);
   }
-  if (mapping == MAP_FAILED) {
+  if (mapping == nullptr) {
     ::close(descriptor);
     return Errc::kNoMemory;
   }
-  base_ = static_cast<std::byte*>(mapping);
+  base_ = mapping;
   size_ = octets;
-  used_ = 0;
+  used_ = gathered_ = dense_from_ = 0;
   descriptor_ = descriptor;
   return Ok{};
 }
@@ -80,35 +80,38 @@ void Segment::privatize() noexcept {
          0);
 }
 
-std::size_t Segment::class_of(std::size_t octets) noexcept {
-  if (octets <= kSmallestBlock) return std::bit_width(kSmallestBlock) - 1;
-  return static_cast<std::size_t>(std::bit_width(octets - 1));
+Segment::SizeClass Segment::class_of(std::size_t octets) noexcept {
+  if (octets <= kSmallestBlock) return {.index = 0, .octets = kSmallestBlock};
+  const auto order = static_cast<std::size_t>(std::bit_width(octets - 1));
+  const std::size_t below = std::size_t{1} << (order - 1);  // the power of two before it
+  const std::size_t step = std::max(kSmallestBlock, below / kSteps);
+  const std::size_t steps = (octets - below + step - 1) / step;
+  return {.index = order * kSteps + steps, .octets = below + steps * step};
 }
 
 std::span<std::byte> Segment::take(std::size_t octets) noexcept {
-  const std::size_t order = class_of(octets);
-  if (octets == 0 || order >= kClassCount) return {};
-  const std::size_t block_octets = std::size_t{1} << order;
+  const auto [index, block_octets] = class_of(octets);
+  if (octets == 0 || index >= kClassCount) return {};
   std::byte* block = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (free_[order] == nullptr) {
+    if (free_[index] == nullptr) {
       if (block_octets > size_ - used_) return {};
       block = carve(block_octets);
       // Small ones come together, so that those of one kind share pages: a peer that visits many
       // queue pairs in turn needs fewer of them.
       const std::size_t run = block_octets < kSmallOctets ? kRunOctets : block_octets;
       const std::size_t end = std::min(used_ + run - block_octets, size_);
-      while (used_ + block_octets <= end) put(order, carve(block_octets));
+      while (used_ + block_octets <= end) put(index, carve(block_octets));
       return {block, octets};
     }
-    block = free_[order];
+    block = free_[index];
     std::uint64_t next = kNoNext;
     std::memcpy(&next, block, sizeof next);
     // A peer that still maps the block may have written there: then the rest of the list is lost,
     // and nothing else is.
     const bool names_a_block = next < used_ && next % kSmallestBlock == 0;
-    free_[order] = names_a_block ? base_ + next : nullptr;
+    free_[index] = names_a_block ? base_ + next : nullptr;
   }
   clear({block, octets});
   return {block, octets};
@@ -116,24 +119,28 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
 
 void Segment::give_back(std::span<std::byte> block) noexcept {
   if (block.empty()) return;
-  const std::size_t order = class_of(block.size());
-  VB_ASSERT(order < kClassCount && block.data() >= base_ && offset_of(block.data()) < size_ &&
+  const std::size_t index = class_of(block.size()).index;
+  VB_ASSERT(index < kClassCount && block.data() >= base_ && offset_of(block.data()) < size_ &&
             offset_of(block.data()) % kSmallestBlock == 0);
   if (block.size() >= kOctetsWorthPunching) clear(block);
   const std::lock_guard lock(mutex_);
-  put(order, block.data());
+  put(index, block.data());
 }
 
 std::byte* Segment::carve(std::size_t octets) noexcept {
   std::byte* const block = base_ + used_;
   used_ += octets;
+  if (octets >= kOctetsWorthPunching) dense_from_ = used_;
+  for (; gathered_ + kHugePageOctets <= used_; gathered_ += kHugePageOctets) {
+    if (gathered_ >= dense_from_) (void)gather_pages(base_ + gathered_);
+  }
   return block;
 }
 
-void Segment::put(std::size_t order, std::byte* block) noexcept {
-  const std::uint64_t next = free_[order] != nullptr ? offset_of(free_[order]) : kNoNext;
+void Segment::put(std::size_t index, std::byte* block) noexcept {
+  const std::uint64_t next = free_[index] != nullptr ? offset_of(free_[index]) : kNoNext;
   std::memcpy(block, &next, sizeof next);
-  free_[order] = block;
+  free_[index] = block;
 }
 
 }  // namespace verbatim::host

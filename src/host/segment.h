@@ -14,7 +14,9 @@ namespace verbatim::host {
 /// Everything of this process that a peer of the same host may touch lies in one of these: a memory
 /// file, sealed against shrinking, mapped once. Blocks are named by their offset, never by address.
 ///
-/// Blocks come in powers of two and are reused by size; pages are only there once touched.
+/// Blocks come in sizes an eighth apart and are reused by size. Pages are only there once touched;
+/// but two megabytes that are full of small blocks become one huge page, if the system has one: who
+/// visits a thousand queue pairs in turn waits for the tables of pages as long as for the blocks.
 /// Any thread may take and give back.
 class Segment {
  public:
@@ -40,16 +42,24 @@ class Segment {
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
  private:
-  static constexpr std::size_t kClassCount = 40;  // by power of two
-  static std::size_t class_of(std::size_t octets) noexcept;
+  /// Blocks of one size, which are reused for each other.
+  struct SizeClass {
+    std::size_t index = 0;
+    std::size_t octets = 0;
+  };
+  static constexpr std::size_t kSteps = 8;  // from one power of two to the next
+  static constexpr std::size_t kClassCount = 40 * kSteps;
+  static SizeClass class_of(std::size_t octets) noexcept;
   /// The next octets that were never handed out, which are zero. They must be there.
   [[nodiscard]] std::byte* carve(std::size_t octets) noexcept;
-  void put(std::size_t order, std::byte* block) noexcept;
+  void put(std::size_t index, std::byte* block) noexcept;
 
   std::mutex mutex_;
   std::byte* base_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t used_ = 0;  // octets ever handed out
+  std::size_t used_ = 0;        // octets ever handed out
+  std::size_t gathered_ = 0;    // of these, those in huge pages or never to be
+  std::size_t dense_from_ = 0;  // behind the last large block, whose pages come and go
   int descriptor_ = -1;
   std::array<std::byte*, kClassCount> free_{};  // first free block per class; each names the next
 };

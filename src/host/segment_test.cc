@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "host/huge_pages.h"
+#include "host/test_huge_pages.h"
 #include "host/test_process.h"
 
 namespace verbatim::host {
@@ -102,6 +104,43 @@ TEST(Segment, SmallBlocksOfOneSizeSharePages) {
     ASSERT_FALSE(segment.take(3 * kPage).empty());  // what else is taken lies elsewhere
   }
   EXPECT_LE(pages.size(), 5U);
+}
+
+TEST(Segment, BlocksAreLittleLargerThanAsked) {
+  Segment segment;
+  ASSERT_TRUE(segment.open(64 * kMebi).ok());
+  for (std::size_t octets = 5000; octets < kMebi; octets += octets / 3) {
+    const auto first = segment.take(octets);
+    const auto second = segment.take(octets);
+    ASSERT_FALSE(second.empty());
+    const auto distance = static_cast<std::size_t>(second.data() - first.data());
+    EXPECT_GE(distance, octets);
+    EXPECT_LE(distance, octets + octets / 8 + 64) << octets;
+  }
+}
+
+TEST(Segment, ManySmallBlocksLieInHugePagesAndNoLargeOneDoes) {
+  constexpr std::size_t kOctets = 33'000;
+  Segment segment;
+  ASSERT_TRUE(segment.open(64 * kMebi).ok());
+  ASSERT_FALSE(segment.take(3 * kMebi).empty());
+  std::vector<std::span<std::byte>> blocks;
+  for (std::size_t taken = 0; taken < 8 * kMebi; taken += kOctets) {
+    blocks.push_back(segment.take(kOctets));
+    ASSERT_FALSE(blocks.back().empty());
+    fill(blocks.back(), std::byte(blocks.size()));
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    ASSERT_TRUE(is_filled_with(blocks[i], std::byte(i + 1))) << i;
+  }
+  std::byte* const probe = map_aligned(kHugePageOctets, MAP_SHARED, segment.descriptor());
+  ASSERT_NE(probe, nullptr);
+  probe[0] = std::byte{0};  // of nothing at all none is made
+  const bool can_gather = gather_pages(probe);
+  ::munmap(probe, kHugePageOctets);
+  if (!can_gather) GTEST_SKIP() << "this system makes no huge pages of small ones";
+  EXPECT_GE(test::huge_octets_at(blocks[0].data()), 4 * kMebi);
+  EXPECT_LE(test::huge_octets_at(blocks[0].data()), 10 * kMebi);
 }
 
 TEST(Segment, HasNoRoomBeyondItsEnd) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/huge_pages.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
+namespace verbatim::host {
+
+/// Takes more room than it needs and lets go of what is around the part that is aligned.
+std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t whole = (octets + page - 1) / page * page;
+  const std::size_t room = whole + kHugePageOctets;
+  void* const reserved =
+      ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(reserved);
+  const std::size_t before = -std::bit_cast<std::uintptr_t>(begin) & (kHugePageOctets - 1);
+  std::byte* const at = begin + before;
+  const void* const mapped =
+      ::mmap(at, octets, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, descriptor, 0);
+  if (mapped == MAP_FAILED) {
+    ::munmap(begin, room);
+    return nullptr;
+  }
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(at + whole, kHugePageOctets - before);
+  return at;
+}
+
+bool gather_pages(std::byte* at) noexcept {
+  return ::madvise(at, kHugePageOctets, MADV_COLLAPSE) == 0;
+}
+
+}  // namespace verbatim::host
