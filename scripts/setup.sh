@@ -26,6 +26,8 @@ packages=(
   infiniband-diags    # likewise: ibstat, ibstatus
   libfabric-bin       # likewise: fi_pingpong
   ucx-utils           # likewise: ucx_perftest
+  openmpi-bin         # likewise: mpirun, over UCX
+  python3-mpi4py      # conformance: what it runs
   rdmacm-utils        # likewise: rping, ucmatose, udaddy, mckey, cmtime
   qperf               # likewise, and TCP beside them
   python3-pyverbs     # conformance: rdma-core's own tests
@@ -41,8 +43,7 @@ bench_packages=(
   iperf3           # TCP beside ours
   sockperf         # UDP beside ours
   libucx-dev       # UCX beside ours, for what ucx_perftest does not ask
-  openmpi-bin      # Open MPI beside ours
-  libopenmpi-dev   # likewise
+  libopenmpi-dev   # Open MPI beside ours
   libfabric-dev    # libfabric beside ours
   pkgconf          # finds these libraries
 )
