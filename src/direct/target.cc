@@ -323,8 +323,7 @@ Reached Target::load(const Place& place, std::span<const iovec> pieces) noexcept
 template <typename Move>
 Reached Target::in_parts(const Place& place, std::span<const iovec> pieces, Move&& move) noexcept {
   const memory::SharedPart shared = place.grant.shared;
-  const std::array<std::uint64_t, 4> borders{0, shared.octets == 0 ? 0 : shared.offset,
-                                             shared.octets == 0 ? 0 : shared.offset + shared.octets,
+  const std::array<std::uint64_t, 4> borders{0, shared.offset, shared.offset + shared.octets,
                                              place.octets};
   PieceCursor cursor(pieces);
   for (std::size_t i = 0; i + 1 < borders.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include "world.h"
@@ -21,6 +22,20 @@ class VerbsThreads : public Pair {
     std::vector<std::thread> threads;
     for (const auto& body : bodies) threads.emplace_back(body);
     for (std::thread& thread : threads) thread.join();
+  }
+  /// Polls, perhaps beside others, until every request has completed, and counts each by its id.
+  static void collect(ibv_cq* cq, std::span<std::atomic<int>> seen,
+                      std::atomic<std::size_t>& total) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (total.load() < seen.size() && std::chrono::steady_clock::now() < end) {
+      ibv_wc wc[4];
+      const int polled = ibv_poll_cq(cq, 4, wc);
+      for (int i = 0; i < polled; ++i) {
+        EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
+        ++seen[wc[i].wr_id];
+        ++total;
+      }
+    }
   }
   /// Two queue pairs on one queue, which only the caller knows.
   std::array<ibv_qp*, 2> make_own_pair(ibv_cq* cq) {
@@ -171,18 +186,7 @@ TEST_F(VerbsThreads, PollOneQueueThatManyQueuePairsShare) {
     });
   }
   for (int poller = 0; poller < 2; ++poller) {
-    bodies.emplace_back([&] {
-      const auto end = std::chrono::steady_clock::now() + kPatience;
-      while (total.load() < seen.size() && std::chrono::steady_clock::now() < end) {
-        ibv_wc wc[4];
-        const int polled = ibv_poll_cq(cq, 4, wc);
-        for (int i = 0; i < polled; ++i) {
-          EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
-          ++seen[wc[i].wr_id];
-          ++total;
-        }
-      }
-    });
+    bodies.emplace_back([&] { collect(cq, seen, total); });
   }
   run(bodies);
   for (const auto& times : seen) EXPECT_EQ(times.load(), 1);
@@ -224,18 +228,7 @@ TEST_F(VerbsThreads, PostReceivesToOneThatNeverSends) {
       for (int i = 0; i < polled; ++i) EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
     }
   });
-  bodies.emplace_back([&] {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (received.load() < seen.size() && std::chrono::steady_clock::now() < end) {
-      ibv_wc wc[4];
-      const int polled = ibv_poll_cq(receives, 4, wc);
-      for (int i = 0; i < polled; ++i) {
-        EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
-        ++seen[wc[i].wr_id];
-        ++received;
-      }
-    }
-  });
+  bodies.emplace_back([&] { collect(receives, seen, received); });
   run(bodies);
   for (const auto& times : seen) EXPECT_EQ(times.load(), 1);
   EXPECT_EQ(to.octets, from.octets);
