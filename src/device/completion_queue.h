@@ -40,7 +40,10 @@ class CompletionQueue {
   [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept {
     {
       const std::lock_guard lock(lock_);
-      if (const std::size_t count = queue_.poll(into)) return count;
+      const std::size_t count = queue_.poll(into);
+      if (queue_.has_stale_hints()) [[unlikely]]
+        queue_.lower_hints(adapter_->arming_barrier());
+      if (count > 0) return count;
       if (!needs_progress()) return 0;
     }
     return poll_with_progress(into);

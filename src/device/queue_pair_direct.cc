@@ -59,7 +59,8 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     set_way(near_end.is_near ? Way::kUndecided : Way::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
-    direct_.emplace(&machine_->send_queue(), machine_->send_port(), adapter_->keys().table(),
+    direct_.emplace(&machine_->send_queue(), machine_->send_port().with(host::Membarrier::global()),
+                    adapter_->keys().table(),
                     direct::Target(near_end.peer, adapter_->as_target(),
                                    {.number = number_,
                                     .dest_qp = now.dest_qp,

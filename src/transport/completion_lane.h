@@ -104,6 +104,8 @@ class CompletionLane {
         .store(next_, std::memory_order_release);  // pairs with load_head()
     return true;
   }
+  /// Whether pop() would find one.
+  [[nodiscard]] bool has_next() const noexcept { return holds(next_); }
   /// Asks early for what the next pop() looks at.
   void expect() const noexcept { __builtin_prefetch(&place(next_)); }
 

@@ -2,6 +2,7 @@
 #include "transport/completion_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 
 namespace verbatim::transport {
@@ -62,22 +63,6 @@ void CompletionQueue::discard(const CompletionPort& port) noexcept {
   }
 }
 
-bool CompletionQueue::collect(std::uint32_t lane, Completion& into) noexcept {
-  auto hint = board_.hint(lane);
-  if (!lanes_[lane].exists()) {  // a straggler published into a lane that was taken away
-    hint.store(0, std::memory_order_relaxed);
-    return false;
-  }
-  if (lanes_[lane].pop(into)) return true;
-  // Empty: lower the flag, then look once more. Either the exchange reads what a producer has just
-  // raised, and then the look sees its completion, or the producer raises it after this. It is paid
-  // once per lane that ran dry, not per poll.
-  (void)hint.exchange(0, std::memory_order_acquire);  // pairs with CompletionPort::publish()
-  if (!lanes_[lane].pop(into)) return false;
-  hint.store(1, std::memory_order_relaxed);
-  return true;
-}
-
 void CompletionQueue::expect(std::uint32_t lane) const noexcept {
   if (lane + 8 > used_) return;
   for (std::uint64_t hints = board_.hints_from(lane); hints != 0; hints >>= 8, ++lane) {
@@ -85,9 +70,10 @@ void CompletionQueue::expect(std::uint32_t lane) const noexcept {
   }
 }
 
-std::size_t CompletionQueue::poll_many(std::span<Completion> into) noexcept {
+std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
   std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
+  std::uint32_t dry = 0;
   while (count < into.size() && looked < used_) {
     if (turn_ >= used_) turn_ = 0;
     if (turn_ % 8 == 0 && used_ - turn_ >= 8) {
@@ -98,13 +84,36 @@ std::size_t CompletionQueue::poll_many(std::span<Completion> into) noexcept {
       }
       expect(turn_ + 8);
     }
-    const std::size_t before = count;
-    const bool hinted = board_.is_hinted(turn_);
-    while (hinted && count < into.size() && collect(turn_, into[count])) ++count;
-    looked = count == before ? looked + 1 : 0;
+    ++looked;
+    if (board_.is_hinted(turn_)) {
+      CompletionLane& lane = lanes_[turn_];
+      const std::size_t before = count;
+      while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
+      count == before ? ++dry : looked = 0;
+    }
     ++turn_;  // also when the lane has more: the next poll is the others'
   }
+  if (dry > kStaleLimit) [[unlikely]]
+    has_stale_hints_ = true;
   return count;
+}
+
+void CompletionQueue::lower_hints(Barrier barrier) noexcept {
+  std::array<std::uint32_t, 4 * kStaleLimit> lowered;  // more next time
+  std::size_t count = 0;
+  const auto is_dry = [this](std::uint32_t lane) {
+    return !lanes_[lane].exists() || !lanes_[lane].has_next();
+  };
+  for (std::uint32_t lane = 0; lane < used_ && count < lowered.size(); ++lane) {
+    if (!board_.is_hinted(lane) || !is_dry(lane)) continue;
+    board_.hint(lane).store(0, std::memory_order_relaxed);
+    lowered[count++] = lane;
+  }
+  barrier();  // as in arm(): pairs with the fence in publish(), or stands for it
+  for (const std::uint32_t lane : std::span(lowered).first(count)) {
+    if (!is_dry(lane)) board_.hint(lane).store(1, std::memory_order_relaxed);
+  }
+  has_stale_hints_ = false;
 }
 
 void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {

@@ -38,9 +38,17 @@ class CompletionBoard {
   [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t lane) const noexcept {
     return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane));
   }
-  /// pairs with the release in CompletionPort::publish()
+  /// pairs with the release in raise()
   [[nodiscard]] bool is_hinted(std::uint32_t lane) const noexcept {
     return load_acquire(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane)) != 0;
+  }
+  /// Raises the hint; true when it was down. Whether it is up is only looked at: a line that all
+  /// read and nobody writes costs nobody anything.
+  [[nodiscard]] bool raise(std::uint32_t lane) noexcept {
+    if (hint(lane).load(std::memory_order_relaxed) != 0) [[likely]]
+      return false;
+    hint(lane).store(1, std::memory_order_release);  // pairs with is_hinted()
+    return true;
   }
   /// Eight hints at once, for a quick look; lane is a multiple of eight.
   [[nodiscard]] std::uint64_t hints_from(std::uint32_t lane) const noexcept {
@@ -71,14 +79,18 @@ class CompletionBoard {
 
 /// What a work queue has of its completion queue: its lane and the board. One producer each.
 ///
-/// `fencing` says how the producer keeps its order against arm(): kFenced if the barrier that the
-/// owner calls there does not reach this process.
+/// `fencing` says how the producer keeps its order against arm() and lower_hints(): kFenced if the
+/// barrier that the owner calls there does not reach this process.
 class CompletionPort {
  public:
   CompletionPort() noexcept = default;
   CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t index,
-                 Fencing fencing = Fencing::kExpedited) noexcept
+                 Fencing fencing = Fencing::kFenced) noexcept
       : lane_(lane), board_(board), index_(index), fencing_(fencing) {}
+  /// The same for a producer who keeps its order so.
+  [[nodiscard]] CompletionPort with(Fencing fencing) const noexcept {
+    return CompletionPort(lane_, board_, index_, fencing);
+  }
 
   /// Completions that the consumer has not collected.
   [[nodiscard]] std::uint32_t uncollected() const noexcept { return lane_.count(); }
@@ -91,7 +103,7 @@ class CompletionPort {
   void settle() noexcept {
     if (!lane_.exists()) return;
     const bool was_published = lane_.settle();
-    board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
+    board_.hint(index_).store(1, std::memory_order_release);  // pairs with is_hinted()
     if (was_published) wake_if_armed(true);
   }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
@@ -101,8 +113,9 @@ class CompletionPort {
   /// False when the lane is full; then the completion queue has overrun.
   [[nodiscard, gnu::always_inline]] bool publish(const Completion& completion) noexcept {
     if (!lane_.push(completion)) return false;
-    board_.hint(index_).store(1, std::memory_order_release);  // pairs with CompletionQueue::poll()
-    fence_if(fencing_);                                       // pairs with the barrier in arm()
+    fence_if(fencing_);  // pairs with the barriers in lower_hints() and arm()
+    if (board_.raise(index_)) [[unlikely]]
+      fence_if(fencing_);  // pairs with the barrier in arm()
     if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
       wake_if_armed(completion.solicited || completion.status != WcStatus::kSuccess);
     }
@@ -115,7 +128,7 @@ class CompletionPort {
   CompletionLane lane_;
   CompletionBoard board_;
   std::uint32_t index_ = 0;
-  Fencing fencing_ = Fencing::kExpedited;
+  Fencing fencing_ = Fencing::kFenced;
 };
 
 /// A completion queue (IBA Vol 1, 10.8.6) as its owner sees it: the lanes that feed it, collected
@@ -143,9 +156,13 @@ class CompletionQueue {
   void discard(const CompletionPort& port) noexcept;
 
   /// Collects up to into.size() completions; returns how many.
-  [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept {
-    return used_ <= kFewLanes ? poll_few(into) : poll_many(into);
-  }
+  [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
+  /// Whether so many lanes have run dry with their hints up that looking at them costs more than
+  /// lowering the hints would.
+  [[nodiscard]] bool has_stale_hints() const noexcept { return has_stale_hints_; }
+  /// Lowers the hints of lanes that have run dry. `barrier` is as in arm(): a producer that has not
+  /// seen its hint lowered has published before, and then its lane is no longer dry.
+  void lower_hints(Barrier barrier = full_fence) noexcept;
 
   /// Asks for one event at the next completion that `what` matches. A completion that is published
   /// at the same time may not fire; then whoever polls after this finds it.
@@ -179,20 +196,8 @@ class CompletionQueue {
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
 
  private:
-  static constexpr std::uint32_t kFewLanes = 4;
-  /// A few lanes are looked at one by one: that is cheaper than lowering their flags, which takes
-  /// an atomic exchange each time a lane runs dry. The flags stay raised until there are more.
-  [[nodiscard]] std::size_t poll_few(std::span<Completion> into) noexcept {
-    std::size_t count = 0;
-    for (std::uint32_t looked = 0; looked < used_ && count < into.size(); ++looked) {
-      if (turn_ >= used_) turn_ = 0;
-      CompletionLane& lane = lanes_[turn_++];
-      while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
-    }
-    return count;
-  }
-  [[nodiscard]] std::size_t poll_many(std::span<Completion> into) noexcept;
-  [[nodiscard]] bool collect(std::uint32_t lane, Completion& into) noexcept;
+  /// Dry lanes with a raised hint that one poll puts up with.
+  static constexpr std::uint32_t kStaleLimit = 64;
   /// Asks for what the eight lanes will be looked at for, where their hints say so.
   void expect(std::uint32_t lane) const noexcept;
   template <typename Visit>
@@ -203,6 +208,7 @@ class CompletionQueue {
   std::uint32_t capacity_;           // what the consumer asked for
   std::uint32_t used_ = 0;           // lanes below this index may be in use
   std::uint32_t turn_ = 0;           // where the next look begins
+  bool has_stale_hints_ = false;
 };
 
 }  // namespace verbatim::transport

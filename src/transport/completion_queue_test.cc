@@ -210,48 +210,102 @@ TEST(CompletionQueue, FindsACompletionInAnyOfManyLanes) {
 
 // ---- Hints
 
-// A few lanes are looked at without them.
-constexpr std::uint32_t kManyLanes = 8;
-void attach_many(TestQueue& test) {
-  for (std::uint32_t i = 1; i < kManyLanes; ++i) (void)test.attach();
-}
-
-TEST(CompletionQueue, AHintStaysUntilItsLaneIsDry) {
-  TestQueue test(kManyLanes);
-  attach_many(test);
+TEST(CompletionQueue, AHintStaysUpWhenItsLaneRunsDry) {
+  TestQueue test;
   auto port = test.attach();
   const auto hint = [&] { return test.board().hint(port.index()).load(); };
   EXPECT_EQ(hint(), 0);
-  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(publish(port, i));
-  EXPECT_EQ(hint(), 1);
-  EXPECT_EQ(test.poll(2), (Ids{0, 1}));
-  EXPECT_EQ(hint(), 1);
-  EXPECT_EQ(test.poll(2), (Ids{2}));
-  EXPECT_EQ(hint(), 0);
-  ASSERT_TRUE(publish(port, 3));
-  EXPECT_EQ(test.poll(2), (Ids{3}));
-}
-
-TEST(CompletionQueue, LanesThatWereFewAreFoundWhenTheyAreMany) {
-  TestQueue test(kManyLanes);
-  auto port = test.attach();
   ASSERT_TRUE(publish(port, 1));
+  EXPECT_EQ(hint(), 1);
   EXPECT_EQ(test.poll(2), (Ids{1}));
-  ASSERT_TRUE(publish(port, 2));
-  attach_many(test);
-  EXPECT_EQ(test.poll(2), (Ids{2}));
   EXPECT_TRUE(test.poll(2).empty());
-  ASSERT_TRUE(publish(port, 3));
-  EXPECT_EQ(test.poll(2), (Ids{3}));
+  EXPECT_EQ(hint(), 1);
+  EXPECT_FALSE(test.queue().has_stale_hints());
 }
 
 TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
-  TestQueue test(kManyLanes);
-  attach_many(test);
+  TestQueue test;
   auto port = test.attach();
   test.board().hint(port.index()).store(1);
   EXPECT_TRUE(test.poll(1).empty());
-  EXPECT_EQ(test.board().hint(port.index()).load(), 0);
+  ASSERT_TRUE(publish(port, 1));
+  EXPECT_EQ(test.poll(1), Ids{1});
+}
+
+/// Lanes that have had a completion each, and have none now.
+std::vector<CompletionPort> dry_lanes(TestQueue& test, std::uint32_t count) {
+  std::vector<CompletionPort> ports;
+  for (std::uint32_t i = 0; i < count; ++i) ports.push_back(test.attach());
+  for (std::uint32_t i = 0; i < count; ++i) EXPECT_TRUE(publish(ports[i], i));
+  EXPECT_EQ(test.poll(count + 1).size(), count);
+  EXPECT_TRUE(test.poll(1).empty());
+  return ports;
+}
+
+TEST(CompletionQueue, LowersTheHintsOfManyDryLanes) {
+  constexpr std::uint32_t kLanes = 100;
+  TestQueue test(kLanes, 4096);
+  auto ports = dry_lanes(test, kLanes);
+  ASSERT_TRUE(test.queue().has_stale_hints());
+  ASSERT_TRUE(publish(ports[7], 1));
+  test.queue().lower_hints();
+  EXPECT_FALSE(test.queue().has_stale_hints());
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    EXPECT_EQ(test.board().hint(ports[i].index()).load(), i == 7 ? 1 : 0) << i;
+  }
+  EXPECT_EQ(test.poll(2), Ids{1});
+  for (auto& port : ports) ASSERT_TRUE(publish(port, 2));
+  EXPECT_EQ(test.poll(kLanes).size(), kLanes);
+}
+
+TEST(CompletionQueue, PutsUpWithAFewHintsOfDryLanes) {
+  constexpr std::uint32_t kLanes = 20;
+  TestQueue test(kLanes, 4096);
+  (void)dry_lanes(test, kLanes);
+  EXPECT_FALSE(test.queue().has_stale_hints());
+}
+
+// In the end all of them, however many there are.
+TEST(CompletionQueue, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
+  constexpr std::uint32_t kLanes = 2000;
+  TestQueue test(kLanes, 4096);
+  auto ports = dry_lanes(test, kLanes);
+  for (int rounds = 0; rounds < 100 && test.queue().has_stale_hints(); ++rounds) {
+    test.queue().lower_hints();
+    EXPECT_TRUE(test.poll(1).empty());
+  }
+  EXPECT_FALSE(test.queue().has_stale_hints());
+  ASSERT_TRUE(publish(ports[kLanes - 1], 1));
+  EXPECT_EQ(test.poll(2), Ids{1});
+}
+
+// A producer that looked at its hint just before it was lowered.
+TEST(CompletionQueue, FindsWhatWasPublishedWhileItsHintWasLowered) {
+  constexpr std::uint32_t kLanes = 100;
+  TestQueue test(kLanes, 4096);
+  static std::vector<CompletionPort> ports;
+  ports = dry_lanes(test, kLanes);
+  static CompletionBoard board;
+  board = test.board();
+  test.queue().lower_hints([]() noexcept {
+    EXPECT_EQ(board.hint(3).load(), 0) << "lowered, then fenced";
+    CompletionLane lane = ports[3].lane();
+    EXPECT_TRUE(lane.push(completion(1)));
+  });
+  EXPECT_EQ(board.hint(3).load(), 1);
+  EXPECT_EQ(test.poll(2), Ids{1});
+}
+
+// A peer that was stopped for long may still publish when the owner has long taken the lane away.
+TEST(CompletionQueue, LowersTheHintOfAStraggler) {
+  constexpr std::uint32_t kLanes = 100;
+  TestQueue test(kLanes, 4096);
+  auto ports = dry_lanes(test, kLanes);
+  test.queue().detach(ports[5]);
+  (void)publish(ports[5], 1);
+  EXPECT_TRUE(test.poll(1).empty());
+  test.queue().lower_hints();
+  EXPECT_EQ(test.board().hint(ports[5].index()).load(), 0);
 }
 
 // ---- Lanes come and go
@@ -535,6 +589,34 @@ TEST(CompletionQueue, CollectsEverythingFromProducersInOtherThreads) {
   }
   for (auto& producer : producers) producer.join();
   EXPECT_EQ(test.queue().waiting_count(), 0U);
+}
+
+// Both sides fence: a completion that is published while its hint is lowered is not lost.
+TEST(CompletionQueue, LosesNothingWhileHintsAreLowered) {
+  constexpr std::uint64_t kCount = 5'000;
+  constexpr std::size_t kProducers = 3;
+  TestQueue test;
+  std::vector<CompletionPort> ports;
+  for (std::size_t i = 0; i < kProducers; ++i) ports.push_back(test.attach());
+  std::vector<std::thread> producers;
+  for (std::size_t i = 0; i < kProducers; ++i) {
+    producers.emplace_back([port = ports[i]]() mutable {
+      for (std::uint64_t n = 0; n < kCount; ++n) {
+        // One at a time, so that the lane runs dry, and no other one brings the hint back.
+        while (port.uncollected() > 0) std::this_thread::yield();
+        ASSERT_TRUE(publish(port, n));
+      }
+    });
+  }
+  std::uint64_t total = 0;
+  for (std::uint64_t idle = 0; total < kCount * kProducers && idle < 50'000'000; ++idle) {
+    const std::size_t got = test.poll(1).size();
+    if (got == 0) std::this_thread::yield();
+    test.queue().lower_hints();
+    total += got;
+  }
+  EXPECT_EQ(total, kCount * kProducers) << "or a producer waits for ever";
+  for (auto& producer : producers) producer.join();
 }
 
 TEST(CompletionQueue, NeverFiresMoreOftenThanItWasArmed) {

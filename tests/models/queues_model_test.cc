@@ -53,46 +53,6 @@ TEST(LaneModel, NeedsTheAcquireThatSeesIt) {
 }
 TEST(LaneModel, NeedsTheReleaseOfPop) { EXPECT_TRUE(lane_mixes_completions({.pop = kRelaxed})); }
 
-// ---- transport/completion_queue.h: a lane that ran dry lowers its hint
-
-enum class Lower { kExchange, kRelaxedExchange, kStore };
-
-bool hint_is_lost(Lower lower, Order raise = kRelease) {
-  Program program;
-  const Var tail = program.var();
-  const Var hint = program.var(1);
-  Reg again;
-  program.thread([&](Thread& t) {
-    t.store(tail, 1, kRelease);
-    t.store(hint, 1, raise);
-  });
-  program.thread([&](Thread& t) {
-    const Reg dry = t.load(tail, kAcquire);
-    t.when(dry, kEqual, 0, [&] {
-      if (lower == Lower::kStore) {
-        t.store(hint, 0);
-      } else {
-        t.exchange(hint, 0, lower == Lower::kExchange ? kAcquire : kRelaxed);
-      }
-      again = t.load(tail, kAcquire);
-    });
-  });
-  return program.can_end([&](const Outcome& end) { return end[again] == 0 && end[hint] == 0; });
-}
-
-TEST(HintModel, NoCompletionIsLeftBehindALoweredHint) {
-  EXPECT_FALSE(hint_is_lost(Lower::kExchange));
-}
-TEST(HintModel, AStoreWouldBeOvertakenByTheSecondLook) { EXPECT_TRUE(hint_is_lost(Lower::kStore)); }
-TEST(HintModel, NeedsTheAcquireOfTheExchange) {
-  EXPECT_TRUE(hint_is_lost(Lower::kRelaxedExchange));
-}
-TEST(HintModel, NeedsTheReleaseOfTheProducer) {
-  EXPECT_TRUE(hint_is_lost(Lower::kExchange, kRelaxed));
-}
-
-// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any "wake him"
-
 enum class Side { kNothing, kFence, kMembarrier };
 
 void put(Thread& t, Side what) {
@@ -100,15 +60,103 @@ void put(Thread& t, Side what) {
   if (what == Side::kMembarrier) t.membarrier();
 }
 
-/// The owner arms, looks once more, and sleeps until the event if it finds nothing.
-bool sleeper_is_forgotten(Side owner, Side producer) {
+// ---- transport/completion_queue.h: publish() raises the hint if it is down, and lower_hints()
+// lowers that of a lane that ran dry
+
+/// A lane that has run dry with its hint up: one more completion comes while the hint is lowered.
+bool hint_is_lost(Side owner, Side producer, bool looks_again = true) {
   Program program;
+  const Var serial = program.var();
+  const Var hint = program.var(1);
+  program.thread([&](Thread& t) {
+    t.store(serial, 1, kRelease);
+    put(t, producer);
+    const Reg is_up = t.load(hint);
+    t.when(is_up, kEqual, 0, [&] { t.store(hint, 1, kRelease); });
+  });
+  program.thread([&](Thread& t) {
+    const Reg dry = t.load(serial, kAcquire);
+    t.when(dry, kEqual, 0, [&] {
+      t.store(hint, 0);
+      put(t, owner);
+      if (!looks_again) return;
+      const Reg again = t.load(serial, kAcquire);
+      t.when(again, kEqual, 1, [&] { t.store(hint, 1); });
+    });
+  });
+  return program.can_end([&](const Outcome& end) { return end[hint] == 0; });
+}
+
+TEST(HintModel, NoCompletionIsLeftBehindALoweredHint) {
+  EXPECT_FALSE(hint_is_lost(Side::kMembarrier, Side::kNothing));
+  EXPECT_FALSE(hint_is_lost(Side::kMembarrier, Side::kFence));
+  EXPECT_FALSE(hint_is_lost(Side::kFence, Side::kFence));
+}
+TEST(HintModel, NeedsABarrierThatReachesTheProducer) {
+  EXPECT_TRUE(hint_is_lost(Side::kNothing, Side::kNothing));
+  EXPECT_TRUE(hint_is_lost(Side::kFence, Side::kNothing));
+  EXPECT_TRUE(hint_is_lost(Side::kNothing, Side::kFence));
+}
+TEST(HintModel, NeedsTheSecondLook) {
+  EXPECT_TRUE(hint_is_lost(Side::kMembarrier, Side::kNothing, false));
+}
+
+/// A producer that finds its hint down and raises it, and then publishes another, against an owner
+/// that collects the first one and lowers the hint.
+bool second_is_lost(Side owner, Side producer, Order raise = kRelease) {
+  Program program;
+  const Var serial = program.var();
   const Var hint = program.var();
+  Reg first;
+  Reg again;
+  program.thread([&](Thread& t) {
+    for (int number = 1; number <= 2; ++number) {
+      t.store(serial, number, kRelease);
+      put(t, producer);
+      const Reg is_up = t.load(hint);
+      t.when(is_up, kEqual, 0, [&] { t.store(hint, 1, raise); });
+    }
+  });
+  program.thread([&](Thread& t) {
+    t.await(hint, kEqual, 1, kAcquire);
+    first = t.load(serial, kAcquire);
+    t.when(first, kEqual, 1, [&] {
+      t.store(hint, 0);
+      put(t, owner);
+      again = t.load(serial, kAcquire);
+      t.when(again, kEqual, 2, [&] { t.store(hint, 1); });
+    });
+  });
+  return program.can_end(
+      [&](const Outcome& end) { return end[first] == 0 || (end[first] == 1 && end[hint] == 0); });
+}
+
+TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
+  EXPECT_FALSE(second_is_lost(Side::kMembarrier, Side::kNothing));
+  EXPECT_FALSE(second_is_lost(Side::kFence, Side::kFence));
+  EXPECT_TRUE(second_is_lost(Side::kMembarrier, Side::kNothing, kRelaxed));
+  EXPECT_TRUE(second_is_lost(Side::kFence, Side::kNothing));
+}
+
+// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any "wake him"
+
+/// The owner arms, looks once more, and sleeps until the event if it finds nothing. It looks at the
+/// lane if its hint is up.
+bool sleeper_is_forgotten(Side owner, Side producer, bool is_up_before,
+                          bool fences_behind_raise = true) {
+  Program program;
+  const Var serial = program.var();
+  const Var hint = program.var(is_up_before ? 1 : 0);
   const Var armed = program.var();
   const Var fired = program.var();
   program.thread([&](Thread& t) {
-    t.store(hint, 1, kRelease);
+    t.store(serial, 1, kRelease);
     put(t, producer);
+    const Reg is_up = t.load(hint);
+    t.when(is_up, kEqual, 0, [&] {
+      t.store(hint, 1, kRelease);
+      if (fences_behind_raise) put(t, producer);
+    });
     const Reg is_armed = t.load(armed);
     t.when(is_armed, kEqual, 1, [&] {
       const Reg was = t.exchange(armed, 0, kAcquireRelease);
@@ -118,23 +166,36 @@ bool sleeper_is_forgotten(Side owner, Side producer) {
   program.thread([&](Thread& t) {
     t.compare_exchange(armed, 0, 1, kAcquireRelease);
     put(t, owner);
-    const Reg waiting = t.load(hint, kAcquire);
-    t.when(waiting, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
+    const Reg looks = t.load(hint, kAcquire);
+    t.when(looks, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
+    t.when(looks, kEqual, 1, [&] {
+      const Reg waiting = t.load(serial, kAcquire);
+      t.when(waiting, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
+    });
   });
   return program.can_get_stuck();
 }
 
 TEST(ArmingModel, WakesWithAMembarrierOfTheOwner) {
-  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kNothing));
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kNothing, false));
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kNothing, true));
 }
 TEST(ArmingModel, WakesWithFencesOnBothSides) {
-  EXPECT_FALSE(sleeper_is_forgotten(Side::kFence, Side::kFence));
-  EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kFence));
+  for (const bool is_up : {false, true}) {
+    EXPECT_FALSE(sleeper_is_forgotten(Side::kFence, Side::kFence, is_up));
+    EXPECT_FALSE(sleeper_is_forgotten(Side::kMembarrier, Side::kFence, is_up));
+  }
 }
 TEST(ArmingModel, ForgetsTheSleeperWithoutABarrier) {
-  EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kNothing));
-  EXPECT_TRUE(sleeper_is_forgotten(Side::kFence, Side::kNothing));
-  EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kFence));
+  for (const bool is_up : {false, true}) {
+    EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kNothing, is_up));
+    EXPECT_TRUE(sleeper_is_forgotten(Side::kFence, Side::kNothing, is_up));
+    EXPECT_TRUE(sleeper_is_forgotten(Side::kNothing, Side::kFence, is_up));
+  }
+}
+TEST(ArmingModel, NeedsTheFenceBehindARaisedHint) {
+  EXPECT_TRUE(sleeper_is_forgotten(Side::kFence, Side::kFence, false, false));
+  EXPECT_FALSE(sleeper_is_forgotten(Side::kFence, Side::kFence, true, false));
 }
 
 // ---- transport/receive_queue.h: what post() counts by
