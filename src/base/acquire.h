@@ -17,7 +17,7 @@ namespace verbatim {
 /// Whether this CPU has the acquire load that does not wait for earlier releases of its own thread
 /// (Armv8.3 `ldapr`). False until the library is initialised, which is always right.
 #if defined(VB_LDAPR)
-extern const bool kHasLdapr;
+[[gnu::visibility("hidden")]] extern const bool kHasLdapr;
 #else
 inline constexpr bool kHasLdapr = false;
 #endif

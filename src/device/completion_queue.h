@@ -81,10 +81,10 @@ class CompletionQueue {
   /// Whether announce() should be called now, and whether it should be from time to time. Without
   /// the lock.
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
-  [[nodiscard]] bool may_overrun() const noexcept { return is_overrun_by(kNeverOverrun - 1); }
-  /// Whether so many completions of one lane are too many.
-  [[nodiscard]] bool is_overrun_by(std::uint32_t waiting) const noexcept {
-    return waiting > overrun_beyond_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool may_overrun() const noexcept { return lane_limit() != kNeverOverrun; }
+  /// More completions of one lane are too many.
+  [[nodiscard]] std::uint32_t lane_limit() const noexcept {
+    return overrun_beyond_.load(std::memory_order_relaxed);
   }
 
  private:

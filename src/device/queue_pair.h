@@ -224,7 +224,7 @@ class QueuePair : public Pooled<QueuePair> {
     constexpr std::uint32_t kPostingsPerLook = 128;
     const CompletionQueue& cq = *send_cq_;
     return cq.may_overrun() &&
-           (++postings_ % kPostingsPerLook == 0 || cq.is_overrun_by(send_port_->uncollected()));
+           (++postings_ % kPostingsPerLook == 0 || send_port_->has_more_than(cq.lane_limit()));
   }
   /// What becomes of the receiving half while it is barred.
   enum class HalfThen : std::uint8_t { kGoesOn, kEnds };

@@ -137,9 +137,7 @@ class Requester {
                transport::Reason reason = transport::Reason::kNone) noexcept;
   void complete(const transport::SendEntry& entry) noexcept;
   void count(const transport::SendEntry& entry) noexcept {
-    transport::Traffic& traffic = *config_.traffic;
-    ++traffic.messages;
-    traffic.octets += entry.octets;
+    config_.traffic->count_message(entry.octets);
   }
   [[nodiscard]] Step fail(transport::SendEntry& entry, transport::WcStatus status,
                           transport::Reason reason) noexcept;

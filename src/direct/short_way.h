@@ -124,8 +124,7 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
       octets <= config_.path_mtu ? 1 : transport::packet_count(octets, config_.path_mtu);
   target_.advance(packets);
   next_psn_ = next_psn_ + packets;
-  ++config_.traffic->messages;
-  config_.traffic->octets += octets;
+  config_.traffic->count_message(octets);
   if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
   if (!has(request.flags, SendFlags::kSignaled)) return true;
   const auto opcode = request.opcode == SendOpcode::kWrite  ? transport::WcOpcode::kWrite
@@ -144,12 +143,11 @@ template <typename Requests>
 [[gnu::always_inline]] inline void Requester::run_short(Requests& requests) noexcept {
   transport::ShortRequest request;
   if (!is_clear() || !requests.peek(request)) return;
-  const std::uint32_t places = queue_->limits().depth;
-  const std::uint32_t waiting = port_.uncollected();
-  std::uint32_t room = waiting < places ? places - waiting : 0;
+  const auto find_room = [this]() noexcept { return port_.room(queue_->limits().depth); };
+  std::uint32_t room = find_room();
   if (target_.enter()) [[likely]] {
     std::uint32_t turn = 0;
-    while (room > 0 && execute_short(request)) {
+    while ((room > 0 || (room = find_room()) > 0) && execute_short(request)) {
       requests.pop();
       if (has(request.flags, transport::SendFlags::kSignaled)) --room;
       turn += request.piece.octets;

@@ -371,7 +371,7 @@ bool Target::counts_late(const SendEntry& entry) const noexcept {
 }
 
 bool Target::counts_late(transport::ShortRequest request) noexcept {
-  granted_ = known_target_.said.generation;
+  granted_ = known_target_.said.status.generation;
   return counts_late(request.entry());
 }
 

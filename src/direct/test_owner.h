@@ -133,13 +133,13 @@ class Owner {
 
   void add_region(memory::KeyEntry& entry) noexcept {
     key_ = &entry;
-    entry.live = entry.key = static_cast<std::uint32_t>(kKey);
+    entry.status.live = entry.key = static_cast<std::uint32_t>(kKey);
     entry.domain = kDomain;
     entry.access = memory::Access::kLocalWrite | memory::Access::kRemoteWrite |
                    memory::Access::kRemoteRead | memory::Access::kRemoteAtomic;
     entry.base = entry.local = std::bit_cast<std::uintptr_t>(region_.data());
     entry.octets = region_.size();
-    entry.kind = memory::KeyKind::kRegion;
+    entry.status.kind = memory::KeyKind::kRegion;
   }
 
   void make_queues(Receives receives) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -24,28 +25,38 @@ enum class Backing : std::uint8_t {
 /// What kSharedInside rounds to.
 inline constexpr std::uint64_t kSharedPageOctets = 4096;
 
+/// What whoever has read an entry looks at to know whether it still says the same. The members are
+/// stored one by one and may be loaded at once: a processor sees them as they were at one moment.
+struct alignas(8) KeyStatus {
+  std::uint32_t live = 0;        // zero, or the key that grants access
+  std::uint16_t generation = 0;  // how often the entry was withdrawn
+  Backing backing = Backing::kPrivate;
+  KeyKind kind = KeyKind::kNone;
+
+  [[nodiscard]] bool operator==(const KeyStatus& other) const noexcept {
+    return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+  }
+};
+
 /// One region or window, as the owner keeps it and as a peer process may read it: plain data of
 /// fixed size, no pointers, in storage that the caller provides.
 ///
-/// `live` is the one word that grants access. It equals `key` while the entry may be used and is
-/// zero otherwise. Other threads and processes read entries while the owner changes them, so the
+/// `status.live` is the one word that grants access. It equals `key` while the entry may be used
+/// and is zero otherwise. Other threads and processes read entries while the owner changes them, so the
 /// owner keeps to an order: withdraw(), then fill(), then publish(). read_live() then sees the
 /// entry as it was published or does not see it at all; it never mixes two bindings of one window.
 struct alignas(64) KeyEntry {
-  std::uint32_t live = 0;  // zero, or the key that grants access
+  KeyStatus status{};
   std::uint32_t key = 0;  // the current key, also of an unbound window; a free entry keeps its last
   DomainId domain = DomainId::kNone;
   Access access = Access::kNone;
+  std::uint32_t qp = 0;         // type 2 windows: the queue pair they are bound to
   std::uint64_t base = 0;       // first address as keys name it; zero-based regions start at 0
   std::uint64_t octets = 0;     // length of the range
   std::uint64_t local = 0;      // where the first octet lies in the owner's address space
   std::uint64_t shared_at = 0;  // where it lies in the owner's shared memory, if backing is kShared
-  std::uint32_t qp = 0;         // type 2 windows: the queue pair they are bound to
   std::uint32_t parent = 0;     // bound windows: entry index of the region
   std::uint32_t bound = 0;      // regions: how many windows are bound to it
-  KeyKind kind = KeyKind::kNone;
-  Backing backing = Backing::kPrivate;
-  std::uint16_t generation = 0;  // how often the entry was withdrawn
 };
 static_assert(sizeof(KeyEntry) == 64 && std::is_trivially_copyable_v<KeyEntry>);
 static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
@@ -62,16 +73,16 @@ void store_field(T& field, T value) noexcept {
 }
 
 [[nodiscard]] inline std::uint32_t load_live(const KeyEntry& entry) noexcept {
-  return load_field(entry.live);
+  return load_field(entry.status.live);
 }
 
 /// Ends access. Owner only, like every change.
 inline void withdraw(KeyEntry& entry) noexcept {
-  store_field(entry.live, 0U);
-  store_field(entry.generation, static_cast<std::uint16_t>(entry.generation + 1));
+  store_field(entry.status.live, 0U);
+  store_field(entry.status.generation, static_cast<std::uint16_t>(entry.status.generation + 1));
 }
 
-/// Describes a withdrawn entry anew: everything but `live`, `generation` and `bound`.
+/// Describes a withdrawn entry anew: everything but `status.live`, `status.generation` and `bound`.
 inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.key, with.key);
   store_field(entry.domain, with.domain);
@@ -82,22 +93,20 @@ inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.shared_at, with.shared_at);
   store_field(entry.qp, with.qp);
   store_field(entry.parent, with.parent);
-  store_field(entry.kind, with.kind);
-  store_field(entry.backing, with.backing);
+  store_field(entry.status.kind, with.status.kind);
+  store_field(entry.status.backing, with.status.backing);
 }
 
 /// Lets the key work.
-inline void publish(KeyEntry& entry) noexcept { store_field(entry.live, entry.key); }
+inline void publish(KeyEntry& entry) noexcept { store_field(entry.status.live, entry.key); }
 
 /// What a live entry said at one instant: all that an access is judged by.
 struct LiveEntry {
   const KeyEntry* entry = nullptr;
+  KeyStatus status{};
   DomainId domain = DomainId::kNone;
   Access access = Access::kNone;
   std::uint32_t qp = 0;
-  KeyKind kind = KeyKind::kNone;
-  Backing backing = Backing::kPrivate;
-  std::uint16_t generation = 0;
   std::uint64_t base = 0;
   std::uint64_t octets = 0;
   std::uint64_t local = 0;
@@ -109,21 +118,19 @@ struct LiveEntry {
 template <typename Load>
 [[nodiscard]] bool read_live_through(Load&& load, const KeyEntry& entry, std::uint32_t key,
                                      LiveEntry& copy) noexcept {
-  const std::uint16_t generation = load(entry.generation);
-  if (load(entry.live) != key || key == 0) return false;
+  const KeyStatus status = load(entry.status);
+  if (status.live != key || key == 0) return false;
   copy.entry = &entry;
+  copy.status = status;
   copy.domain = load(entry.domain);
   copy.access = load(entry.access);
   copy.base = load(entry.base);
   copy.octets = load(entry.octets);
   copy.local = load(entry.local);
   // The backing changes while the key works; where the octets are was stored before it.
-  copy.backing = load(entry.backing);
   copy.shared_at = load(entry.shared_at);
   copy.qp = load(entry.qp);
-  copy.kind = load(entry.kind);
-  copy.generation = generation;
-  return load(entry.generation) == generation;
+  return load(entry.status.generation) == status.generation;
 }
 
 /// The same for any thread of any process. Behind a release to a line that a peer polls, as every
@@ -138,13 +145,11 @@ template <typename Load>
   return read_live_through(load, entry, key, copy);
 }
 
-/// Whether an entry that `copy` was read from, by `key`, says the same now: three loads instead of
-/// ten. Seeing the key of a later filling means seeing its generation as well, and a backing stays
-/// where it was said to be. (That of 65,536 fillings later is the same again.)
-[[nodiscard]] inline bool says_the_same(const LiveEntry& copy, std::uint32_t key) noexcept {
-  return load_acquire(copy.entry->live) == key &&
-         load_acquire(copy.entry->generation) == copy.generation &&
-         load_acquire(copy.entry->backing) == copy.backing;
+/// Whether an entry that `copy` was read from says the same now: one load instead of nine. Seeing
+/// the key of a later filling means seeing its generation as well, and a backing stays where it was
+/// said to be. (That of 65,536 fillings later is the same again.)
+[[nodiscard]] inline bool says_the_same(const LiveEntry& copy) noexcept {
+  return load_acquire(copy.entry->status) == copy.status;
 }
 
 }  // namespace verbatim::memory

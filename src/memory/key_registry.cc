@@ -17,13 +17,13 @@ bool is_possible(const KeyRegistry::Region& region) noexcept {
 }
 
 KeyEntry entry_of(const KeyRegistry::Region& region, std::uint32_t key) noexcept {
-  return {.key = key,
+  return {.status = {.kind = KeyKind::kRegion},
+          .key = key,
           .domain = region.domain,
           .access = region.access,
           .base = base_of(region),
           .octets = region.octets,
-          .local = region.address,
-          .kind = KeyKind::kRegion};
+          .local = region.address};
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::uint32_t KeyRegistry::fresh_key(const KeyEntry& entry) noexcept {
 
 void KeyRegistry::give_back(KeyEntry& entry) noexcept {
   withdraw(entry);
-  store_field(entry.kind, KeyKind::kNone);
+  store_field(entry.status.kind, KeyKind::kNone);
   --used_count_;
   std::uint32_t place = free_head_ + free_count_;
   if (place >= table_.size()) place -= table_.size();
@@ -85,7 +85,7 @@ Status KeyRegistry::change_region(wire::MemoryKey key, const Region& region) noe
 
 KeyEntry* KeyRegistry::find_region(wire::MemoryKey key) const noexcept {
   KeyEntry* entry = table_.find(key);
-  const bool found = entry != nullptr && entry->kind == KeyKind::kRegion &&
+  const bool found = entry != nullptr && entry->status.kind == KeyKind::kRegion &&
                      entry->key == static_cast<std::uint32_t>(key);
   return found ? entry : nullptr;
 }
@@ -97,7 +97,7 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
   const auto change = [&](KeyEntry& entry) {
     // pairs with read_live(), which loads them in the other order
     store_field(entry.shared_at, shared_at + (entry.local - region->local));
-    store_field(entry.backing, backing);
+    store_field(entry.status.backing, backing);
   };
   change(*region);
   if (region->bound == 0) return;
@@ -107,7 +107,7 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     KeyEntry& entry = table_.at(i);
     const bool is_its_window =
-        entry.kind != KeyKind::kRegion && load_live(entry) != 0 && entry.parent == parent;
+        entry.status.kind != KeyKind::kRegion && load_live(entry) != 0 && entry.parent == parent;
     if (is_its_window) change(entry);
   }
 }
@@ -126,13 +126,13 @@ Expected<wire::MemoryKey> KeyRegistry::allocate_window(DomainId domain, KeyKind 
   auto taken = take_entry();
   if (!taken) return taken.error();
   KeyEntry& entry = **taken;
-  fill(entry, {.key = fresh_key(entry), .domain = domain, .kind = kind});
+  fill(entry, {.status = {.kind = kind}, .key = fresh_key(entry), .domain = domain});
   return wire::MemoryKey{entry.key};
 }
 
 Status KeyRegistry::free_window(wire::MemoryKey key) noexcept {
   KeyEntry* entry = table_.find(key);
-  if (entry == nullptr || entry->kind == KeyKind::kNone || entry->kind == KeyKind::kRegion ||
+  if (entry == nullptr || entry->status.kind == KeyKind::kNone || entry->status.kind == KeyKind::kRegion ||
       entry->key != static_cast<std::uint32_t>(key)) {
     return Errc::kInvalidArgument;
   }

@@ -226,9 +226,9 @@ TEST(KeyRegistry, ARefusedChangeChangesNothing) {
   memory.registry().table().find(key)->bound = 1;
   EXPECT_EQ(change(key, {.domain = kHome, .octets = 8}), Errc::kBusy);
   const KeyEntry& after = *memory.registry().table().find(key);
-  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.status.live, before.status.live);
   EXPECT_EQ(after.octets, before.octets);
-  EXPECT_EQ(after.generation, before.generation);
+  EXPECT_EQ(after.status.generation, before.status.generation);
 }
 
 TEST(KeyRegistry, FreesNothingButAWindowByItsWholeKey) {
@@ -251,7 +251,7 @@ TEST(KeyRegistry, AReusedEntryKeepsNothingOfItsPast) {
   ASSERT_TRUE(memory.registry().deregister_region(region).ok());
   const auto window = memory.window(KeyKind::kWindowType2B, TestMemory::kAbroad);
   const KeyEntry& entry = memory.entry_of(window);
-  EXPECT_EQ(entry.live, 0U);
+  EXPECT_EQ(entry.status.live, 0U);
   EXPECT_EQ(entry.domain, TestMemory::kAbroad);
   EXPECT_EQ(entry.access, Access::kNone);
   EXPECT_EQ(entry.octets, 0U);

@@ -24,17 +24,17 @@ Refusal check_range(const LiveEntry& entry, std::uint64_t address, std::uint64_t
 
 /// Regions and type 1 windows belong to a domain, type 2A windows to a queue pair, 2B to both.
 Refusal check_scope(const LiveEntry& entry, DomainId domain, wire::QpNumber qp) noexcept {
-  const bool checks_domain = entry.kind != KeyKind::kWindowType2A;
+  const bool checks_domain = entry.status.kind != KeyKind::kWindowType2A;
   if (checks_domain && entry.domain != domain) return Refusal::kOtherDomain;
   const bool checks_qp =
-      entry.kind == KeyKind::kWindowType2A || entry.kind == KeyKind::kWindowType2B;
+      entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
   if (checks_qp && entry.qp != static_cast<std::uint32_t>(qp)) return Refusal::kOtherQueuePair;
   return Refusal::kNone;
 }
 
 /// Why a key that names an entry of the table does not work.
 Refusal refusal_of(const KeyEntry& entry, std::uint32_t key) noexcept {
-  if (load_field(entry.kind) == KeyKind::kNone) return Refusal::kNoSuchKey;
+  if (load_field(entry.status.kind) == KeyKind::kNone) return Refusal::kNoSuchKey;
   return load_field(entry.key) == key ? Refusal::kInvalidated : Refusal::kStaleKey;
 }
 
@@ -49,8 +49,7 @@ Refusal KeyTable::read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcep
 
 bool KeyTable::learn(wire::MemoryKey key, KnownRegion& known) const noexcept {
   const bool is_region =
-      read_entry(key, known.said) == Refusal::kNone && known.said.kind == KeyKind::kRegion;
-  known.key = key;
+      read_entry(key, known.said) == Refusal::kNone && known.said.status.kind == KeyKind::kRegion;
   known.map(nullptr, 0, 0);
   if (!is_region) known.said.entry = nullptr;
   return is_region;
@@ -60,7 +59,7 @@ Expected<Grant, Refusal> KeyTable::check_local(const Want& want) const noexcept 
   if (want.octets == 0) return Grant{};
   LiveEntry entry;
   if (const auto no = read_entry(want.key, entry); no != Refusal::kNone) return no;
-  if (entry.kind != KeyKind::kRegion) return Refusal::kWindowAsLocal;
+  if (entry.status.kind != KeyKind::kRegion) return Refusal::kWindowAsLocal;
   if (entry.domain != want.domain) return Refusal::kOtherDomain;
   if (const auto no = check_rights(entry, want.need); no != Refusal::kNone) return no;
   if (const auto no = check_range(entry, want.address, want.octets); no != Refusal::kNone) {

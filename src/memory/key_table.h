@@ -23,8 +23,8 @@ struct SharedPart {
 
 /// All of it, or the pages that it has as a whole, or nothing.
 [[nodiscard]] inline SharedPart shared_part(const LiveEntry& region) noexcept {
-  if (region.backing == Backing::kShared) return {.offset = 0, .octets = region.octets};
-  if (region.backing == Backing::kPrivate) return {};
+  if (region.status.backing == Backing::kShared) return {.offset = 0, .octets = region.octets};
+  if (region.status.backing == Backing::kPrivate) return {};
   constexpr std::uint64_t kPage = kSharedPageOctets;
   const std::uint64_t first = (region.local + kPage - 1) / kPage * kPage;
   const std::uint64_t past = (region.local + region.octets) / kPage * kPage;
@@ -52,9 +52,9 @@ struct Grant {
                 .offset = offset,
                 .address = entry.local + offset,
                 .shared_at = entry.shared_at + offset,
-                .backing = entry.backing,
-                .generation = entry.generation};
-    if (entry.backing == Backing::kSharedInside) {
+                .backing = entry.status.backing,
+                .generation = entry.status.generation};
+    if (entry.status.backing == Backing::kSharedInside) {
       const SharedPart part = shared_part(entry);
       const std::uint64_t end = offset + octets;
       const std::uint64_t from = std::clamp(part.offset, offset, end);
@@ -90,7 +90,6 @@ struct KnownRegion {
   std::byte* mapped = nullptr;
   std::uint64_t mapped_base = 0;
   std::uint64_t mapped_octets = 0;
-  wire::MemoryKey key{};
   LiveEntry said{};  // of no entry: none is known
 
   [[nodiscard]] bool reaches(std::uint64_t address, std::uint64_t octets) const noexcept {
@@ -147,8 +146,8 @@ class KeyTable {
   template <typename Map>
   [[nodiscard, gnu::always_inline]] inline std::byte* recall(const Want& want, KnownRegion& known,
                                                              Map&& map) const noexcept {
-    const bool is_known = known.key == want.key && known.said.entry != nullptr &&
-                          says_the_same(known.said, static_cast<std::uint32_t>(want.key));
+    const bool is_known = known.said.status.live == static_cast<std::uint32_t>(want.key) &&
+                          known.said.entry != nullptr && says_the_same(known.said);
     if (!is_known || !known.reaches(want.address, want.octets)) [[unlikely]] {
       if (!is_known && !learn(want.key, known)) return nullptr;
       map(known, want.address);

@@ -520,7 +520,7 @@ TEST_F(KeyTableTest, ARegionIsRememberedUntilItSaysSomethingElse) {
   EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
   memory_.registry().change_backing(key, Backing::kShared, 0x7000);
   EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
-  EXPECT_EQ(known.said.backing, Backing::kShared);
+  EXPECT_EQ(known.said.status.backing, Backing::kShared);
   EXPECT_EQ(known.said.shared_at, 0x7000U);
   ASSERT_TRUE(memory_.registry().deregister_region(key));
   EXPECT_EQ(recall(memory_.table(), want, known), nullptr);
@@ -564,10 +564,10 @@ TEST_F(KeyTableTest, ARegionIsRememberedAsFarAsAPointerReachesIt) {
 TEST(SharedPart, IsAllOrWholePagesOrNothing) {
   LiveEntry region{.octets = 3 * kSharedPageOctets, .local = 5 * kSharedPageOctets + 8};
   EXPECT_EQ(shared_part(region).octets, 0U);
-  region.backing = Backing::kShared;
+  region.status.backing = Backing::kShared;
   EXPECT_EQ(shared_part(region).offset, 0U);
   EXPECT_EQ(shared_part(region).octets, region.octets);
-  region.backing = Backing::kSharedInside;
+  region.status.backing = Backing::kSharedInside;
   EXPECT_EQ(shared_part(region).offset, kSharedPageOctets - 8);
   EXPECT_EQ(shared_part(region).octets, 2 * kSharedPageOctets);
   region.octets = 100;
@@ -578,7 +578,7 @@ TEST(Grant, KnowsWhichOfItsOctetsAreShared) {
   constexpr std::uint64_t kPage = kSharedPageOctets;
   LiveEntry region{.octets = 3 * kPage, .local = 5 * kPage + 8};
   region.shared_at = 70 * kPage + 8;
-  region.backing = Backing::kSharedInside;
+  region.status.backing = Backing::kSharedInside;
   const Grant whole = Grant::at(region, 0, region.octets);
   EXPECT_EQ(whole.backing, Backing::kPrivate);
   EXPECT_EQ(whole.shared.offset, kPage - 8);

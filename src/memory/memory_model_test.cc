@@ -386,7 +386,7 @@ class History {
       ASSERT_TRUE(verdict) << name_of(verdict.error());
       EXPECT_EQ(known.said.entry, verdict->entry);
       EXPECT_EQ(at, verdict->local());
-      EXPECT_EQ(known.said.generation, verdict->generation);
+      EXPECT_EQ(known.said.status.generation, verdict->generation);
     }
   }
 

@@ -7,11 +7,11 @@ namespace {
 constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 
 bool is_window(const KeyEntry& entry) noexcept {
-  return entry.kind == KeyKind::kWindowType1 || entry.kind == KeyKind::kWindowType2A ||
-         entry.kind == KeyKind::kWindowType2B;
+  return entry.status.kind == KeyKind::kWindowType1 || entry.status.kind == KeyKind::kWindowType2A ||
+         entry.status.kind == KeyKind::kWindowType2B;
 }
 bool is_type2(const KeyEntry& entry) noexcept {
-  return entry.kind == KeyKind::kWindowType2A || entry.kind == KeyKind::kWindowType2B;
+  return entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
 }
 bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
   return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
@@ -22,7 +22,7 @@ BindRefusal check_region(const KeyTable& table, const Binder& binder, const Bind
                          KeyEntry** found) noexcept {
   KeyEntry* region = table.find(request.region_key);
   const auto key = static_cast<std::uint32_t>(request.region_key);
-  if (region == nullptr || region->kind != KeyKind::kRegion || load_live(*region) != key) {
+  if (region == nullptr || region->status.kind != KeyKind::kRegion || load_live(*region) != key) {
     return BindRefusal::kNoSuchRegion;
   }
   if (region->domain != binder.domain) return BindRefusal::kOtherDomain;
@@ -59,18 +59,19 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
 void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, const Binder& binder,
                  const BindRequest& request) noexcept {
   const std::uint64_t offset = request.address - region.base;
+  const bool is_shared = region.status.backing == Backing::kShared;
   fill(window,
-       {.key = static_cast<std::uint32_t>(request.new_key),
+       {.status = {.backing = is_shared ? Backing::kShared : Backing::kPrivate,
+                   .kind = window.status.kind},
+        .key = static_cast<std::uint32_t>(request.new_key),
         .domain = window.domain,
         .access = request.access,
+        .qp = static_cast<std::uint32_t>(binder.qp),
         .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
         .octets = request.octets,
         .local = region.local + offset,
         .shared_at = region.shared_at + offset,
-        .qp = static_cast<std::uint32_t>(binder.qp),
-        .parent = table.index_of(region),
-        .kind = window.kind,
-        .backing = region.backing == Backing::kShared ? Backing::kShared : Backing::kPrivate});
+        .parent = table.index_of(region)});
   std::atomic_ref(region.bound).fetch_add(1, std::memory_order_acq_rel);
   publish(window);
 }
@@ -102,7 +103,7 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
   if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
     return no;
   }
-  if (window->kind != KeyKind::kWindowType1) return BindRefusal::kWrongWindowType;
+  if (window->status.kind != KeyKind::kWindowType1) return BindRefusal::kWrongWindowType;
   if (!allows(kRemoteRights, request.access)) return BindRefusal::kBadAccess;
   if (request.octets == 0) {
     release_range(table, *window);
@@ -119,11 +120,11 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
 
 BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::MemoryKey key) noexcept {
   KeyEntry* entry = table.find(key);
-  if (entry == nullptr || entry->kind == KeyKind::kNone) return BindRefusal::kNoSuchWindow;
+  if (entry == nullptr || entry->status.kind == KeyKind::kNone) return BindRefusal::kNoSuchWindow;
   if (!is_type2(*entry)) return BindRefusal::kNotInvalidatable;
   if (entry->key != static_cast<std::uint32_t>(key)) return BindRefusal::kWrongWindowKey;
   if (load_live(*entry) == 0) return BindRefusal::kNotInvalidatable;
-  if (entry->kind == KeyKind::kWindowType2B && entry->domain != binder.domain) {
+  if (entry->status.kind == KeyKind::kWindowType2B && entry->domain != binder.domain) {
     return BindRefusal::kOtherDomain;
   }
   if (entry->qp != static_cast<std::uint32_t>(binder.qp)) return BindRefusal::kOtherQueuePair;
@@ -133,7 +134,7 @@ BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::Memory
 
 void release_range(const KeyTable& table, KeyEntry& window) noexcept {
   // A peer may invalidate at the same moment: whoever ends the access counts it.
-  if (std::atomic_ref(window.live).exchange(0, std::memory_order_acq_rel) == 0) return;
+  if (std::atomic_ref(window.status.live).exchange(0, std::memory_order_acq_rel) == 0) return;
   withdraw(window);
   const std::uint32_t parent = load_field(window.parent);  // once: a peer's table may say anything
   if (parent < table.size()) {

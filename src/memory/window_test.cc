@@ -263,12 +263,12 @@ TEST_F(WindowTest, RefusesKeyZeroEvenToAWindowThatCouldHaveIt) {
   // No registry hands out such an entry; storage filled by somebody else might hold one.
   std::array<KeyEntry, 2> entries{};
   const KeyTable table(entries, 0);
-  fill(entries[0], {.key = 0x7, .domain = kHome, .kind = KeyKind::kWindowType2B});
-  fill(entries[1], {.key = 0x107,
+  fill(entries[0], {.status = {.kind = KeyKind::kWindowType2B}, .key = 0x7, .domain = kHome});
+  fill(entries[1], {.status = {.kind = KeyKind::kRegion},
+                    .key = 0x107,
                     .domain = kHome,
                     .access = kEverything,
-                    .octets = 64,
-                    .kind = KeyKind::kRegion});
+                    .octets = 64});
   publish(entries[1]);
   const BindRequest bad{.window_key = wire::MemoryKey{0x7},
                         .new_key = wire::MemoryKey{0},

@@ -55,13 +55,13 @@ bool admits_calls(int process) {
 bool read_memory(const SegmentReader& segment, const SegmentHeader& header, ProcessView& view) {
   std::uint64_t private_octets = 0;
   const auto count = [&](std::uint32_t, const memory::KeyEntry& entry) {
-    if (entry.live == 0) return;
-    if (entry.kind != memory::KeyKind::kRegion) {
+    if (entry.status.live == 0) return;
+    if (entry.status.kind != memory::KeyKind::kRegion) {
       ++view.memory.windows;
       return;
     }
     ++view.memory.regions;
-    const bool is_private = entry.backing == memory::Backing::kPrivate;
+    const bool is_private = entry.status.backing == memory::Backing::kPrivate;
     (is_private ? private_octets : view.memory.shared_octets) += entry.octets;
   };
   if (!segment.visit_array<memory::KeyEntry>(header.keys_at, header.key_count, count)) return false;

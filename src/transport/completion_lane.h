@@ -54,6 +54,16 @@ class CompletionLane {
     const std::uint32_t count = load_tail() - load_head();
     return static_cast<std::int32_t>(count) < 0 ? 0 : count;
   }
+  /// The same for the producer, who has no use for it below `enough`: there it may be too many. The
+  /// head lies in a line that the consumer writes, so it is only read when it may have to be.
+  [[nodiscard]] std::uint32_t count_from(std::uint32_t enough) noexcept {
+    Header& h = header();
+    const std::uint32_t most = load_tail() - h.head_seen;
+    if (most < enough) [[likely]]
+      return most;
+    h.head_seen = load_head();
+    return count();
+  }
   /// How many were ever pushed, and ever collected; both wrap.
   [[nodiscard]] std::uint32_t pushed() const noexcept { return load_tail(); }
   [[nodiscard]] std::uint32_t collected() const noexcept { return load_head(); }

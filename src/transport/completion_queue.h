@@ -94,6 +94,15 @@ class CompletionPort {
 
   /// Completions that the consumer has not collected.
   [[nodiscard]] std::uint32_t uncollected() const noexcept { return lane_.count(); }
+  /// How many more have a place, if the work queue may have so many; at least one, if there is one.
+  [[nodiscard]] std::uint32_t room(std::uint32_t places) noexcept {
+    const std::uint32_t waiting = lane_.count_from(places);
+    return waiting < places ? places - waiting : 0;
+  }
+  /// Whether more than so many wait to be collected.
+  [[nodiscard]] bool has_more_than(std::uint32_t limit) noexcept {
+    return lane_.count_from(limit + 1) > limit;
+  }
   /// How many were ever published, and ever collected; both wrap.
   [[nodiscard]] std::uint32_t published() const noexcept {
     return lane_.exists() ? lane_.pushed() : 0;

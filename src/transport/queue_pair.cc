@@ -21,8 +21,8 @@ Landing make_landing(const QueuePair::Parts& parts) noexcept {
 }  // namespace
 
 QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
-    : config_(config),
-      parts_(parts),
+    : parts_(parts),
+      config_(config),
       requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
       unreliable_(&parts_.send_queue, parts_.send_port, parts_.keys),
       rc_(parts_.responder, make_landing(parts_), wire_transport()),

@@ -48,7 +48,7 @@ inline constexpr std::size_t kPacketDropCount = 4;
 ///   3. then sleeps no longer than next_timeout().
 /// Completions appear in the completion queues that its ports belong to.
 /// Thread: whoever holds the queue pair's lock.
-class QueuePair {
+class alignas(64) QueuePair {
  public:
   struct Config {
     QpType type = QpType::kRc;
@@ -226,9 +226,9 @@ class QueuePair {
   void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
-  Config config_;
+  QpAttributes attributes_;  // its state and the counters of the send queue: one cache line
   Parts parts_;
-  QpAttributes attributes_;
+  Config config_;
   Path path_;
   RcRequester requester_;        // RC and XRC initiators
   UnreliableSender unreliable_;  // UC and UD

@@ -62,7 +62,6 @@ struct alignas(64) ResponderState {
   std::uint8_t replay_limit = 0;  // max_dest_rd_atomic
   std::uint8_t life = 0;          // tells its claims apart from those of a requester left behind
   Flag failed = 0;                // it is over; how, see the end
-  wire::QKey qkey{};              // UD
 
   // The message that is arriving.
   wire::Psn expected_psn{};
@@ -72,8 +71,9 @@ struct alignas(64) ResponderState {
   std::uint32_t shared_slot = 0;   // which entry of the shared receive queue, if there is one
   std::uint64_t shared_wr_id = 0;  // its wr_id: the entry goes back before the completion is out
   std::uint32_t published_before = 0;  // completions in the lane's life when the receive was taken
-  wire::SrqNumber shared_number{};     // XRC: which shared receive queue
   memory::SgeCursor scatter{};         // where the next payload octet goes
+  wire::SrqNumber shared_number{};     // XRC: which shared receive queue
+  wire::QKey qkey{};                   // UD
   std::uint32_t arrived = 0;           // payload octets of the message so far
   std::uint32_t write_octets = 0;      // WRITE: its DMA length
   std::uint64_t write_address = 0;

@@ -22,11 +22,11 @@ std::size_t SendQueue::stride(const Limits& limits) noexcept {
 }
 
 SendQueue::SendQueue(std::span<std::byte> block, const Limits& limits) noexcept
-    : block_(block.data()),
-      stride_(stride(limits)),
-      data_offset_(sizeof(SendEntry) + extra_octets(limits)),
+    : limits_(limits),
       mask_(ring_size(limits.depth) - 1),
-      limits_(limits) {
+      block_(block.data()),
+      stride_(stride(limits)),
+      data_offset_(sizeof(SendEntry) + extra_octets(limits)) {
   VB_ASSERT(block.size() >= octets_for(limits));
 }
 

@@ -125,13 +125,14 @@ class SendQueue {
   [[nodiscard]] Status check(const SendRequest& request, std::uint64_t octets) const noexcept;
   void store_data(const SendRequest& request, SendEntry& entry) noexcept;
 
+  // What requests look at that need no place comes first.
+  std::uint32_t head_ = 0;  // oldest entry not retired
+  std::uint32_t tail_ = 0;  // one past the newest
+  Limits limits_{};
+  std::uint32_t mask_ = 0;       // ring size - 1
   std::byte* block_ = nullptr;   // the caller's, as long as the queue pair
   std::size_t stride_ = 0;       // octets from slot to slot
   std::size_t data_offset_ = 0;  // of the gather list or inline data within a slot
-  std::uint32_t mask_ = 0;       // ring size - 1
-  std::uint32_t head_ = 0;       // oldest entry not retired
-  std::uint32_t tail_ = 0;       // one past the newest
-  Limits limits_{};
 };
 
 }  // namespace verbatim::transport
