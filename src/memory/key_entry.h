@@ -42,8 +42,8 @@ struct alignas(8) KeyStatus {
 /// fixed size, no pointers, in storage that the caller provides.
 ///
 /// `status.live` is the one word that grants access. It equals `key` while the entry may be used
-/// and is zero otherwise. Other threads and processes read entries while the owner changes them, so the
-/// owner keeps to an order: withdraw(), then fill(), then publish(). read_live() then sees the
+/// and is zero otherwise. Other threads and processes read entries while the owner changes them, so
+/// the owner keeps to an order: withdraw(), then fill(), then publish(). read_live() then sees the
 /// entry as it was published or does not see it at all; it never mixes two bindings of one window.
 struct alignas(64) KeyEntry {
   KeyStatus status{};

@@ -132,8 +132,8 @@ Expected<wire::MemoryKey> KeyRegistry::allocate_window(DomainId domain, KeyKind 
 
 Status KeyRegistry::free_window(wire::MemoryKey key) noexcept {
   KeyEntry* entry = table_.find(key);
-  if (entry == nullptr || entry->status.kind == KeyKind::kNone || entry->status.kind == KeyKind::kRegion ||
-      entry->key != static_cast<std::uint32_t>(key)) {
+  if (entry == nullptr || entry->status.kind == KeyKind::kNone ||
+      entry->status.kind == KeyKind::kRegion || entry->key != static_cast<std::uint32_t>(key)) {
     return Errc::kInvalidArgument;
   }
   release_range(table_, *entry);

@@ -7,8 +7,8 @@ namespace {
 constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 
 bool is_window(const KeyEntry& entry) noexcept {
-  return entry.status.kind == KeyKind::kWindowType1 || entry.status.kind == KeyKind::kWindowType2A ||
-         entry.status.kind == KeyKind::kWindowType2B;
+  return entry.status.kind == KeyKind::kWindowType1 ||
+         entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
 }
 bool is_type2(const KeyEntry& entry) noexcept {
   return entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
@@ -60,18 +60,17 @@ void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, cons
                  const BindRequest& request) noexcept {
   const std::uint64_t offset = request.address - region.base;
   const bool is_shared = region.status.backing == Backing::kShared;
-  fill(window,
-       {.status = {.backing = is_shared ? Backing::kShared : Backing::kPrivate,
-                   .kind = window.status.kind},
-        .key = static_cast<std::uint32_t>(request.new_key),
-        .domain = window.domain,
-        .access = request.access,
-        .qp = static_cast<std::uint32_t>(binder.qp),
-        .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
-        .octets = request.octets,
-        .local = region.local + offset,
-        .shared_at = region.shared_at + offset,
-        .parent = table.index_of(region)});
+  fill(window, {.status = {.backing = is_shared ? Backing::kShared : Backing::kPrivate,
+                           .kind = window.status.kind},
+                .key = static_cast<std::uint32_t>(request.new_key),
+                .domain = window.domain,
+                .access = request.access,
+                .qp = static_cast<std::uint32_t>(binder.qp),
+                .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
+                .octets = request.octets,
+                .local = region.local + offset,
+                .shared_at = region.shared_at + offset,
+                .parent = table.index_of(region)});
   std::atomic_ref(region.bound).fetch_add(1, std::memory_order_acq_rel);
   publish(window);
 }
