@@ -222,7 +222,6 @@ vb_careful_copy_end:
 #endif
 
 extern "C" {
-std::uint32_t vb_careful_copy(std::byte* to, const std::byte* from, std::size_t octets) noexcept;
 extern const std::byte vb_careful_copy_fault;
 extern const std::byte vb_careful_copy_end;
 }
@@ -244,10 +243,6 @@ auto& next_instruction(ucontext_t& context) noexcept {
 }
 
 }  // namespace
-
-bool careful_copy(std::byte* to, const std::byte* from, std::size_t octets) noexcept {
-  return vb_careful_copy(to, from, octets) != 0;
-}
 
 bool resume_careful_copy(void* context) noexcept {
   auto& next = next_instruction(*static_cast<ucontext_t*>(context));

@@ -2,6 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+/// What careful_copy() does, in assembly.
+extern "C" std::uint32_t vb_careful_copy(std::byte* to, const std::byte* from,
+                                         std::size_t octets) noexcept;
 
 namespace verbatim {
 
@@ -11,7 +16,10 @@ namespace verbatim {
 ///
 /// The last octets become visible last: whoever polls them finds all the others. Up to eight octets
 /// that lie at a multiple of their number are loaded, and stored, by one instruction.
-[[nodiscard]] bool careful_copy(std::byte* to, const std::byte* from, std::size_t octets) noexcept;
+[[nodiscard]] inline bool careful_copy(std::byte* to, const std::byte* from,
+                                       std::size_t octets) noexcept {
+  return vb_careful_copy(to, from, octets) != 0;
+}
 
 /// For the handler of a fault: if it has interrupted a careful_copy(), that returns false as soon
 /// as the handler does. `context` is the handler's third argument.

@@ -149,7 +149,8 @@ template <typename Load>
 /// the key of a later filling means seeing its generation as well, and a backing stays where it was
 /// said to be. (That of 65,536 fillings later is the same again.)
 [[nodiscard]] inline bool says_the_same(const LiveEntry& copy) noexcept {
-  return load_acquire(copy.entry->status) == copy.status;
+  const auto* const word = std::bit_cast<const std::uint64_t*>(&copy.entry->status);
+  return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // never taken apart
 }
 
 }  // namespace verbatim::memory

@@ -58,11 +58,10 @@ class CompletionLane {
   /// head lies in a line that the consumer writes, so it is only read when it may have to be.
   [[nodiscard]] std::uint32_t count_from(std::uint32_t enough) noexcept {
     Header& h = header();
-    const std::uint32_t most = load_tail() - h.head_seen;
-    if (most < enough) [[likely]]
-      return most;
-    h.head_seen = load_head();
-    return count();
+    const std::uint32_t tail = h.tail;
+    if (tail - h.head_seen >= enough) h.head_seen = load_head();
+    const std::uint32_t count = tail - h.head_seen;
+    return static_cast<std::int32_t>(count) < 0 ? 0 : count;
   }
   /// How many were ever pushed, and ever collected; both wrap.
   [[nodiscard]] std::uint32_t pushed() const noexcept { return load_tail(); }
