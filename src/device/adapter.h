@@ -163,12 +163,15 @@ class Adapter {
     packet_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
   }
   /// Somebody else may complete something here without our lock, from now on.
-  void note_direct_use() noexcept { has_direct_use_.store(true, std::memory_order_relaxed); }
+  void note_direct_use() noexcept {
+    has_direct_use_.store(true, std::memory_order_relaxed);
+    has_process_direct_use_.store(true, std::memory_order_relaxed);
+  }
   /// What whoever arms something calls before it looks again: a fence in all who may have missed
   /// it.
-  [[nodiscard]] Barrier arming_barrier() const noexcept {
-    return has_direct_use_.load(std::memory_order_relaxed) ? host::Membarrier::all_processes
-                                                           : full_fence;
+  static void arming_barrier() noexcept {
+    full_fence();  // whoever comes directly from now on sees what was armed
+    if (has_process_direct_use_.load(std::memory_order_relaxed)) host::Membarrier::all_processes();
   }
   /// Whether a caller that found nothing should make progress. Any thread, without the lock.
   [[nodiscard]] bool has_packet_users() const noexcept {
@@ -295,9 +298,10 @@ class Adapter {
   wire::IcrcSeed last_seed_ = wire::IcrcSeed::roce_v2({}, {}, 0);
   std::uint32_t calls_ = 0;  // that looked for packets
   std::atomic<bool> has_direct_use_{false};
-  std::atomic<std::uint32_t> packet_users_{0};  // queue pairs
-  std::atomic<bool> has_ready_{false};          // there is somebody in ready_
-  bool abandoned_ = false;                      // a child's copy of its parent's adapter
+  static inline std::atomic<bool> has_process_direct_use_{false};  // of any adapter
+  std::atomic<std::uint32_t> packet_users_{0};                     // queue pairs
+  std::atomic<bool> has_ready_{false};                             // there is somebody in ready_
+  bool abandoned_ = false;  // a child's copy of its parent's adapter
 };
 
 }  // namespace verbatim::device

@@ -73,7 +73,7 @@ std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion>
 
 void CompletionQueue::arm(transport::Arming what) noexcept {
   const std::lock_guard lock(lock_);
-  queue_.arm(what, adapter_->arming_barrier());
+  queue_.arm(what, Adapter::arming_barrier);
 }
 
 Status CompletionQueue::resize(std::uint32_t capacity) noexcept {

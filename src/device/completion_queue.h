@@ -42,7 +42,7 @@ class CompletionQueue {
       const std::lock_guard lock(lock_);
       const std::size_t count = queue_.poll(into);
       if (queue_.has_stale_hints()) [[unlikely]]
-        queue_.lower_hints(adapter_->arming_barrier());
+        queue_.lower_hints(Adapter::arming_barrier);
       if (count > 0) return count;
       if (!needs_progress()) return 0;
     }

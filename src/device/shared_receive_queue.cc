@@ -47,7 +47,7 @@ Status SharedReceiveQueue::post(const transport::ReceiveRequest& request) noexce
 
 Status SharedReceiveQueue::arm_limit(std::uint32_t limit) noexcept {
   const std::lock_guard lock(adapter_->mutex());
-  auto armed = queue_.arm_limit(limit, adapter_->arming_barrier());
+  auto armed = queue_.arm_limit(limit, Adapter::arming_barrier);
   announce();
   return armed;
 }

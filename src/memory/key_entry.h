@@ -32,10 +32,6 @@ struct alignas(8) KeyStatus {
   std::uint16_t generation = 0;  // how often the entry was withdrawn
   Backing backing = Backing::kPrivate;
   KeyKind kind = KeyKind::kNone;
-
-  [[nodiscard]] bool operator==(const KeyStatus& other) const noexcept {
-    return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
-  }
 };
 
 /// One region or window, as the owner keeps it and as a peer process may read it: plain data of
@@ -61,7 +57,7 @@ struct alignas(64) KeyEntry {
 static_assert(sizeof(KeyEntry) == 64 && std::is_trivially_copyable_v<KeyEntry>);
 static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
 
-/// Acquire and release on every field, each load paired with the stores of the same field: whoever
+/// Acquire and release on every field, each load paired with the stores of what it covers: whoever
 /// reads one value of a later filling will also read the later generation.
 template <typename T>
 [[nodiscard]] T load_field(const T& field) noexcept {

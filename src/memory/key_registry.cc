@@ -95,8 +95,11 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
   KeyEntry* region = find_region(key);
   if (region == nullptr) return;
   const auto change = [&](KeyEntry& entry) {
-    // pairs with read_live(), which loads them in the other order
-    store_field(entry.shared_at, shared_at + (entry.local - region->local));
+    // pairs with read_live(), which loads them in the other order. Where they were stays there: who
+    // has read that they are shared may only now read where.
+    if (backing != Backing::kPrivate) {
+      store_field(entry.shared_at, shared_at + (entry.local - region->local));
+    }
     store_field(entry.status.backing, backing);
   };
   change(*region);

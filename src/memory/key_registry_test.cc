@@ -231,6 +231,17 @@ TEST(KeyRegistry, ARefusedChangeChangesNothing) {
   EXPECT_EQ(after.status.generation, before.status.generation);
 }
 
+// Who has read that they are shared may only then read where.
+TEST(KeyRegistry, OctetsThatAreNoLongerSharedStillSayWhereTheyWere) {
+  TestMemory memory;
+  const auto key = memory.region(kEverything);
+  const KeyEntry& entry = *memory.registry().table().find(key);
+  memory.registry().change_backing(key, Backing::kShared, 0x7000);
+  memory.registry().change_backing(key, Backing::kPrivate, 0);
+  EXPECT_EQ(entry.status.backing, Backing::kPrivate);
+  EXPECT_EQ(entry.shared_at, 0x7000U);
+}
+
 TEST(KeyRegistry, FreesNothingButAWindowByItsWholeKey) {
   TestMemory memory;
   const auto region = memory.region(kEverything);

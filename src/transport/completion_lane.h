@@ -69,8 +69,15 @@ class CompletionLane {
   [[nodiscard]] std::uint32_t depth() const noexcept { return mask_ + 1; }
 
   // The producer.
-  /// False when the lane is full, which for a lane as deep as its work queue never happens.
-  [[nodiscard, gnu::always_inline]] bool push(const Completion& completion) noexcept {
+  [[nodiscard]] bool push(const Completion& completion) noexcept {
+    if (!put(completion)) return false;
+    count_put();
+    return true;
+  }
+  /// The same in two steps. From put() on it can be collected; whoever dies before it was counted
+  /// has left the rest of its work undone, see settle(). False when the lane is full, which for a
+  /// lane as deep as its work queue never happens.
+  [[nodiscard, gnu::always_inline]] bool put(const Completion& completion) noexcept {
     Header& h = header();
     const std::uint32_t tail = h.tail;
     // The head lies in a line that the consumer writes: it is only read when it may have to be.
@@ -81,9 +88,12 @@ class CompletionLane {
     Place& at = place(tail);
     at.completion.assign(completion);
     std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
-    compiler_barrier();  // who dies between has not counted it
-    std::atomic_ref(h.tail).store(tail + 1, std::memory_order_relaxed);  // for those who count
     return true;
+  }
+  void count_put() noexcept {
+    compiler_barrier();  // last: who dies before has not counted it
+    Header& h = header();
+    std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_relaxed);  // for those who count
   }
   /// The producer has died, and somebody else goes on in its place. True when it had published one
   /// that it did not count.

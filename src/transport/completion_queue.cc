@@ -73,23 +73,31 @@ void CompletionQueue::expect(std::uint32_t lane) const noexcept {
 std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
   std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
-  std::uint32_t dry = 0;
+  std::uint32_t dry = 0;     // lanes of the first round
+  std::uint32_t left = used_;
   while (count < into.size() && looked < used_) {
     if (turn_ >= used_) turn_ = 0;
     if (turn_ % 8 == 0 && used_ - turn_ >= 8) {
       if (board_.hints_from(turn_) == 0) {
         turn_ += 8;
         looked += 8;
+        left -= std::min(left, 8U);
         continue;
       }
       expect(turn_ + 8);
     }
     ++looked;
+    const bool is_new = left > 0;
+    left -= is_new ? 1 : 0;
     if (board_.is_hinted(turn_)) {
       CompletionLane& lane = lanes_[turn_];
       const std::size_t before = count;
       while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
-      count == before ? ++dry : looked = 0;
+      if (count > before) {
+        looked = 0;
+      } else if (is_new) {
+        ++dry;
+      }
     }
     ++turn_;  // also when the lane has more: the next poll is the others'
   }
@@ -105,6 +113,10 @@ void CompletionQueue::lower_hints(Barrier barrier) noexcept {
     return !lanes_[lane].exists() || !lanes_[lane].has_next();
   };
   for (std::uint32_t lane = 0; lane < used_ && count < lowered.size(); ++lane) {
+    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
+      lane += 7;  // all are down
+      continue;
+    }
     if (!board_.is_hinted(lane) || !is_dry(lane)) continue;
     board_.hint(lane).store(0, std::memory_order_relaxed);
     lowered[count++] = lane;

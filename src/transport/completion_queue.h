@@ -108,12 +108,15 @@ class CompletionPort {
     return lane_.exists() ? lane_.pushed() : 0;
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
-  /// Whoever published has died: what it did not come to do is done.
+  /// Whoever published has died: what it did not come to do is done. It may have disarmed the queue
+  /// and not said so any more, so whoever waits for events gets one.
   void settle() noexcept {
     if (!lane_.exists()) return;
-    const bool was_published = lane_.settle();
+    const bool was_interrupted = lane_.settle();
     board_.hint(index_).store(1, std::memory_order_release);  // pairs with is_hinted()
-    if (was_published) wake_if_armed(true);
+    if (!was_interrupted) return;
+    board_.armed().store(0, std::memory_order_relaxed);
+    board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
   }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
@@ -121,13 +124,14 @@ class CompletionPort {
 
   /// False when the lane is full; then the completion queue has overrun.
   [[nodiscard, gnu::always_inline]] bool publish(const Completion& completion) noexcept {
-    if (!lane_.push(completion)) return false;
+    if (!lane_.put(completion)) return false;
     fence_if(fencing_);  // pairs with the barriers in lower_hints() and arm()
     if (board_.raise(index_)) [[unlikely]]
       fence_if(fencing_);  // pairs with the barrier in arm()
     if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
       wake_if_armed(completion.solicited || completion.status != WcStatus::kSuccess);
     }
+    lane_.count_put();
     return true;
   }
 
@@ -176,9 +180,9 @@ class CompletionQueue {
   /// Asks for one event at the next completion that `what` matches. A completion that is published
   /// at the same time may not fire; then whoever polls after this finds it.
   ///
-  /// `barrier` is a fence in every producer at one point of its publish(): behind the store of the
-  /// completion, and then the next poll sees it; or before, and then the producer sees the arming.
-  /// It is membarrier(2) as soon as producers do not share the caller's lock.
+  /// `barrier` is a fence in every producer without one of its own, at one point of its publish():
+  /// behind the store of the completion, and then the next poll sees it; or before, and then the
+  /// producer sees the arming. It is membarrier(2) as soon as a producer is kExpedited.
   void arm(Arming what, Barrier barrier = full_fence) noexcept;
   [[nodiscard]] bool has_event() const noexcept {
     return board_.fired().load(std::memory_order_relaxed) != 0;

@@ -261,7 +261,14 @@ TEST(CompletionQueue, LowersTheHintsOfManyDryLanes) {
 TEST(CompletionQueue, PutsUpWithAFewHintsOfDryLanes) {
   constexpr std::uint32_t kLanes = 20;
   TestQueue test(kLanes, 4096);
-  (void)dry_lanes(test, kLanes);
+  auto ports = dry_lanes(test, kLanes);
+  EXPECT_FALSE(test.queue().has_stale_hints());
+  // Also when a poll that collects comes by them again and again.
+  for (std::uint64_t i = 0; i < TestQueue::kDepth; ++i) {
+    ASSERT_TRUE(publish(ports[0], i));
+    ASSERT_TRUE(publish(ports[kLanes / 2], i));
+  }
+  EXPECT_EQ(test.poll(100).size(), 2 * TestQueue::kDepth);
   EXPECT_FALSE(test.queue().has_stale_hints());
 }
 
@@ -520,6 +527,56 @@ TEST(CompletionQueue, AnyLaneFiresTheOneEvent) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
+/// A producer that died at some point of publish(), which its lane was never told the end of.
+TEST(CompletionQueue, WhoWaitsIsToldWhatADeadProducerDidNotSay) {
+  for (const bool had_disarmed : {false, true}) {
+    TestQueue test;
+    auto port = test.attach();
+    test.queue().arm(Arming::kAny);
+    CompletionLane lane = port.lane();
+    ASSERT_TRUE(lane.put(completion(1)));
+    if (had_disarmed) test.board().armed().store(0);
+    EXPECT_FALSE(test.queue().take_event());
+    port.settle();
+    EXPECT_TRUE(test.queue().take_event()) << had_disarmed;
+    EXPECT_EQ(port.published(), 1U);
+    EXPECT_EQ(test.poll(2), Ids{1});
+    port.settle();
+    EXPECT_FALSE(test.queue().take_event()) << "once";
+  }
+}
+
+// ---- Room
+
+TEST(CompletionQueue, AProducerKnowsItsRoom) {
+  TestQueue test;
+  auto port = test.attach();
+  std::uint64_t sent = 0;
+  for (int round = 0; round < 5; ++round) {  // more than once around the lane
+    while (port.room(TestQueue::kDepth) > 0) ASSERT_TRUE(publish(port, sent++));
+    EXPECT_EQ(port.uncollected(), TestQueue::kDepth);
+    EXPECT_EQ(port.room(TestQueue::kDepth), 0U);
+    EXPECT_EQ(port.room(3), 0U) << "fewer places than wait";
+    EXPECT_EQ(test.poll(3).size(), 3U);
+    EXPECT_EQ(port.room(TestQueue::kDepth), 3U);
+    EXPECT_EQ(test.poll(TestQueue::kDepth).size(), TestQueue::kDepth - 3);
+    EXPECT_GE(port.room(TestQueue::kDepth), 3U) << "it need not look yet";
+    EXPECT_EQ(port.room(1), 1U) << "it has to look";
+  }
+}
+
+TEST(CompletionQueue, AProducerKnowsWhenTooManyWait) {
+  TestQueue test;
+  auto port = test.attach();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(publish(port, i));
+  EXPECT_FALSE(port.has_more_than(4));
+  EXPECT_TRUE(port.has_more_than(3));
+  EXPECT_FALSE(port.has_more_than(0xffff'ffff));
+  EXPECT_EQ(test.poll(1).size(), 1U);
+  EXPECT_FALSE(port.has_more_than(3));
+  EXPECT_TRUE(port.has_more_than(2));
+}
+
 // ---- Capacity
 
 TEST(CompletionQueue, IsResizedButNotBelowWhatWaits) {
@@ -599,11 +656,12 @@ TEST(CompletionQueue, LosesNothingWhileHintsAreLowered) {
   std::vector<CompletionPort> ports;
   for (std::size_t i = 0; i < kProducers; ++i) ports.push_back(test.attach());
   std::vector<std::thread> producers;
+  std::atomic<bool> stopped = false;
   for (std::size_t i = 0; i < kProducers; ++i) {
-    producers.emplace_back([port = ports[i]]() mutable {
-      for (std::uint64_t n = 0; n < kCount; ++n) {
+    producers.emplace_back([port = ports[i], &stopped]() mutable {
+      for (std::uint64_t n = 0; n < kCount && !stopped; ++n) {
         // One at a time, so that the lane runs dry, and no other one brings the hint back.
-        while (port.uncollected() > 0) std::this_thread::yield();
+        while (port.uncollected() > 0 && !stopped) std::this_thread::yield();
         ASSERT_TRUE(publish(port, n));
       }
     });
@@ -615,7 +673,8 @@ TEST(CompletionQueue, LosesNothingWhileHintsAreLowered) {
     test.queue().lower_hints();
     total += got;
   }
-  EXPECT_EQ(total, kCount * kProducers) << "or a producer waits for ever";
+  EXPECT_EQ(total, kCount * kProducers);
+  stopped = true;
   for (auto& producer : producers) producer.join();
 }
 

@@ -193,6 +193,52 @@ TEST_F(VerbsThreads, PollOneQueueThatManyQueuePairsShare) {
   for (const Buffer* to : targets) EXPECT_EQ(to->octets, from.octets);
 }
 
+// So many that the hints of those that have nothing are lowered, while others come.
+TEST_F(VerbsThreads, PollOneQueueThatAHundredQueuePairsUseInTurn) {
+  constexpr std::size_t kPairs = 100;
+  constexpr std::size_t kMessages = 3000;
+  constexpr std::size_t kAhead = 4;  // receives of each
+  ibv_cq* sends = make_cq(4096);
+  ibv_cq* receives = make_cq(4096);
+  Buffer& from = make_buffer(8);
+  Buffer& to = make_buffer(8);
+  std::array<ibv_qp*, kPairs> senders{};
+  std::array<ibv_qp*, kPairs> receivers{};
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    senders[i] = make_qp({.send_cq = sends});
+    receivers[i] = make_qp({.send_cq = receives});
+    connect(senders[i], receivers[i], kPatient);
+    for (std::size_t n = 0; n < kAhead; ++n) {
+      ASSERT_EQ(receive(receivers[i], n * kPairs + i, to.sge()), 0);
+    }
+  }
+  std::array<std::atomic<int>, kMessages> seen{};
+  std::atomic<std::size_t> total{0};
+  std::thread poller([&] {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (total.load() < kMessages && std::chrono::steady_clock::now() < end) {
+      ibv_wc wc;
+      if (ibv_poll_cq(receives, 1, &wc) != 1) continue;
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+      ++seen[wc.wr_id];
+      const std::size_t next = wc.wr_id + kAhead * kPairs;
+      EXPECT_EQ(receive(receivers[next % kPairs], next, to.sge()), 0);
+      ++total;
+    }
+  });
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  for (std::size_t n = 0; n < kMessages && std::chrono::steady_clock::now() < end; ++n) {
+    ASSERT_EQ(send(senders[n % kPairs], n, from.sge()), 0);
+    // Its lane has run dry when the next message comes.
+    while (total.load() <= n && std::chrono::steady_clock::now() < end) {
+      ibv_wc wc;
+      (void)ibv_poll_cq(sends, 1, &wc);
+    }
+  }
+  poller.join();
+  for (const auto& times : seen) EXPECT_EQ(times.load(), 1);
+}
+
 // An end that only receives need never be ready to send.
 TEST_F(VerbsThreads, PostReceivesToOneThatNeverSends) {
   constexpr std::size_t kPosters = 3;

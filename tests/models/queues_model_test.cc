@@ -301,5 +301,33 @@ TEST(KeyEntryModel, NeedsReleasesAcquiresAndTheGeneration) {
   EXPECT_TRUE(reader_mixes_bindings(kRelease, kAcquire, false));
 }
 
+/// Octets move into shared memory (1 in both) and back, while somebody reads whether they are there
+/// and where.
+bool reader_looks_in_the_wrong_place(bool clears_the_place, bool place_first = true) {
+  Program program;
+  const Var backing = program.var();
+  const Var place = program.var();
+  Reg is_shared;
+  Reg at;
+  program.thread([&](Thread& t) {
+    if (place_first) t.store(place, 1, kRelease);
+    t.store(backing, 1, kRelease);
+    if (!place_first) t.store(place, 1, kRelease);
+    if (clears_the_place) t.store(place, 0, kRelease);
+    t.store(backing, 0, kRelease);
+  });
+  program.thread([&](Thread& t) {
+    is_shared = t.load(backing, kAcquire);
+    at = t.load(place, kAcquire);
+  });
+  return program.can_end([&](const Outcome& end) { return end[is_shared] == 1 && end[at] != 1; });
+}
+
+TEST(KeyEntryModel, SharedOctetsAreWhereItSays) {
+  EXPECT_FALSE(reader_looks_in_the_wrong_place(false));
+  EXPECT_TRUE(reader_looks_in_the_wrong_place(true));
+  EXPECT_TRUE(reader_looks_in_the_wrong_place(false, false));
+}
+
 }  // namespace
 }  // namespace verbatim::models
