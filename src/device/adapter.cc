@@ -135,7 +135,9 @@ void Adapter::abandon_in_child() noexcept {
   strays_.clear();
   next_look_ = Instant::never();
   for (QueuePair* qp : queue_pairs_) {
-    if (qp != nullptr) qp->half().forget_visitor();
+    if (qp == nullptr) continue;
+    qp->half().forget_visitor();
+    qp->free_in_child();
   }
 }
 

@@ -71,6 +71,8 @@ class CompletionQueue {
   /// there is one, the queue cannot grow.
   void pin_capacity() noexcept { ++pinned_; }
   void unpin_capacity() noexcept { --pinned_; }
+  /// After a fork: the thread that may have had its lock is not here.
+  void free_in_child() noexcept { lock_.reset(); }
   /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
   bool announce() noexcept;
   [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }

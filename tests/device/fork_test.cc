@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "two_ends.h"
 
@@ -89,6 +92,55 @@ TEST_F(Fork, GivesChildrenTheirOwnCopiesWithoutIt) {
                 return was;
               });
               return seen == 7 && buffer[0] == std::byte{7} ? 0 : 3;
+            }),
+            0);
+}
+
+/// Destroys what it inherited, in whatever state the other threads of its parent left it.
+int destroy_in_child(const Connected& pair) {
+  return in_child([&] {
+    ::alarm(static_cast<unsigned>(std::chrono::seconds(kEndPatience).count()));
+    for (const End& end : pair.ends) {
+      if (ibv_destroy_qp(end.qp) != 0) return 1;
+    }
+    for (const End& end : pair.ends) {
+      ibv_wc wc;
+      if (ibv_poll_cq(end.cq, 1, &wc) < 0 || ibv_destroy_cq(end.cq) != 0) return 2;
+    }
+    return 0;
+  });
+}
+
+TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadHad) {
+  EXPECT_EQ(in_child([] {
+              Connected pair;
+              if (!pair.open()) return 10;
+              std::atomic<bool> is_over = false;
+              std::thread other([&] {
+                const End& from = pair.ends[0];
+                const End& to = pair.ends[1];
+                while (!is_over) {
+                  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from.buffer),
+                              .length = 8,
+                              .lkey = from.mr->lkey};
+                  ibv_send_wr wr{};
+                  wr.sg_list = &sge;
+                  wr.num_sge = 1;
+                  wr.opcode = IBV_WR_RDMA_WRITE;
+                  wr.send_flags = IBV_SEND_SIGNALED;
+                  wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.buffer);
+                  wr.wr.rdma.rkey = to.mr->rkey;
+                  ibv_send_wr* bad = nullptr;
+                  (void)ibv_post_send(from.qp, &wr, &bad);
+                  ibv_wc wc[4];
+                  for (const End& end : pair.ends) (void)ibv_poll_cq(end.cq, 4, wc);
+                }
+              });
+              int worst = 0;
+              for (int i = 0; i < 50 && worst == 0; ++i) worst = destroy_in_child(pair);
+              is_over = true;
+              other.join();
+              return worst;
             }),
             0);
 }
