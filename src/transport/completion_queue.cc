@@ -72,30 +72,27 @@ void CompletionQueue::expect(std::uint32_t lane) const noexcept {
 
 std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
-  std::uint32_t looked = 0;  // lanes since the last completion: a full round without ends the poll
-  std::uint32_t dry = 0;     // lanes of the first round
-  std::uint32_t left = used_;
+  // Lanes since the last completion: a full round without one ends the poll.
+  std::uint32_t looked = 0;
+  std::uint32_t dry = 0;  // of these, those with their hints up
   while (count < into.size() && looked < used_) {
     if (turn_ >= used_) turn_ = 0;
     if (turn_ % 8 == 0 && used_ - turn_ >= 8) {
       if (board_.hints_from(turn_) == 0) {
         turn_ += 8;
         looked += 8;
-        left -= std::min(left, 8U);
         continue;
       }
       expect(turn_ + 8);
     }
     ++looked;
-    const bool is_new = left > 0;
-    left -= is_new ? 1 : 0;
     if (board_.is_hinted(turn_)) {
       CompletionLane& lane = lanes_[turn_];
       const std::size_t before = count;
       while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
       if (count > before) {
-        looked = 0;
-      } else if (is_new) {
+        looked = dry = 0;
+      } else {
         ++dry;
       }
     }
@@ -106,21 +103,28 @@ std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
   return count;
 }
 
+template <typename Visit>
+void CompletionQueue::visit_hinted(Visit&& visit) const noexcept {
+  for (std::uint32_t lane = 0; lane < used_; ++lane) {
+    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
+      lane += 7;  // none of the eight has anything
+    } else if (board_.is_hinted(lane)) {
+      visit(lane);
+    }
+  }
+}
+
 void CompletionQueue::lower_hints(Barrier barrier) noexcept {
   std::array<std::uint32_t, 4 * kStaleLimit> lowered;  // more next time
   std::size_t count = 0;
   const auto is_dry = [this](std::uint32_t lane) {
     return !lanes_[lane].exists() || !lanes_[lane].has_next();
   };
-  for (std::uint32_t lane = 0; lane < used_ && count < lowered.size(); ++lane) {
-    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
-      lane += 7;  // all are down
-      continue;
-    }
-    if (!board_.is_hinted(lane) || !is_dry(lane)) continue;
+  visit_hinted([&](std::uint32_t lane) {
+    if (count == lowered.size() || !is_dry(lane)) return;
     board_.hint(lane).store(0, std::memory_order_relaxed);
     lowered[count++] = lane;
-  }
+  });
   barrier();  // as in arm(): pairs with the fence in publish(), or stands for it
   for (const std::uint32_t lane : std::span(lowered).first(count)) {
     if (!is_dry(lane)) board_.hint(lane).store(1, std::memory_order_relaxed);
@@ -138,24 +142,17 @@ void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {
   barrier();  // pairs with the fence in CompletionPort::publish(), or stands for it
 }
 
-template <typename Visit>
-void CompletionQueue::visit_hinted(Visit&& visit) const noexcept {
-  for (std::uint32_t lane = 0; lane < used_; ++lane) {
-    if (lane % 8 == 0 && used_ - lane >= 8 && board_.hints_from(lane) == 0) {
-      lane += 7;  // none of the eight has anything
-    } else if (board_.is_hinted(lane) && lanes_[lane].exists()) {
-      visit(lanes_[lane]);
-    }
-  }
-}
-
 void CompletionQueue::stamp(Instant now) noexcept {
-  visit_hinted([now](CompletionLane& lane) { lane.stamp(now); });
+  visit_hinted([&](std::uint32_t lane) {
+    if (lanes_[lane].exists()) lanes_[lane].stamp(now);
+  });
 }
 
 std::uint32_t CompletionQueue::waiting_count() const noexcept {
   std::uint32_t total = 0;
-  visit_hinted([&total](const CompletionLane& lane) { total += lane.count(); });
+  visit_hinted([&](std::uint32_t lane) {
+    if (lanes_[lane].exists()) total += lanes_[lane].count();
+  });
   return total;
 }
 

@@ -118,20 +118,10 @@ TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadHad) {
               std::atomic<bool> is_over = false;
               std::thread other([&] {
                 const End& from = pair.ends[0];
-                const End& to = pair.ends[1];
+                EndNotes to;
+                pair.ends[1].tell(to, 1);
                 while (!is_over) {
-                  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from.buffer),
-                              .length = 8,
-                              .lkey = from.mr->lkey};
-                  ibv_send_wr wr{};
-                  wr.sg_list = &sge;
-                  wr.num_sge = 1;
-                  wr.opcode = IBV_WR_RDMA_WRITE;
-                  wr.send_flags = IBV_SEND_SIGNALED;
-                  wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.buffer);
-                  wr.wr.rdma.rkey = to.mr->rkey;
-                  ibv_send_wr* bad = nullptr;
-                  (void)ibv_post_send(from.qp, &wr, &bad);
+                  (void)End::post(from.qp, 0, IBV_WR_RDMA_WRITE, from.sge(0, 8), to);
                   ibv_wc wc[4];
                   for (const End& end : pair.ends) (void)ibv_poll_cq(end.cq, 4, wc);
                 }

@@ -63,28 +63,42 @@ void put(Thread& t, Side what) {
 // ---- transport/completion_queue.h: publish() raises the hint if it is down, and lower_hints()
 // lowers that of a lane that ran dry
 
+struct Lane {
+  Var serial;
+  Var hint;
+};
+
+/// publish(), but for the look whether somebody has to be woken.
+void publish(Thread& t, const Lane& lane, int number, Side producer, Order raise = kRelease,
+             Side behind_raise = Side::kNothing) {
+  t.store(lane.serial, number, kRelease);
+  put(t, producer);
+  const Reg is_up = t.load(lane.hint);
+  t.when(is_up, kEqual, 0, [&] {
+    t.store(lane.hint, 1, raise);
+    put(t, behind_raise);
+  });
+}
+
+/// lower_hints() for a lane that was dry behind completion `number`.
+void lower(Thread& t, const Lane& lane, int number, Side owner, bool looks_again = true) {
+  t.store(lane.hint, 0);
+  put(t, owner);
+  if (!looks_again) return;
+  const Reg again = t.load(lane.serial, kAcquire);
+  t.when(again, kNotEqual, number, [&] { t.store(lane.hint, 1); });
+}
+
 /// A lane that has run dry with its hint up: one more completion comes while the hint is lowered.
 bool hint_is_lost(Side owner, Side producer, bool looks_again = true) {
   Program program;
-  const Var serial = program.var();
-  const Var hint = program.var(1);
+  const Lane lane{.serial = program.var(), .hint = program.var(1)};
+  program.thread([&](Thread& t) { publish(t, lane, 1, producer); });
   program.thread([&](Thread& t) {
-    t.store(serial, 1, kRelease);
-    put(t, producer);
-    const Reg is_up = t.load(hint);
-    t.when(is_up, kEqual, 0, [&] { t.store(hint, 1, kRelease); });
+    const Reg dry = t.load(lane.serial, kAcquire);
+    t.when(dry, kEqual, 0, [&] { lower(t, lane, 0, owner, looks_again); });
   });
-  program.thread([&](Thread& t) {
-    const Reg dry = t.load(serial, kAcquire);
-    t.when(dry, kEqual, 0, [&] {
-      t.store(hint, 0);
-      put(t, owner);
-      if (!looks_again) return;
-      const Reg again = t.load(serial, kAcquire);
-      t.when(again, kEqual, 1, [&] { t.store(hint, 1); });
-    });
-  });
-  return program.can_end([&](const Outcome& end) { return end[hint] == 0; });
+  return program.can_end([&](const Outcome& end) { return end[lane.hint] == 0; });
 }
 
 TEST(HintModel, NoCompletionIsLeftBehindALoweredHint) {
@@ -105,30 +119,19 @@ TEST(HintModel, NeedsTheSecondLook) {
 /// that collects the first one and lowers the hint.
 bool second_is_lost(Side owner, Side producer, Order raise = kRelease) {
   Program program;
-  const Var serial = program.var();
-  const Var hint = program.var();
+  const Lane lane{.serial = program.var(), .hint = program.var()};
   Reg first;
-  Reg again;
   program.thread([&](Thread& t) {
-    for (int number = 1; number <= 2; ++number) {
-      t.store(serial, number, kRelease);
-      put(t, producer);
-      const Reg is_up = t.load(hint);
-      t.when(is_up, kEqual, 0, [&] { t.store(hint, 1, raise); });
-    }
+    for (int number = 1; number <= 2; ++number) publish(t, lane, number, producer, raise);
   });
   program.thread([&](Thread& t) {
-    t.await(hint, kEqual, 1, kAcquire);
-    first = t.load(serial, kAcquire);
-    t.when(first, kEqual, 1, [&] {
-      t.store(hint, 0);
-      put(t, owner);
-      again = t.load(serial, kAcquire);
-      t.when(again, kEqual, 2, [&] { t.store(hint, 1); });
-    });
+    t.await(lane.hint, kEqual, 1, kAcquire);
+    first = t.load(lane.serial, kAcquire);
+    t.when(first, kEqual, 1, [&] { lower(t, lane, 1, owner); });
   });
-  return program.can_end(
-      [&](const Outcome& end) { return end[first] == 0 || (end[first] == 1 && end[hint] == 0); });
+  return program.can_end([&](const Outcome& end) {
+    return end[first] == 0 || (end[first] == 1 && end[lane.hint] == 0);
+  });
 }
 
 TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
@@ -145,18 +148,11 @@ TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
 bool sleeper_is_forgotten(Side owner, Side producer, bool is_up_before,
                           bool fences_behind_raise = true) {
   Program program;
-  const Var serial = program.var();
-  const Var hint = program.var(is_up_before ? 1 : 0);
+  const Lane lane{.serial = program.var(), .hint = program.var(is_up_before ? 1 : 0)};
   const Var armed = program.var();
   const Var fired = program.var();
   program.thread([&](Thread& t) {
-    t.store(serial, 1, kRelease);
-    put(t, producer);
-    const Reg is_up = t.load(hint);
-    t.when(is_up, kEqual, 0, [&] {
-      t.store(hint, 1, kRelease);
-      if (fences_behind_raise) put(t, producer);
-    });
+    publish(t, lane, 1, producer, kRelease, fences_behind_raise ? producer : Side::kNothing);
     const Reg is_armed = t.load(armed);
     t.when(is_armed, kEqual, 1, [&] {
       const Reg was = t.exchange(armed, 0, kAcquireRelease);
@@ -166,10 +162,10 @@ bool sleeper_is_forgotten(Side owner, Side producer, bool is_up_before,
   program.thread([&](Thread& t) {
     t.compare_exchange(armed, 0, 1, kAcquireRelease);
     put(t, owner);
-    const Reg looks = t.load(hint, kAcquire);
+    const Reg looks = t.load(lane.hint, kAcquire);
     t.when(looks, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
     t.when(looks, kEqual, 1, [&] {
-      const Reg waiting = t.load(serial, kAcquire);
+      const Reg waiting = t.load(lane.serial, kAcquire);
       t.when(waiting, kEqual, 0, [&] { t.await(fired, kEqual, 1, kAcquire); });
     });
   });
