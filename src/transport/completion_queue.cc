@@ -98,7 +98,8 @@ std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
     }
     ++turn_;  // also when the lane has more: the next poll is the others'
   }
-  if (dry > kStaleLimit) [[unlikely]]
+  idle_polls_ = count > 0 ? 0 : idle_polls_ + 1;
+  if (dry > (idle_polls_ < kIdlePolls ? kStaleLimit : kIdleStaleLimit)) [[unlikely]]
     has_stale_hints_ = true;
   return count;
 }
@@ -130,6 +131,7 @@ void CompletionQueue::lower_hints(Barrier barrier) noexcept {
     if (!is_dry(lane)) board_.hint(lane).store(1, std::memory_order_relaxed);
   }
   has_stale_hints_ = false;
+  idle_polls_ = 0;
 }
 
 void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {

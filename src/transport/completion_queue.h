@@ -171,7 +171,7 @@ class CompletionQueue {
   /// Collects up to into.size() completions; returns how many.
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
   /// Whether so many lanes have run dry with their hints up that looking at them costs more than
-  /// lowering the hints would.
+  /// lowering the hints would: in a stream many, but few when there is nothing else to do.
   [[nodiscard]] bool has_stale_hints() const noexcept { return has_stale_hints_; }
   /// Lowers the hints of lanes that have run dry. `barrier` is as in arm(): a producer that has not
   /// seen its hint lowered has published before, and then its lane is no longer dry.
@@ -209,8 +209,11 @@ class CompletionQueue {
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
 
  private:
-  /// Dry lanes with a raised hint that one poll puts up with.
+  /// Dry lanes with a raised hint that one poll puts up with, and that so many polls do which found
+  /// nothing, one after the other.
   static constexpr std::uint32_t kStaleLimit = 64;
+  static constexpr std::uint32_t kIdleStaleLimit = 8;
+  static constexpr std::uint32_t kIdlePolls = 64;
   /// Asks for what the eight lanes will be looked at for, where their hints say so.
   void expect(std::uint32_t lane) const noexcept;
   template <typename Visit>
@@ -221,6 +224,7 @@ class CompletionQueue {
   std::uint32_t capacity_;           // what the consumer asked for
   std::uint32_t used_ = 0;           // lanes below this index may be in use
   std::uint32_t turn_ = 0;           // where the next look begins
+  std::uint32_t idle_polls_ = 0;     // in a row, that found nothing
   bool has_stale_hints_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transport/test_block.h"
@@ -270,6 +271,22 @@ TEST(CompletionQueue, PutsUpWithAFewHintsOfDryLanes) {
   }
   EXPECT_EQ(test.poll(100).size(), 2 * TestQueue::kDepth);
   EXPECT_FALSE(test.queue().has_stale_hints());
+}
+
+// Looking at them is what an idle program would wait for when the next completion comes.
+TEST(CompletionQueue, LowersAFewHintsWhenThereIsNothingElseToDo) {
+  for (const auto& [lanes, are_lowered] : {std::pair{20U, true}, std::pair{4U, false}}) {
+    TestQueue test(lanes, 4096);
+    auto ports = dry_lanes(test, lanes);
+    for (int polls = 0; polls < 50; ++polls) EXPECT_TRUE(test.poll(1).empty());
+    EXPECT_FALSE(test.queue().has_stale_hints());
+    ASSERT_TRUE(publish(ports[0], 1));
+    EXPECT_EQ(test.poll(1), Ids{1}) << "begins anew";
+    for (int polls = 0; polls < 50; ++polls) EXPECT_TRUE(test.poll(1).empty());
+    EXPECT_FALSE(test.queue().has_stale_hints());
+    for (int polls = 0; polls < 50; ++polls) EXPECT_TRUE(test.poll(1).empty());
+    EXPECT_EQ(test.queue().has_stale_hints(), are_lowered);
+  }
 }
 
 // In the end all of them, however many there are.
