@@ -86,6 +86,7 @@ void RcRequester::write_run(SendEntry& entry, std::uint32_t count, const std::by
         config_.transport,
         segment_at(entry.opcode, entry.octets, config_.path_mtu, index).operation);
   };
+  const std::uint32_t mtu = config_.path_mtu;
   const std::uint32_t last = entry.packets - 1;
   const std::uint32_t end = cursor_packet_ + count;
   const std::uint32_t period = window_.ack_period();
@@ -98,15 +99,19 @@ void RcRequester::write_run(SendEntry& entry, std::uint32_t count, const std::by
                 .pkey = path_.pkey,
                 .dest_qp = config_.dest_qp,
                 .psn = entry.first_psn + cursor_packet_};
+  run.begin(bth.front());
   for (std::uint32_t index = cursor_packet_; index < end; ++index) {
     const bool is_last = index == last;
-    if (is_last || index == 1) bth.opcode = shape_of(index);
-    bth.solicited = is_last && has(entry.flags, SendFlags::kSolicited);
+    if (is_last || index == 1) {
+      bth.opcode = shape_of(index);
+      bth.solicited = is_last && has(entry.flags, SendFlags::kSolicited);
+      run.begin(bth.front());
+    }
     bth.ack_request = is_last || to_ack == 0 || index - cursor_packet_ == closing;
-    run.append(bth, payload);
+    run.append(bth.back(), payload);
     to_ack = to_ack == 0 ? period - 1 : to_ack - 1;
     bth.psn = bth.psn + 1;
-    payload += config_.path_mtu;
+    payload += mtu;
   }
 }
 

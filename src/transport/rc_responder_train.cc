@@ -16,8 +16,6 @@ using wire::Psn;
 
 namespace {
 
-constexpr std::size_t kBeforePsn = 8;  // octets of a BTH that packets of a run have in common
-
 std::span<const std::byte, Bth::kSize> bth_of(const TrainArrival& train,
                                               std::size_t index) noexcept {
   return std::span<const std::byte, Bth::kSize>(train.octets.data() + index * train.packet_octets,
@@ -69,7 +67,7 @@ RcResponder::Middles RcResponder::find_middles(const TrainArrival& train,
   for (std::size_t index = 0; index < count; ++index) {
     const auto octets = bth_of(train, index);
     const auto bth = wire::BthView::parse(octets);
-    const bool is_alike = std::memcmp(octets.data(), train.octets.data(), kBeforePsn) == 0;
+    const bool is_alike = std::memcmp(octets.data(), train.octets.data(), Bth::kFrontSize) == 0;
     if (is_alike && bth && bth->psn() == state_->expected_psn + static_cast<std::uint32_t>(index)) {
       continue;
     }
@@ -84,13 +82,17 @@ RcResponder::Middles RcResponder::find_middles(const TrainArrival& train,
 /// Copies payloads while their ICRCs are right.
 std::size_t RcResponder::place(const TrainArrival& train, const Middles& middles) noexcept {
   const std::uint32_t mtu = state_->path_mtu;
-  const wire::IcrcRun icrc(*train.seed, train.packet_octets);
+  wire::IcrcRun icrc(*train.seed, train.packet_octets);
+  std::uint64_t front;
+  std::memcpy(&front, train.octets.data(), sizeof front);
+  icrc.share(front);
   std::uint16_t identification = train.identification;
   for (std::size_t index = 0; index < middles.count; ++index) {
     const auto packet = train.octets.subspan(index * train.packet_octets, train.packet_octets);
-    const std::uint32_t state =
-        wire::crc32_copy(icrc.behind_bth(packet.first<Bth::kSize>(), identification++),
-                         middles.to + index * mtu, packet.subspan(Bth::kSize, mtu));
+    std::uint32_t back;
+    std::memcpy(&back, packet.data() + Bth::kFrontSize, sizeof back);
+    const std::uint32_t state = icrc.copy(back, identification++, middles.to + index * mtu,
+                                          packet.subspan(Bth::kSize, mtu));
     if (!wire::is_icrc(packet.last<wire::kIcrcSize>(), state)) return index;
   }
   return middles.count;

@@ -31,16 +31,25 @@ struct Bth {
   bool ack_request = false;
   Psn psn{};
 
+  /// The octets in front of the one with the acknowledge request, and those from it on, as numbers.
+  static constexpr std::size_t kFrontSize = 8;
+  [[nodiscard]] std::uint64_t front() const noexcept {
+    const std::uint32_t flags =
+        (solicited ? 0x80U : 0U) | (migrated ? 0x40U : 0U) | ((pad_count & 3U) << 4);
+    const std::uint32_t target = (fecn ? 0x8000'0000U : 0U) | (becn ? 0x4000'0000U : 0U) |
+                                 (static_cast<std::uint32_t>(dest_qp) & kQpNumberMask);
+    return std::uint64_t{static_cast<std::uint8_t>(opcode)} << 56 | std::uint64_t{flags} << 48 |
+           std::uint64_t{static_cast<std::uint16_t>(pkey)} << 32 | target;
+  }
+  [[nodiscard]] std::uint32_t back() const noexcept {
+    return (ack_request ? 0x8000'0000U : 0U) | psn.raw();
+  }
+
   /// Writes every octet, reserved bits as zero: nothing of a reused buffer leaks onto the fabric.
+  /// Few and wide, so that they can be read again at once.
   void emit(std::span<std::byte, kSize> to) const noexcept {
-    store_be<std::uint8_t, 0>(to, static_cast<std::uint8_t>(opcode));
-    store_be<std::uint8_t, 1>(
-        to, static_cast<std::uint8_t>((solicited ? 0x80U : 0U) | (migrated ? 0x40U : 0U) |
-                                      ((pad_count & 3U) << 4)));
-    store_be<std::uint16_t, 2>(to, static_cast<std::uint16_t>(pkey));
-    store_be<std::uint32_t, 4>(to, (fecn ? 0x8000'0000U : 0U) | (becn ? 0x4000'0000U : 0U) |
-                                       (static_cast<std::uint32_t>(dest_qp) & kQpNumberMask));
-    store_be<std::uint32_t, 8>(to, (ack_request ? 0x8000'0000U : 0U) | psn.raw());
+    store_be<std::uint64_t, 0>(to, front());
+    store_be<std::uint32_t, kFrontSize>(to, back());
   }
 };
 

@@ -27,13 +27,6 @@ constinit std::atomic<const Crc32Kernel*> chosen{nullptr};
   return *choice;
 }
 
-const Crc32Kernel& kernel() noexcept {
-  const Crc32Kernel* choice = chosen.load(std::memory_order_relaxed);
-  if (choice == nullptr) [[unlikely]]
-    return choose();
-  return *choice;
-}
-
 /// Entry i steps over i * kOctets zeroes, backwards if that is negative: x^(8 i kOctets), and x^-33
 /// against what multiply() leaves in.
 template <int kOctets>
@@ -50,27 +43,34 @@ constexpr auto kSteps = [] {
 
 }  // namespace
 
+const Crc32Kernel& crc32_kernel() noexcept {
+  const Crc32Kernel* choice = chosen.load(std::memory_order_relaxed);
+  if (choice == nullptr) [[unlikely]]
+    return choose();
+  return *choice;
+}
+
 std::uint32_t crc32_update(std::uint32_t state, std::span<const std::byte> octets) noexcept {
-  return kernel().update(state, octets.data(), octets.size());
+  return crc32_kernel().update(state, octets.data(), octets.size());
 }
 
 std::uint32_t crc32_copy(std::uint32_t state, std::byte* to,
                          std::span<const std::byte> from) noexcept {
-  return kernel().copy(state, to, from.data(), from.size());
+  return crc32_kernel().copy(state, to, from.data(), from.size());
 }
 
 std::uint32_t crc32_before_zeroes(std::uint32_t state, std::size_t octets) noexcept {
   VB_ASSERT(octets <= kCrc32MaxZeroes);
-  const auto multiply = kernel().multiply;
+  const auto multiply = crc32_kernel().multiply;
   return multiply(state, multiply(kSteps<-1>[octets & 0xff], kSteps<-256>[octets >> 8]));
 }
 
 std::uint32_t crc32_after_zeroes(std::uint32_t state, std::size_t octets) noexcept {
   VB_ASSERT(octets <= kCrc32MaxZeroes);
-  const auto multiply = kernel().multiply;
+  const auto multiply = crc32_kernel().multiply;
   return multiply(state, multiply(kSteps<1>[octets & 0xff], kSteps<256>[octets >> 8]));
 }
 
-const char* crc32_implementation() noexcept { return kernel().name; }
+const char* crc32_implementation() noexcept { return crc32_kernel().name; }
 
 }  // namespace verbatim::wire

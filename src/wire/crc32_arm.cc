@@ -217,6 +217,12 @@ std::uint32_t copy(std::uint32_t state, std::byte* to, const std::byte* from,
 }
 
 template <Way kWay>
+std::uint32_t copy_behind(std::uint32_t state, std::uint32_t word, std::byte* to,
+                          const std::byte* from, std::size_t octets) noexcept {
+  return by<kWay>(crc(state, word), Crc32Stream<true>{from, to}, octets);
+}
+
+template <Way kWay>
 std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
   if constexpr (kWay == Way::kInstruction) return crc(0, crc32_field::wide_product(a, b));
   return crc(0, std::uint64_t{early_product(Lane{a, 0}, Lane{b, 0})[0]});
@@ -232,16 +238,19 @@ constexpr Crc32Kernel kKernels[] = {
      .runs_here = has<HWCAP_CRC32 | HWCAP_PMULL | HWCAP_SHA3>,
      .update = update<Way::kHybridEor3>,
      .copy = copy<Way::kHybridEor3>,
+     .copy_behind = copy_behind<Way::kHybridEor3>,
      .multiply = multiply<Way::kHybridEor3>},
     {.name = "PMULL beside CRC32X",
      .runs_here = has<HWCAP_CRC32 | HWCAP_PMULL>,
      .update = update<Way::kHybrid>,
      .copy = copy<Way::kHybrid>,
+     .copy_behind = copy_behind<Way::kHybrid>,
      .multiply = multiply<Way::kHybrid>},
     {.name = "CRC32X",
      .runs_here = has<HWCAP_CRC32>,
      .update = update<Way::kInstruction>,
      .copy = copy<Way::kInstruction>,
+     .copy_behind = copy_behind<Way::kInstruction>,
      .multiply = multiply<Way::kInstruction>},
 };
 

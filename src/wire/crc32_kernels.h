@@ -17,10 +17,16 @@ struct Crc32Kernel {
                           std::size_t octets) noexcept = nullptr;
   std::uint32_t (*copy)(std::uint32_t state, std::byte* to, const std::byte* from,
                         std::size_t octets) noexcept = nullptr;
+  /// The same, after the four octets that `word` has in memory, which are not copied.
+  std::uint32_t (*copy_behind)(std::uint32_t state, std::uint32_t word, std::byte* to,
+                               const std::byte* from, std::size_t octets) noexcept = nullptr;
   /// a * b * x^33 modulo the generator. A carry-less multiplication and the CRC of its eight octets
   /// give just that; to take the x^33 out would be a second multiplication.
   std::uint32_t (*multiply)(std::uint32_t a, std::uint32_t b) noexcept = nullptr;
 };
+
+/// The one that this CPU got. For many packets in a row: ask once.
+[[nodiscard]] const Crc32Kernel& crc32_kernel() noexcept;
 
 /// Runs on every CPU.
 extern const Crc32Kernel kPortableCrc32;

@@ -21,6 +21,11 @@ std::uint32_t copy(std::uint32_t state, std::byte* to, const std::byte* from,
   return crc32_by_slicing(state, Crc32Stream<true>{from, to}, 0, octets);
 }
 
+std::uint32_t copy_behind(std::uint32_t state, std::uint32_t word, std::byte* to,
+                          const std::byte* from, std::size_t octets) noexcept {
+  return copy(crc32_over(state, word), to, from, octets);
+}
+
 std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
   return crc32_slice(crc32_field::wide_product(a, b));
 }
@@ -31,6 +36,7 @@ constinit const Crc32Kernel kPortableCrc32{.name = "tables, 16 octets a step",
                                            .runs_here = runs_everywhere,
                                            .update = update,
                                            .copy = copy,
+                                           .copy_behind = copy_behind,
                                            .multiply = multiply};
 
 #if !defined(__AARCH64EL__) && !defined(__x86_64__)

@@ -25,6 +25,12 @@ template <std::size_t kFollowing = 0>
   return crc32_slice<8>(first) ^ crc32_slice(second);
 }
 
+/// The register after the four octets that `word` has in memory.
+[[nodiscard]] inline std::uint32_t crc32_over(std::uint32_t state, std::uint32_t word) noexcept {
+  if (std::endian::native == std::endian::big) word = __builtin_bswap32(word);
+  return crc32_slice(std::uint64_t{state ^ word} << 32);
+}
+
 /// By table, 16 octets a step; for any CPU, and for what is too short for anything else.
 template <bool kCopies>
 [[nodiscard]] std::uint32_t crc32_by_slicing(std::uint32_t state, Crc32Stream<kCopies> stream,

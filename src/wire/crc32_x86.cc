@@ -83,6 +83,11 @@ std::uint32_t copy(std::uint32_t state, std::byte* to, const std::byte* from,
                          : folded(state, stream, octets);
 }
 
+std::uint32_t copy_behind(std::uint32_t state, std::uint32_t word, std::byte* to,
+                          const std::byte* from, std::size_t octets) noexcept {
+  return copy(crc32_over(state, word), to, from, octets);
+}
+
 [[gnu::target("pclmul,sse4.1")]] std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
   const __m128i wide = _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)),
                                             _mm_cvtsi32_si128(static_cast<int>(b)), 0);
@@ -93,6 +98,7 @@ constexpr Crc32Kernel kKernels[] = {{.name = "PCLMULQDQ",
                                      .runs_here = has_pclmul,
                                      .update = update,
                                      .copy = copy,
+                                     .copy_behind = copy_behind,
                                      .multiply = multiply}};
 
 }  // namespace

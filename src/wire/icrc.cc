@@ -74,6 +74,8 @@ class Field {
     }
     return both;
   }
+  [[nodiscard]] consteval auto high() const noexcept { return high_; }
+  [[nodiscard]] consteval auto low() const noexcept { return low_; }
   [[nodiscard]] std::uint32_t part_of(std::size_t value) const noexcept {
     return high_[(value >> 8) & 0xff] ^ low_[value & 0xff];
   }
@@ -159,25 +161,33 @@ std::uint32_t IcrcSeed::start(std::size_t transport_octets,
   return 0;
 }
 
+namespace {
+
+/// A register in front of the BTH that makes its masked octet count as ones.
+std::uint32_t with_mask(std::uint32_t state, std::span<const std::byte> bth) noexcept {
+  return state ^ kBthEcnBeforehand[std::to_integer<std::size_t>(bth[kBthEcnAt] ^ std::byte{0xff})];
+}
+
+}  // namespace
+
 std::uint32_t icrc_over_headers(std::uint32_t state, std::span<const std::byte> headers) noexcept {
   VB_ASSERT(headers.size() >= Bth::kSize);
-  const auto changed = std::to_integer<std::size_t>(headers[kBthEcnAt] ^ std::byte{0xff});
-  return crc32_update(state ^ kBthEcnBeforehand[changed], headers);
+  return crc32_update(with_mask(state, headers), headers);
 }
 
-std::uint32_t IcrcRun::behind_bth(std::span<const std::byte, Bth::kSize> bth,
-                                  std::uint16_t ipv4_identification) const noexcept {
-  const std::uint32_t part = is_ipv4_ ? kIpv4Identification.part_of(ipv4_identification) : 0;
-  return icrc_over_headers(start_ ^ part, bth);
-}
+constinit const std::array<std::uint32_t, 256> IcrcRun::kIdentificationHigh =
+    Field(kIdentificationToBth + Bth::kFrontSize).high();
+constinit const std::array<std::uint32_t, 256> IcrcRun::kIdentificationLow =
+    Field(kIdentificationToBth + Bth::kFrontSize).low();
 
-bool is_icrc(std::span<const std::byte, kIcrcSize> octets, std::uint32_t state) noexcept {
-  return load_be<std::uint32_t, 0>(octets) == __builtin_bswap32(~state);
-}
+IcrcRun::IcrcRun(const IcrcSeed& seed, std::size_t transport_octets) noexcept
+    : copy_(crc32_kernel().copy_behind),
+      start_(seed.start(transport_octets)),
+      identified_(seed.is_ipv4() ? 0xff : 0) {}
 
-void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {
-  // Least significant octet first, as the register shifts it out.
-  store_be<std::uint32_t, 0>(to, __builtin_bswap32(~state));
+void IcrcRun::share(std::uint64_t front) noexcept {
+  const auto octets = std::as_bytes(std::span<const std::uint64_t, 1>(&front, 1));
+  front_ = crc32_update(with_mask(start_, octets), octets);
 }
 
 void change_identification(std::span<std::byte> transport, std::uint16_t from,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "base/byte_order.h"
+#include "wire/crc32_kernels.h"
 #include "wire/ids.h"
 
 namespace verbatim::wire {
@@ -48,23 +51,42 @@ class IcrcSeed {
 /// of the payload. What they have in common is computed once. A value, as long as the train.
 class IcrcRun {
  public:
-  IcrcRun(const IcrcSeed& seed, std::size_t transport_octets) noexcept
-      : start_(seed.start(transport_octets)), is_ipv4_(seed.is_ipv4()) {}
+  IcrcRun(const IcrcSeed& seed, std::size_t transport_octets) noexcept;
 
-  /// The register behind the BTH of a packet.
-  [[nodiscard]] std::uint32_t behind_bth(std::span<const std::byte, 12> bth,
-                                         std::uint16_t ipv4_identification) const noexcept;
+  /// The first eight octets of the BTHs that follow, as they lie in memory.
+  void share(std::uint64_t front) noexcept;
+  /// Copies the payload of a packet behind such a BTH, the rest of which is `back`, as it lies in
+  /// memory, and returns the register. After share().
+  [[nodiscard]] std::uint32_t copy(std::uint32_t back, std::uint16_t ipv4_identification,
+                                   std::byte* to,
+                                   std::span<const std::byte> payload) const noexcept {
+    const std::uint32_t part = kIdentificationHigh[(ipv4_identification >> 8) & identified_] ^
+                               kIdentificationLow[ipv4_identification & identified_];
+    return copy_(front_ ^ part, back, to, payload.data(), payload.size());
+  }
 
  private:
-  std::uint32_t start_;  // the register at the BTH, the identification being 0
-  bool is_ipv4_;
+  // What either octet of an identification has in the register behind the first eight octets.
+  static const std::array<std::uint32_t, 256> kIdentificationHigh;
+  static const std::array<std::uint32_t, 256> kIdentificationLow;
+
+  decltype(Crc32Kernel::copy_behind) copy_;  // what this CPU got
+  std::uint32_t start_;                      // the register at the BTH, the identification being 0
+  std::uint32_t front_ = 0;                  // and behind the octets that are shared
+  std::uint32_t identified_;                 // the bits of an identification's octet that count
 };
 
-/// Stores the finished ICRC as it goes on the wire.
-void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept;
+/// Stores the finished ICRC as it goes on the wire: least significant octet first, as the register
+/// shifts it out.
+inline void store_icrc(std::span<std::byte, 4> to, std::uint32_t state) noexcept {
+  store_be<std::uint32_t, 0>(to, __builtin_bswap32(~state));
+}
 
 /// Whether these four octets are the ICRC that `state` is finished to.
-[[nodiscard]] bool is_icrc(std::span<const std::byte, 4> octets, std::uint32_t state) noexcept;
+[[nodiscard]] inline bool is_icrc(std::span<const std::byte, 4> octets,
+                                  std::uint32_t state) noexcept {
+  return load_be<std::uint32_t, 0>(octets) == __builtin_bswap32(~state);
+}
 
 /// Changes a finished packet (BTH to ICRC, at most kIcrcMaxTransportOctets) over IPv4 from one
 /// identification to another without reading the rest of it.

@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/assert.h"
+#include "base/byte_order.h"
 #include "wire/bth.h"
-#include "wire/crc32.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -31,14 +32,20 @@ class PacketRun {
     VB_ASSERT(payload_octets % 4 == 0);
   }
 
-  /// `payload` has the octets of one packet.
-  void append(const Bth& bth, const std::byte* payload) noexcept {
+  /// What the BTHs that follow have in common: Bth::front(). Before the first.
+  void begin(std::uint64_t front) noexcept {
+    front_ = big_endian(front);
+    icrc_.share(front_);
+  }
+  /// `back` is Bth::back(), and `payload` has the octets of one packet.
+  void append(std::uint32_t back, const std::byte* payload) noexcept {
     VB_ASSERT(frame_.size() - at_ >= octets_for(payload_octets_));
     std::byte* const to = frame_.data() + at_;
-    const std::span<std::byte, Bth::kSize> header(to, Bth::kSize);
-    bth.emit(header);
-    const std::uint32_t state = crc32_copy(icrc_.behind_bth(header, identification_++),
-                                           to + Bth::kSize, {payload, payload_octets_});
+    back = big_endian(back);
+    std::memcpy(to, &front_, sizeof front_);
+    std::memcpy(to + Bth::kFrontSize, &back, sizeof back);
+    const std::uint32_t state =
+        icrc_.copy(back, identification_++, to + Bth::kSize, {payload, payload_octets_});
     store_icrc(std::span<std::byte, kIcrcSize>(to + Bth::kSize + payload_octets_, kIcrcSize),
                state);
     at_ += octets_for(payload_octets_);
@@ -51,6 +58,7 @@ class PacketRun {
   std::span<std::byte> frame_;
   std::size_t payload_octets_;  // of each packet
   std::size_t at_ = 0;          // octets written
+  std::uint64_t front_ = 0;     // as in memory
   IcrcRun icrc_;
   std::uint16_t identification_;  // of the next packet
 };

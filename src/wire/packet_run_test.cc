@@ -46,11 +46,16 @@ TEST(PacketRun, WritesWhatTheBuilderWrites) {
       Octets frame(each * count + 8, std::byte{0xee});
       PacketRun run(frame, mtu, seed, first);
       Octets expected;
+      PacketHeaders headers;
       for (std::size_t i = 0; i < count; ++i) {
         const Octets payload = test::random_octets(prng, mtu);
-        PacketHeaders headers;
-        headers.bth = random_bth(prng);
-        run.append(headers.bth, payload.data());
+        if (i == 0 || prng.below(2) == 0) {
+          headers.bth = random_bth(prng);
+          run.begin(headers.bth.front());
+        }
+        headers.bth.ack_request = prng.below(2) == 0;
+        headers.bth.psn = headers.bth.psn + 1;
+        run.append(headers.bth.back(), payload.data());
         Octets packet(each);
         PacketBuilder builder(
             packet, headers, mtu,
@@ -67,15 +72,20 @@ TEST(PacketRun, WritesWhatTheBuilderWrites) {
 }
 
 TEST(IcrcRun, EveryBitOfTheBthCountsButThoseThatSwitchesChange) {
-  const IcrcRun run(IcrcSeed::roce_v2(kSource, kDestination, 0xc123), 1040);
-  std::array<std::byte, Bth::kSize> bth{};
-  const std::uint32_t unchanged = run.behind_bth(bth, 7);
-  for (std::size_t bit = 0; bit < 8 * bth.size(); ++bit) {
-    bth[bit / 8] ^= std::byte(1U << (bit % 8));
-    EXPECT_EQ(run.behind_bth(bth, 7) == unchanged, bit / 8 == 4) << "bit " << bit;
-    bth[bit / 8] ^= std::byte(1U << (bit % 8));
+  IcrcRun run(IcrcSeed::roce_v2(kSource, kDestination, 0xc123), 1040);
+  const auto register_of = [&](std::uint64_t front, std::uint32_t back, std::uint16_t number) {
+    run.share(big_endian(front));
+    return run.copy(big_endian(back), number, nullptr, {});
+  };
+  const std::uint32_t unchanged = register_of(0, 0, 7);
+  for (std::size_t bit = 0; bit < 64; ++bit) {
+    const bool is_of_switches = bit >= 24 && bit < 32;  // octet 4
+    EXPECT_EQ(register_of(std::uint64_t{1} << bit, 0, 7) == unchanged, is_of_switches) << bit;
   }
-  EXPECT_NE(run.behind_bth(bth, 8), unchanged);
+  for (std::size_t bit = 0; bit < 32; ++bit) {
+    EXPECT_NE(register_of(0, 1U << bit, 7), unchanged) << bit;
+  }
+  EXPECT_NE(register_of(0, 0, 8), unchanged);
 }
 
 TEST(IcrcRun, TheIcrcIsItsFourOctets) {
