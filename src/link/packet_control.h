@@ -31,10 +31,10 @@ void append_control(msghdr& message, int level, int type, Value value) noexcept 
   message.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-/// What the kernel said beside a message that arrived.
+/// What the kernel said beside a message that arrived, and what is likely where it did not.
 struct Beside {
   std::uint8_t traffic_class = 0;
-  std::uint8_t hop_limit = 0;
+  std::uint8_t hop_limit = 64;
   std::size_t segment_octets = 0;  // 0: one packet
 };
 

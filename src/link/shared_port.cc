@@ -256,10 +256,14 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
                         const Options& options) {
   std::vector<UdpSocket> made;
   while (group.size + made.size() <= slot) {
-    const bool is_first = group.size + made.size() == 0;
-    auto socket =
-        UdpSocket::open_receiver(group.address, kRocePort,
-                                 is_first ? UdpSocket::Program::kBring : UdpSocket::Program::kFind);
+    // One socket needs no program, which costs a tenth of a microsecond per packet; two need it
+    // before the second is there.
+    auto program = UdpSocket::Program::kFind;
+    if (group.size + made.size() == 1) {
+      const int first = made.empty() ? share_.find(group.labelled(0)) : made.front().descriptor();
+      if (first < 0 || !steer_sockets_beside(first, {})) program = UdpSocket::Program::kBring;
+    }
+    auto socket = UdpSocket::open_receiver(group.address, kRocePort, program);
     if (!socket) {
       const Errc error = socket.error();
       message = port_text() + " on " + text_of(group.address);

@@ -8,10 +8,12 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/prng.h"
 #include "link/test_network.h"
@@ -182,6 +184,46 @@ TEST(SharedPort, EachOfManyProcessesGetsItsOwnPackets) {
     EXPECT_EQ(sockets_there_are(), kCount);
     for (auto& member : members) EXPECT_TRUE(member->is_reachable());
   });
+}
+
+// While a process is alone its socket has no steering program; the second one must not get in
+// before there is one. Some of the rounds hit the moment.
+TEST(SharedPort, NothingIsMisledWhenTheSecondProcessComes) {
+  for (int round = 0; round < 10; ++round) {
+    in_a_private_network([] {
+      Member zero;
+      ASSERT_TRUE(zero.join().ok());
+      SocketAddress to{};
+      const socklen_t octets = store_address(to, kHome, kRocePort, 0);
+      std::array<int, 16> ports{};  // unsteered, what half of them send would go astray
+      for (int& port : ports) {
+        port = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        ASSERT_EQ(::connect(port, &to.base, octets), 0);
+      }
+      std::atomic<bool> stop{false};
+      std::size_t sent = 0;
+      std::size_t got = 0;
+      const UdpSocket& first = zero.place.receivers[0].socket;
+      std::thread sender([&] {
+        const Octets packet = packet_for(0);
+        while (!stop) {
+          const int port = ports[sent++ % ports.size()];
+          (void)!::send(port, packet.data(), packet.size(), 0);
+          if (has_packet(first, 0)) ++got;
+        }
+      });
+      Member one;
+      const Status joined = one.join();
+      stop = true;
+      sender.join();
+      ASSERT_TRUE(joined.ok());
+      ASSERT_EQ(one.slot(), 1U);
+      while (got < sent && has_packet(first)) ++got;
+      EXPECT_EQ(got, sent);
+      EXPECT_TRUE(zero.is_reachable());
+      EXPECT_TRUE(one.is_reachable());
+    });
+  }
 }
 
 TEST(SharedPort, ADeathMovesNobody) {

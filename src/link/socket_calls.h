@@ -13,13 +13,21 @@
 namespace verbatim::link {
 
 inline int system_recvmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {
+  if (count == 1) {
+    const long octets = ::syscall(SYS_recvmsg, socket, &messages->msg_hdr, MSG_DONTWAIT);
+    if (octets < 0) return -1;
+    messages->msg_len = static_cast<unsigned>(octets);
+    return 1;
+  }
   return static_cast<int>(::syscall(SYS_recvmmsg, socket, messages, static_cast<unsigned>(count),
                                     MSG_DONTWAIT, nullptr));
 }
 
 inline int system_sendmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {
-  return static_cast<int>(::syscall(SYS_sendmmsg, socket, messages, static_cast<unsigned>(count),
-                                    MSG_DONTWAIT | MSG_NOSIGNAL));
+  constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (count == 1) return ::syscall(SYS_sendmsg, socket, &messages->msg_hdr, kFlags) < 0 ? -1 : 1;
+  return static_cast<int>(
+      ::syscall(SYS_sendmmsg, socket, messages, static_cast<unsigned>(count), kFlags));
 }
 
 }  // namespace verbatim::link

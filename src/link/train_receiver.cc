@@ -24,12 +24,10 @@ std::span<const Incoming> TrainReceiver::receive(int socket, const wire::Gid& de
                                                  LinkCounters& counters) noexcept {
   const int got = system_recvmmsg(socket, messages_.data(), wanted_);
   // Asking for more than there is costs a look in vain.
-  if (got > 0) {
-    const auto taken = static_cast<std::size_t>(got);
-    wanted_ = taken == wanted_ ? std::min(2 * wanted_, kMessages) : taken;
-  }
+  const auto taken = static_cast<std::size_t>(std::max(got, 0));
+  wanted_ = taken == wanted_ ? std::min(2 * wanted_, kMessages) : std::max(taken, std::size_t{1});
   std::size_t count = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(got > 0 ? got : 0); ++i) {
+  for (std::size_t i = 0; i < taken; ++i) {
     msghdr& message = messages_[i].msg_hdr;
     const std::size_t octets = messages_[i].msg_len;
     const Beside beside = read_control(message);

@@ -31,7 +31,9 @@ class TrainSender {
   static constexpr std::size_t kTrains = 32;    // messages per system call
   static constexpr std::size_t kSegments = 64;  // packets of one train, older kernels' limit
   static constexpr std::size_t kTrainOctets = 65000;
-  static constexpr std::size_t kBufferOctets = std::size_t{260} << 10;
+  // A train and a packet of any length. More would not be in the nearest cache any more when the
+  // kernel copies it.
+  static constexpr std::size_t kBufferOctets = std::size_t{70} << 10;
 
   /// The socket that a packet leaves from, what it does by itself, and what the address means on
   /// it.

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "link/train_receiver.h"
 #include "link/train_sender.h"
+#include "link/udp_table.h"
 #include "wire/flow_entropy.h"
 #include "wire/icrc.h"
 
@@ -71,6 +72,7 @@ Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) n
 struct UdpLink::State {
   std::uint32_t slot = 0;
   Trains trains = Trains::kYes;
+  bool tells_headers = false;  // with every packet, of all addresses
   std::vector<LocalPort> locals;
   std::vector<int> descriptors;  // the receivers', in the order of `locals`
 
@@ -138,6 +140,7 @@ Status UdpLink::State::add(Receiver added) noexcept {
   if (auto opened = open_senders(local, slot, index); !opened) return opened;
   // Where the system cannot, trains arrive cut into packets.
   if (trains == Trains::kYes) (void)local.receiver.keep_trains();
+  if (tells_headers) (void)local.receiver.tell_headers(local.address, true);
   locals.push_back(std::move(local));
   return Ok{};
 }
@@ -190,6 +193,7 @@ void UdpLink::record_to(Capture& capture, std::uint32_t interface) noexcept {
   VB_ASSERT(state_ != nullptr);
   capture_ = &capture;
   interface_ = interface;
+  tell_headers();
   state_->sender.record_to(capture_, interface_);
 }
 
@@ -210,9 +214,18 @@ void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes
                     std::uint32_t fallback) noexcept {
   if (state_ == nullptr) return;
   for (LocalPort& port : state_->locals) {
+    if (port.address.gid != local) continue;
+    // Without anybody to share with there is nothing to choose, and a choice costs time.
+    const bool is_alone = count_sockets(port.address, kRocePort) == std::size_t{1};
     // Where the system takes no program, packets are forwarded.
-    if (port.address.gid == local) (void)port.receiver.steer(routes, fallback);
+    if (!is_alone) (void)port.receiver.steer(routes, fallback);
   }
+}
+
+void UdpLink::tell_headers() noexcept {
+  if (state_ == nullptr || state_->tells_headers) return;
+  state_->tells_headers = true;
+  for (LocalPort& port : state_->locals) (void)port.receiver.tell_headers(port.address, true);
 }
 
 Frame UdpLink::next_frame() noexcept {

@@ -75,8 +75,12 @@ class UdpLink {
   [[nodiscard]] std::uint16_t source_port(const wire::Gid& source,
                                           std::uint16_t entropy) const noexcept;
 
-  /// Steers requests for connections that arrive at `local`, for all processes of that address:
-  /// see steering_program().
+  /// Incoming packets say what traffic class and hop limit they had. Without it they say what most
+  /// have.
+  void tell_headers() noexcept;
+
+  /// Steers requests for connections that arrive at `local`, for all processes of that address, if
+  /// there are others: see steering_program().
   void steer(const wire::Gid& local, std::span<const ServiceRoute> routes,
              std::uint32_t fallback) noexcept;
 

@@ -158,6 +158,7 @@ TEST(UdpLinkSystem, CarriesIpv6) {
     UdpLink link;
     const wire::Gid address = test::ipv6_loopback();
     ASSERT_TRUE(test::open_on(link, {{.gid = address}}).ok());
+    link.tell_headers();
     Outgoing to = way(link, address, address);
     for (std::uint64_t i = 0; i < TrainSender::kTrains; ++i) {
       to.traffic_class = static_cast<std::uint8_t>(i);

@@ -124,7 +124,27 @@ TEST_F(UdpLinkPair, KeepsTheOrderWithinEachFlowOfAMixedBurst) {
   EXPECT_EQ(received, sent);
 }
 
+TEST_F(UdpLinkPair, TellsTrafficClassAndHopLimitOnlyWhenAsked) {
+  Outgoing to = a_to_b();
+  to.traffic_class = 0xba;
+  to.hop_limit = 7;
+  put(a, to, numbered(1));
+  a.flush();
+  const auto before = take(b, 1);
+  ASSERT_EQ(before.size(), 1U);
+  EXPECT_EQ(before[0].packet.traffic_class, 0);
+  EXPECT_EQ(before[0].packet.hop_limit, 64);
+  b.tell_headers();
+  put(a, to, numbered(2));
+  a.flush();
+  const auto after = take(b, 1);
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0].packet.traffic_class, 0xba);
+  EXPECT_EQ(after[0].packet.hop_limit, 7);
+}
+
 TEST_F(UdpLinkPair, CarriesTrafficClassAndHopLimitOfEachPacket) {
+  b.tell_headers();
   // The socket takes on those of the first.
   for (const auto& [traffic_class, hop_limit] :
        {std::array<std::uint8_t, 2>{0xba, 255}, {0, 64}, {0, 1}, {0xba, 64}, {0xba, 255}}) {
@@ -142,6 +162,7 @@ TEST_F(UdpLinkPair, CarriesTrafficClassAndHopLimitOfEachPacket) {
 }
 
 TEST_F(UdpLinkPair, TakesHopLimitZeroForTheDefault) {
+  b.tell_headers();
   Outgoing to = a_to_b();
   to.hop_limit = 0;
   put(a, to, numbered(1));

@@ -51,9 +51,8 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address, std::u
     return reason_of(errno);
   }
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
-  // Afterwards: a socket that has a program already is not let in. While it is the only one it
-  // needs none, and the others share the program of the first; the same again changes nothing.
-  // Where the system takes no program, packets go anywhere and are forwarded.
+  // Afterwards: a socket that has a program already is not let in. Where the system takes no
+  // program, packets go anywhere and are forwarded.
   if (program == Program::kBring) (void)socket.steer({});
   return socket;
 }
@@ -122,7 +121,7 @@ Expected<UdpSocket> UdpSocket::open_group(const LocalAddress& group, std::uint16
     return reason_of(errno);
   }
   if (auto bound = socket.bind_to(group, port); !bound) return bound.error();
-  if (!socket.join(group)) return reason_of(errno);
+  if (!socket.join(group) || !socket.tell_headers(group, true)) return reason_of(errno);
   return socket;
 }
 
@@ -151,24 +150,34 @@ UdpSocket UdpSocket::adopt(int descriptor) noexcept {
 
 bool UdpSocket::prepare_receiver(const LocalAddress& address) noexcept {
   enlarge(SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferOctets);
-  if (address.gid.is_ipv4_mapped()) {
-    return set(IPPROTO_IP, IP_RECVTOS, 1) && set(IPPROTO_IP, IP_RECVTTL, 1);
-  }
-  return set(IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) && set(IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
-         set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  return address.gid.is_ipv4_mapped() || set(IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+}
+
+bool UdpSocket::tell_headers(const LocalAddress& address, bool tell) noexcept {
+  const int value = tell ? 1 : 0;
+  return address.gid.is_ipv4_mapped()
+             ? set(IPPROTO_IP, IP_RECVTOS, value) && set(IPPROTO_IP, IP_RECVTTL, value)
+             : set(IPPROTO_IPV6, IPV6_RECVTCLASS, value) &&
+                   set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT, value);
 }
 
 void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
   (void)prepare_receiver(address);     // what it had is what we would set
-  (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains only for those who ask for them
+  (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains and headers only for those who ask for them
+  (void)tell_headers(address, false);
 }
 
 bool UdpSocket::steer(std::span<const ServiceRoute> routes, std::uint32_t fallback) {
+  return steer_sockets_beside(descriptor_, routes, fallback);
+}
+
+bool steer_sockets_beside(int socket, std::span<const ServiceRoute> routes,
+                          std::uint32_t fallback) {
   auto program = steering_program(routes, fallback);
   const sock_fprog steering{.len = static_cast<unsigned short>(program.size()),
                             .filter = program.data()};
-  return ::setsockopt(descriptor_, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &steering,
-                      sizeof steering) == 0;
+  return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &steering, sizeof steering) ==
+         0;
 }
 
 }  // namespace verbatim::link

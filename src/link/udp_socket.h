@@ -43,7 +43,8 @@ class UdpSocket {
   /// Receives on `port`, shared with the other processes of this user: the kernel gives a packet to
   /// the n-th socket that was bound, n being what the steering program makes of it, and to any of
   /// them when there are not so many.
-  /// Only the first one brings the program: later ones find it there, with all routes in it.
+  /// The program is there before there is a choice: who brings it would otherwise replace what has
+  /// all routes in it.
   enum class Program : std::uint8_t { kBring, kFind };
   [[nodiscard]] static Expected<UdpSocket> open_receiver(
       const LocalAddress& address, std::uint16_t port, Program program = Program::kBring) noexcept;
@@ -59,6 +60,10 @@ class UdpSocket {
   /// From now on packets of one flow that came together are read together (UDP GRO), with their
   /// length beside them. False where the system cannot do that.
   [[nodiscard]] bool keep_trains() noexcept;
+
+  /// From now on traffic class and hop limit are read with each packet, or no longer. Only those
+  /// who show them to somebody need them, and they cost a tenth of a microsecond.
+  [[nodiscard]] bool tell_headers(const LocalAddress& address, bool tell) noexcept;
 
   /// Receives what is sent to a multicast group on the interface that `group` names. Every socket
   /// of the group, in whichever process, gets its own copy; also of what this host sends.
@@ -89,6 +94,10 @@ class UdpSocket {
 
   int descriptor_ = -1;
 };
+
+/// The same for any of the sockets that share the port.
+bool steer_sockets_beside(int socket, std::span<const ServiceRoute> routes,
+                          std::uint32_t fallback = 0);
 
 /// A local address and the socket on port 4791 that receives what is for this process there.
 struct Receiver {

@@ -127,6 +127,8 @@ TEST_F(VerbsOperations, DatagramsCarryTheirSender) {
   ASSERT_EQ(receive(other, 50, to.sge()), 0);
   ASSERT_EQ(receive(one, 51, back.sge()), 0);
   ibv_ah_attr address = local_address();
+  address.grh.traffic_class = 0x28;
+  address.grh.hop_limit = 7;
   ibv_ah* ah = keep(ahs, ibv_create_ah(pd, &address));
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
@@ -139,6 +141,8 @@ TEST_F(VerbsOperations, DatagramsCarryTheirSender) {
   EXPECT_EQ(wc.src_qp, one->qp_num);
   EXPECT_NE(wc.wc_flags & IBV_WC_GRH, 0U);
   EXPECT_TRUE(std::equal(from.octets.begin(), from.octets.end(), to.octets.begin() + 40));
+  EXPECT_EQ(to.octets[20 + 1], 0x28) << "of the IPv4 header";
+  EXPECT_EQ(to.octets[20 + 8], 7) << "of the IPv4 header";
   auto* grh = reinterpret_cast<ibv_grh*>(to.octets.data());
   ibv_ah* answer = keep(ahs, ibv_create_ah_from_wc(pd, &wc, grh, 1));
   ASSERT_NE(answer, nullptr);
