@@ -39,7 +39,10 @@ namespace verbatim {
 /// - wake_one(word): ends one such sleep;
 /// - relax(attempt): spins, then yields, then sleeps a little, for the favoured thread wakes nobody
 ///   when it leaves.
-template <typename System, Fencing kFencing = kBestFencing>
+///
+/// kSpins: looks at a lock that is taken before the thread sleeps. A hundred take some
+/// microseconds.
+template <typename System, Fencing kFencing = kBestFencing, std::uint32_t kSpins = 100>
 class BiasedLock {
  public:
   BiasedLock() noexcept = default;
@@ -218,7 +221,7 @@ class BiasedLock {
 
   /// Whether it had to wait.
   bool lock_word() noexcept {
-    for (std::uint32_t attempt = 0; attempt < kSpins; ++attempt) {
+    for (std::uint32_t attempt = 0; attempt <= kSpins; ++attempt) {
       std::uint32_t expected = kFree;
       // pairs with unlock_word()
       if (word_.compare_exchange_weak(expected, kTaken, std::memory_order_acquire)) {
@@ -235,9 +238,6 @@ class BiasedLock {
     // pairs with lock_word()
     if (word_.exchange(kFree, std::memory_order_release) == kAwaited) System::wake_one(word_);
   }
-
-  static constexpr std::uint32_t kSpins =
-      100;  // some microseconds: longer than any of our sections
 
   std::atomic<std::uint32_t> bias_ = kNoSeat;  // index of the favoured seat; changed under word_
   std::uint32_t held_by_ = kNoSeat;            // the holder's: its seat, or kNoSeat for word_

@@ -27,6 +27,7 @@
 #include "host/bells.h"
 #include "host/membarrier.h"
 #include "host/quarantine.h"
+#include "host/queue_lock.h"
 #include "host/segment.h"
 #include "host/slot.h"
 #include "link/backpressure.h"
@@ -49,6 +50,8 @@ class QueuePair;
 /// engine thread takes it for what nobody else is there to do.
 class Adapter {
  public:
+  using Lock = host::AdapterLock;
+
   /// The process's adapter for this port, opened at first use. On failure `message` says why and
   /// what to do about it.
   [[nodiscard]] static Expected<std::shared_ptr<Adapter>> for_port(const PortInfo& port,
@@ -58,7 +61,7 @@ class Adapter {
   Adapter& operator=(const Adapter&) = delete;
   ~Adapter();
 
-  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
   /// As it is now: it changes while the device is open.
   [[nodiscard]] PortInfo port() const {
     const std::lock_guard lock(port_mutex_);
@@ -109,8 +112,7 @@ class Adapter {
   bool wait_for_peers();
   /// And, for memory that peers reach by system calls: returns when none is about to call. `lock`
   /// is let go meanwhile.
-  void wait_for_calls(std::unique_lock<std::mutex>& lock, std::uint64_t address,
-                      std::uint64_t octets);
+  void wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address, std::uint64_t octets);
   /// A peer is stopped in this queue pair's receiving half, which is to end: whatever it does when
   /// it goes on, it does to nobody.
   void lock_out(QueuePair& qp);
@@ -246,7 +248,7 @@ class Adapter {
   friend class Engine;
   friend class Gsi;
 
-  std::mutex mutex_;
+  Lock mutex_;
   mutable std::mutex port_mutex_;  // taken last; who changes the port has both
   PortInfo port_;
   std::vector<EventPipe*> events_;

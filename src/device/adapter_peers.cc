@@ -66,7 +66,7 @@ std::vector<QueuePair*> Adapter::await_visitors() {
 
 bool Adapter::wait_for_peers() { return await_visitors().empty(); }
 
-void Adapter::wait_for_calls(std::unique_lock<std::mutex>& lock, std::uint64_t address,
+void Adapter::wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address,
                              std::uint64_t octets) {
   const auto calls = [&](const direct::Visitor& visitor) {
     if (!visitor.calls_into(address, octets)) return false;

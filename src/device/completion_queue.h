@@ -83,6 +83,8 @@ class CompletionQueue {
   /// Whether announce() should be called now, and whether it should be from time to time. Without
   /// the lock.
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
+  /// Whether announce() is needed for a completion of this moment.
+  [[nodiscard]] bool is_waited_for() const noexcept { return has_event() || keeps_timestamps_; }
   [[nodiscard]] bool may_overrun() const noexcept { return lane_limit() != kNeverOverrun; }
   /// More completions of one lane are too many.
   [[nodiscard]] std::uint32_t lane_limit() const noexcept {

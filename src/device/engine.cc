@@ -37,8 +37,9 @@ constexpr Duration kLongNap = std::chrono::microseconds(160);
 // one that finds nothing, because a caller was faster, counts as several.
 constexpr int kVigilance = 64;
 constexpr int kUselessWakeUp = 4;
-// Naps that the engine takes when it finds the lock taken, before it waits for it.
-constexpr int kTriesForTheLock = 8;
+// Naps that the engine takes while callers are there or have the lock, before it waits for it: it
+// has timers of its own.
+constexpr int kTriesForTheLock = 16;
 // A turn that moves so many packets is one of a stream, and the next is on its way. A train takes a
 // sender some twenty microseconds.
 constexpr std::uint64_t kStreamPackets = 8;
@@ -198,8 +199,8 @@ void Engine::run() noexcept {
   while (!stop_.load(std::memory_order_relaxed)) {
     // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
     if (has_news_) take_news();
-    std::unique_lock lock(adapter_.mutex_, std::try_to_lock);
-    if (!lock.owns_lock() && tries++ < kTriesForTheLock) {
+    std::unique_lock lock(adapter_.mutex_, std::defer_lock);
+    if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
       // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
       leave_to_callers();
       sleep_until(now() + nap_);
@@ -212,6 +213,12 @@ void Engine::run() noexcept {
     lock.unlock();
     sleep_until(deadline);
   }
+}
+
+/// Callers do all that there is to do, but for what it was woken up for.
+bool Engine::is_superfluous() const noexcept {
+  return !watching_ && vigilance_ == 0 && !has_rung_ && !has_requests_ &&
+         was_caller_here(now(), kCallerPresence);
 }
 
 bool Engine::is_link_socket(int descriptor) noexcept {

@@ -55,6 +55,7 @@ class Engine {
  private:
   void run() noexcept;
   void watch_sockets(bool watch) noexcept;
+  [[nodiscard]] bool is_superfluous() const noexcept;
   [[nodiscard]] Instant take_turn() noexcept;
   [[nodiscard]] bool serve_absent_caller() noexcept;
   void leave_to_callers() noexcept;

@@ -19,7 +19,7 @@ struct FaultFrame {
   FaultFrame* outer = nullptr;
   void* fault_at = nullptr;
 };
-extern thread_local FaultFrame* innermost_fault_frame;
+extern constinit thread_local FaultFrame* innermost_fault_frame;
 }  // namespace detail
 
 /// Runs `work`, which holds no lock and owns nothing; false when it touched memory that is not

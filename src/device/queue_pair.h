@@ -160,6 +160,10 @@ class QueuePair : public Pooled<QueuePair> {
   void show() noexcept;
   /// Events, completion channels, limits: whoever waits for something is told.
   void announce() noexcept;
+  /// Whether that is worth the while before packets are sent. What is rare can wait so long.
+  [[nodiscard]] bool is_waited_for() const noexcept {
+    return setup_.send_cq->is_waited_for() || setup_.receive_cq->is_waited_for();
+  }
 
  private:
   [[nodiscard]] Status build();

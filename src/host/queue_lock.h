@@ -17,7 +17,10 @@ struct LockSystem {
   static void relax(std::uint32_t attempt) noexcept;
 };
 
-/// The lock of a queue pair or a completion queue: biased to the thread that uses it.
+/// The lock of a queue pair or a completion queue: biased to the thread that uses it. Its sections
+/// are short.
 using QueueLock = BiasedLock<LockSystem>;
+/// The lock of an adapter: who has it may be in a system call, or wait for this very processor.
+using AdapterLock = BiasedLock<LockSystem, kBestFencing, 0>;
 
 }  // namespace verbatim::host

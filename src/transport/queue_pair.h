@@ -131,6 +131,11 @@ class alignas(64) QueuePair {
   [[nodiscard]] bool may_have_more() const noexcept {
     return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
   }
+  /// True when poll_train() would write an acknowledgement or a refusal, and nothing else.
+  [[nodiscard]] bool only_acknowledges() const noexcept {
+    return is_reliable() && rc_.owes_answers() && rc_.state().replay_pending == 0 &&
+           !requester_.has_unsent();
+  }
   /// Writes one packet, or several alike.
   [[nodiscard]] Transmit poll_train(Instant now, const TrainRoom& room) noexcept;
   /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.
