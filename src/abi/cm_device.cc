@@ -50,16 +50,12 @@ void install_fork_handlers() {
 }
 
 /// At the end of the process, however much it left open: peers are told, as a kernel would tell
-/// them. Other threads may still run and hold locks; a lock that stays taken belongs to one that
-/// does not run any more.
+/// them.
 void take_leave() {
-  constexpr int kTries = 100;
   for (CmDevice* device : opened().list) {
-    std::unique_lock lock(device->adapter().mutex(), std::defer_lock);
-    for (int tries = 0; tries < kTries && !lock.try_lock(); ++tries) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    if (lock.owns_lock()) device->take_leave();
+    if (!device->adapter().lock_at_exit()) continue;
+    const std::lock_guard lock(device->adapter().mutex(), std::adopt_lock);
+    device->take_leave();
   }
 }
 

@@ -55,9 +55,12 @@ class BiasedLock {
       lock_as_any();
   }
 
-  /// False while another thread has it. A thread that is favoured but not in is moved out, so the
-  /// try can cost as much as lock(), without the waiting.
-  [[nodiscard]] bool try_lock() noexcept { return lock_as_favoured() || try_lock_as_any(); }
+  /// False while a thread has it, be it this one: a signal may have come in the midst. A thread
+  /// that is favoured but not in is moved out, so the try can cost as much as lock(), without the
+  /// waiting. It may also fail while another thread is about to do that.
+  [[nodiscard]] bool try_lock() noexcept {
+    return !is_in_as_favoured() && (lock_as_favoured() || try_lock_as_any());
+  }
 
   void unlock() noexcept {
     const std::uint32_t seat = held_by_;
@@ -68,8 +71,8 @@ class BiasedLock {
     }
   }
 
-  /// For the child after fork(), whose one thread does not have the lock: the threads that had it
-  /// or waited for it were left behind. (A child whose thread has it just unlocks it.)
+  /// For the child after fork(): the lock is free, whether its one thread had it or not. The
+  /// threads that had it or waited for it were left behind, with marks of theirs in it.
   void reset() noexcept {
     for (Seat& seat : seats_) {
       seat.owner.store(0, std::memory_order_relaxed);
@@ -205,6 +208,10 @@ class BiasedLock {
     return kNoSeat;
   }
 
+  [[nodiscard]] bool is_in_as_favoured() const noexcept {
+    const std::uint32_t index = bias_.load(std::memory_order_relaxed);
+    return is_mine(index) && seats_[index].held.load(std::memory_order_relaxed) != 0;
+  }
   [[nodiscard]] bool is_mine(std::uint32_t index) const noexcept {
     return seats_[index].owner.load(std::memory_order_relaxed) == thread_token();
   }

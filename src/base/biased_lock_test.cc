@@ -103,6 +103,21 @@ TYPED_TEST(BiasedLockTest, TheThreadThatWonTheBiasWhileHoldingItKeepsOthersOut) 
   });
 }
 
+// As a handler does that a signal calls in the midst.
+TYPED_TEST(BiasedLockTest, WhoeverHasItCannotTakeItAgain) {
+  this->lock_.lock();
+  EXPECT_FALSE(this->lock_.try_lock());
+  this->lock_.unlock();
+  this->take(TypeParam::kStreak);
+  ASSERT_TRUE(this->lock_.favours_me());
+  this->lock_.lock();
+  EXPECT_FALSE(this->lock_.try_lock());
+  this->elsewhere([&] { EXPECT_FALSE(this->lock_.try_lock()); });
+  this->lock_.unlock();
+  EXPECT_TRUE(this->lock_.try_lock());
+  this->lock_.unlock();
+}
+
 TYPED_TEST(BiasedLockTest, AnyThreadKeepsOthersOut) {
   ASSERT_TRUE(this->lock_.try_lock());
   this->elsewhere([&] { EXPECT_FALSE(this->lock_.try_lock()); });

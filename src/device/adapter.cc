@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "device/async_event.h"
 #include "device/clock.h"
@@ -161,7 +163,7 @@ void release_after_fork(bool in_child) noexcept {
   for (auto& adapter : registry().held) {
     if (in_child) adapter->abandon_in_child();
     adapter->shared_port().mutex().unlock();
-    adapter->mutex().unlock();
+    in_child ? adapter->mutex().reset() : adapter->mutex().unlock();
   }
   if (in_child) {
     // Whoever still holds one keeps it; it must not be found again, nor end its engine's thread.
@@ -178,13 +180,12 @@ void release_after_fork(bool in_child) noexcept {
 
 namespace {
 
-/// A program that ends has received what it was told it has: the peers are told, too. Whoever holds
-/// a lock now may hold it for ever, threads being ended as they are.
+/// A program that ends has received what it was told it has: the peers are told, too.
 void answer_at_exit() noexcept {
   if (!registry().mutex.try_lock()) return;
   for (auto& [name, weak] : registry().adapters) {
     const auto adapter = weak.lock();
-    if (adapter == nullptr || !adapter->mutex().try_lock()) continue;
+    if (adapter == nullptr || !adapter->lock_at_exit()) continue;
     adapter->send_what_is_owed();
     adapter->mutex().unlock();
   }
@@ -192,6 +193,15 @@ void answer_at_exit() noexcept {
 }
 
 }  // namespace
+
+bool Adapter::lock_at_exit() noexcept {
+  constexpr int kTries = 100;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (mutex_.try_lock()) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
+}
 
 Status Adapter::open(std::string& message) {
   host::Membarrier::enlist();  // before our first thread
@@ -553,6 +563,7 @@ void Adapter::serve(QueuePair& qp) noexcept {
 /// Each has one more turn; who still has more comes again with the next progress. What can wait
 /// until the packets are on their way does.
 [[gnu::flatten]] void Adapter::serve_ready() noexcept {
+  kept_since_ = Instant::never();
   serving_.swap(ready_);
   const Instant at = now();
   for (QueuePair* qp : serving_) {
@@ -645,6 +656,9 @@ void Adapter::send_what_is_owed() noexcept {
 
 void Adapter::keep_for_company(Instant at) noexcept {
   if (!owes_answers()) return;
+  // Where every call finds something, none would send it.
+  if (at - kept_since_ > kAnswerPatience) return serve_ready();
+  kept_since_ = std::min(kept_since_, at);
   for (QueuePair* qp : ready_) {
     if (!qp->is_waited_for()) continue;
     const auto held = qp->hold();

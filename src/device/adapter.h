@@ -62,6 +62,9 @@ class Adapter {
   ~Adapter();
 
   [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
+  /// At the end of the process, when other threads may still run: false when the lock stays taken,
+  /// by one that does not run any more, or by this very thread.
+  [[nodiscard]] bool lock_at_exit() noexcept;
   /// As it is now: it changes while the device is open.
   [[nodiscard]] PortInfo port() const {
     const std::lock_guard lock(port_mutex_);
@@ -302,8 +305,9 @@ class Adapter {
   std::atomic<bool> has_direct_use_{false};
   static inline std::atomic<bool> has_process_direct_use_{false};  // of any adapter
   std::atomic<std::uint32_t> packet_users_{0};                     // queue pairs
-  std::atomic<bool> has_ready_{false};                             // there is somebody in ready_
-  bool abandoned_ = false;  // a child's copy of its parent's adapter
+  Instant kept_since_ = Instant::never();  // the oldest answers that wait for company
+  std::atomic<bool> has_ready_{false};     // there is somebody in ready_
+  bool abandoned_ = false;                 // a child's copy of its parent's adapter
 };
 
 }  // namespace verbatim::device

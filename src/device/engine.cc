@@ -39,7 +39,7 @@ constexpr int kVigilance = 64;
 constexpr int kUselessWakeUp = 4;
 // Naps that the engine takes while callers are there or have the lock, before it waits for it: it
 // has timers of its own.
-constexpr int kTriesForTheLock = 16;
+constexpr int kTriesForTheLock = 8;
 // A turn that moves so many packets is one of a stream, and the next is on its way. A train takes a
 // sender some twenty microseconds.
 constexpr std::uint64_t kStreamPackets = 8;
@@ -238,6 +238,7 @@ void Engine::take_news() noexcept {
 /// The sockets are the callers' for the length of a nap, ever longer.
 void Engine::leave_to_callers() noexcept {
   watch_sockets(false);
+  is_streaming_ = false;
   nap_ = std::min(nap_ * 2, kLongNap);
 }
 

@@ -48,6 +48,12 @@ struct LocalPort {
   std::array<Sender, UdpLink::kSourcePorts> senders;
 };
 
+/// The system's list may miss a socket while others change; hardly twice.
+bool is_alone(const LocalAddress& address) {
+  const auto says_one = [&] { return count_sockets(address, kRocePort) == std::size_t{1}; };
+  return says_one() && says_one();
+}
+
 Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) noexcept {
   for (std::uint32_t i = 0; i < UdpLink::kSourcePorts; ++i) {
     std::uint32_t candidate =
@@ -215,10 +221,9 @@ void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes
   if (state_ == nullptr) return;
   for (LocalPort& port : state_->locals) {
     if (port.address.gid != local) continue;
-    // Without anybody to share with there is nothing to choose, and a choice costs time.
-    const bool is_alone = count_sockets(port.address, kRocePort) == std::size_t{1};
-    // Where the system takes no program, packets are forwarded.
-    if (!is_alone) (void)port.receiver.steer(routes, fallback);
+    // Without anybody to share with there is nothing to choose, and a choice costs time. Where the
+    // system takes no program, packets are forwarded.
+    if (!is_alone(port.address)) (void)port.receiver.steer(routes, fallback);
   }
 }
 

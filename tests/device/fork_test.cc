@@ -135,6 +135,40 @@ TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadHad) {
             0);
 }
 
+std::atomic<int> g_forks = 0;
+
+/// A handler of fork(2) that is called when the library's own has taken its locks.
+void give_another_thread_time_to_want_them() {
+  ++g_forks;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+// The thread that forks is the favoured one of the adapter's lock, and another one has asked for
+// it.
+TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadWanted) {
+  EXPECT_EQ(in_child([] {
+              if (::pthread_atfork(give_another_thread_time_to_want_them, nullptr, nullptr) != 0) {
+                return 10;
+              }
+              Connected pair;
+              if (!pair.open()) return 11;
+              ibv_context* const context = pair.ends[0].cq->context;
+              for (int i = 0; i < 200; ++i) {
+                ibv_cq* const cq = ibv_create_cq(context, 1, nullptr, nullptr, 0);
+                if (cq == nullptr || ibv_destroy_cq(cq) != 0) return 12;
+              }
+              const int before = g_forks;
+              std::thread other([&] {
+                while (g_forks == before) std::this_thread::yield();
+                ibv_destroy_cq(ibv_create_cq(context, 1, nullptr, nullptr, 0));
+              });
+              const int result = destroy_in_child(pair);
+              other.join();
+              return result;
+            }),
+            0);
+}
+
 TEST_F(Fork, IsInitializedByTheEnvironmentToo) {
   for (const char* variable : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"}) {
     EXPECT_EQ(in_child([&] {
