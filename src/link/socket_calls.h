@@ -9,7 +9,7 @@
 
 /// The calls that a polling program makes all the time. Not the C library's: those are points at
 /// which a thread may be cancelled, which ours must not be while it holds a lock, and they pay for
-/// that. Neither waits.
+/// that. Neither waits. One message alone goes by the plain call, which costs less.
 namespace verbatim::link {
 
 inline int system_recvmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "transport/rc_responder.h"
-#include "wire/crc32.h"
+#include "wire/icrc.h"
 #include "wire/packet.h"
 
 namespace verbatim::transport {

@@ -108,13 +108,18 @@ TEST(Crc32, ACopyIsTheSameCrcAndTouchesNoNeighbour) {
       ASSERT_TRUE(std::ranges::equal(around.subspan(at, length), octets)) << length;
       ASSERT_TRUE(std::ranges::all_of(around.first(at), untouched)) << length;
       ASSERT_TRUE(std::ranges::all_of(around.last(64), untouched)) << length;
+
       const auto word = random<std::uint32_t>(prng);
       std::array<std::byte, sizeof word> in_front{};
       std::memcpy(in_front.data(), &word, sizeof word);
       const std::uint32_t behind = kPortableCrc32.update(state, in_front.data(), in_front.size());
+      std::ranges::fill(around, kUntouched);
       ASSERT_EQ(kernel->copy_behind(state, word, around.data() + at, octets.data(), length),
                 kPortableCrc32.update(behind, octets.data(), length))
           << length;
+      ASSERT_TRUE(std::ranges::equal(around.subspan(at, length), octets)) << length;
+      ASSERT_TRUE(std::ranges::all_of(around.first(at), untouched)) << length;
+      ASSERT_TRUE(std::ranges::all_of(around.last(64), untouched)) << length;
     }
   }
 }
