@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
+
+#include "device/process.h"
 
 namespace verbatim::abi {
 
@@ -20,10 +21,22 @@ std::condition_variable& events_acknowledged() noexcept {
   return *condition;
 }
 
-void renew_events_lock() noexcept {
-  new (&events_mutex()) std::mutex;
-  new (&events_acknowledged()) std::condition_variable;
-}
+namespace {
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kEvents,
+                                         .prepare =
+                                             [] {
+                                               (void)events_acknowledged();
+                                               events_mutex().lock();
+                                             },
+                                         .parent = [] { events_mutex().unlock(); },
+                                         .child =
+                                             [] {
+                                               device::renew(events_acknowledged());
+                                               device::renew(events_mutex());
+                                             }});
+
+}  // namespace
 
 Status CmChannel::open() noexcept {
   int ends[2];

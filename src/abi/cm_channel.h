@@ -30,8 +30,6 @@ struct EventHandle {
 [[nodiscard]] std::mutex& events_mutex() noexcept;
 /// Notified when an event is acknowledged.
 [[nodiscard]] std::condition_variable& events_acknowledged() noexcept;
-/// In a forked child: both are free, whoever had them in the parent.
-void renew_events_lock() noexcept;
 
 /// A queue of events behind a descriptor that is readable while there is one: programs poll it,
 /// epoll it and make it non-blocking.

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/cm_device.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <thread>
 
 #include "abi/cm_id.h"
@@ -15,6 +11,7 @@
 #include "abi/cm_wildcards.h"
 #include "device/config.h"
 #include "device/port_watch.h"
+#include "device/process.h"
 #include "wire/ip_cm_header.h"
 
 namespace verbatim::abi {
@@ -32,32 +29,34 @@ CmDevices& opened() {
   return *instance;
 }
 
-/// A forked child has no device: those it inherited are its parent's. Whoever held a lock has
-/// stayed there; to wait for him before the fork could wait for ever, as locks of adapters are
-/// taken for it in an order that is not ours.
-void install_fork_handlers() {
-  static const int kInstalled = ::pthread_atfork(nullptr, nullptr, [] {
-    new (&opened().mutex) std::mutex;
-    renew_events_lock();
-    renew_search();
-    renew_wildcards();
-    auto& list = opened().list;
-    opened().inherited.insert(opened().inherited.end(), list.begin(), list.end());
-    list.clear();
-    opened().is_open = false;
-  });
-  (void)kInstalled;  // without memory for it, a child only has devices that do nothing
+/// A forked child has no device: those it inherited are its parent's.
+void begin_anew() {
+  CmDevices& devices = opened();
+  devices.inherited.insert(devices.inherited.end(), devices.list.begin(), devices.list.end());
+  devices.list.clear();
+  devices.is_open = false;
+  device::renew(devices.mutex);
 }
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kConnectedDevices,
+                                         .prepare = [] { opened().mutex.lock(); },
+                                         .parent = [] { opened().mutex.unlock(); },
+                                         .child = begin_anew});
 
 /// At the end of the process, however much it left open: peers are told, as a kernel would tell
 /// them.
 void take_leave() {
-  for (CmDevice* device : opened().list) {
-    if (!device->adapter().lock_at_exit()) continue;
-    const std::lock_guard lock(device->adapter().mutex(), std::adopt_lock);
+  CmDevices& devices = opened();
+  if (!device::lock_at_exit(devices.mutex)) return;
+  const std::lock_guard lock(devices.mutex, std::adopt_lock);
+  for (CmDevice* device : devices.list) {
+    if (!device::lock_at_exit(device->adapter().mutex())) continue;
+    const std::lock_guard held(device->adapter().mutex(), std::adopt_lock);
     device->take_leave();
   }
 }
+
+const device::TakesPartInExit kInExit(device::ExitRank::kConnections, take_leave);
 
 CmDevice* open(ibv_device* device) {
   ibv_context* context = ibv_open_device(device);
@@ -328,13 +327,10 @@ void open_new(CmDevices& devices) {
 }  // namespace
 
 std::vector<CmDevice*> cm_devices() {
-  install_fork_handlers();
   CmDevices& devices = opened();
   const std::lock_guard lock(devices.mutex);
   if (devices.is_open) return devices.list;
   open_new(devices);
-  static const int kLeaving = std::atexit(take_leave);
-  (void)kLeaving;  // where there is no room for it, peers find out by themselves
   device::PortWatch::of_process().set_observer(follow_addresses);
   return devices.list;
 }

@@ -15,8 +15,10 @@
 
 #include "abi/cm_id.h"
 #include "abi/cm_probe.h"
+#include "base/own_threads.h"
 #include "device/clock.h"
 #include "device/neighbour_table.h"
+#include "device/process.h"
 
 namespace verbatim::abi {
 namespace {
@@ -44,6 +46,18 @@ Search& search() noexcept {
   static auto* const instance = new Search;
   return *instance;
 }
+
+/// In a child there is nobody to be sought, and no thread.
+void begin_anew() {
+  search().all.clear();
+  search().has_thread = false;
+  device::renew(search().mutex);
+}
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kNeighbours,
+                                         .prepare = [] { search().mutex.lock(); },
+                                         .parent = [] { search().mutex.unlock(); },
+                                         .child = begin_anew});
 
 bool is_found(const Sought& sought) {
   switch (device::look_up_neighbour(sought.route.destination.address)) {
@@ -76,6 +90,7 @@ bool look(Search& from) {
 }
 
 void run() {
+  const OwnThread mine;
   auto pause = kShortestPause;
   for (;;) {
     std::this_thread::sleep_for(pause);
@@ -126,7 +141,5 @@ void stop_seeking(IdHandle& id) noexcept {
   const std::lock_guard lock(search().mutex);
   std::erase_if(search().all, [&](const Sought& sought) { return sought.id == &id; });
 }
-
-void renew_search() noexcept { new (&search()) Search; }
 
 }  // namespace verbatim::abi

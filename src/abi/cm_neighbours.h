@@ -29,7 +29,5 @@ void finish_resolving(IdHandle& id, const Route& route, int error);
 void seek_neighbour(IdHandle& id, const Route& route, Duration patience);
 /// The id goes: it is not finished any more.
 void stop_seeking(IdHandle& id) noexcept;
-/// In a forked child: nothing is sought.
-void renew_search() noexcept;
 
 }  // namespace verbatim::abi

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "abi/cm_ports.h"
+#include "device/process.h"
 
 namespace verbatim::abi {
 namespace {
@@ -20,6 +21,15 @@ Listeners& listeners() noexcept {
   static auto* const instance = new Listeners;  // outlives every thread
   return *instance;
 }
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
+                                         .prepare = [] { listeners().mutex.lock(); },
+                                         .parent = [] { listeners().mutex.unlock(); },
+                                         .child =
+                                             [] {
+                                               listeners().everywhere.clear();
+                                               device::renew(listeners().mutex);
+                                             }});
 
 Status start_at(IdHandle& id, const IdHandle::Claim& at) {
   return at.device->with_agent([&](cm::Agent& agent, Instant) -> Status {
@@ -101,7 +111,5 @@ void follow_addresses() {
     listen_at_new_addresses(*id, wanted);
   }
 }
-
-void renew_wildcards() noexcept { new (&listeners()) Listeners; }
 
 }  // namespace verbatim::abi

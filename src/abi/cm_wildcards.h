@@ -14,7 +14,5 @@ void stop_listening(IdHandle& id) noexcept;
 
 /// Addresses or devices have come or gone.
 void follow_addresses();
-/// In a forked child: none of the listeners it inherited is its own.
-void renew_wildcards() noexcept;
 
 }  // namespace verbatim::abi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/handles.h"
 
-#include <pthread.h>
+#include "device/process.h"
 
 namespace verbatim::abi {
 
@@ -10,11 +10,15 @@ LiveHandles& LiveHandles::instance() {
   return *handles;
 }
 
-LiveHandles::LiveHandles() {
-  const auto release = [] { instance().mutex_.unlock(); };
-  // Without memory for the handlers a child may hang where it destroys; the parent never does.
-  (void)::pthread_atfork([] { instance().mutex_.lock(); }, release, release);
-}
+namespace {
+
+const device::TakesPartInForks kInForks(
+    {.rank = device::ForkRank::kHandles,
+     .prepare = [] { LiveHandles::instance().mutex().lock(); },
+     .parent = [] { LiveHandles::instance().mutex().unlock(); },
+     .child = [] { device::renew(LiveHandles::instance().mutex()); }});
+
+}  // namespace
 
 void LiveHandles::add(const void* handle) {
   const std::lock_guard lock(mutex_);

@@ -143,9 +143,8 @@ template <typename Handle, typename Public>
 class LiveHandles {
  public:
   static LiveHandles& instance();
-  /// A fork finds the lock free, whatever other threads do: the child may destroy what it
-  /// inherited.
-  LiveHandles();
+  /// Held while the process forks: the child may destroy what it inherited.
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   void add(const void* handle);
   /// False when it is not, or no longer, a handle of ours.
   [[nodiscard]] bool remove(const void* handle);

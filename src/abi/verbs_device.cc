@@ -17,6 +17,7 @@
 #include "abi/operations.h"
 #include "device/clock.h"
 #include "device/limits.h"
+#include "device/process.h"
 #include "transport/responder_state.h"
 
 namespace verbatim::abi {
@@ -25,7 +26,6 @@ namespace {
 /// Devices that programs have seen; their pointers stay the same for the life of the process. Each
 /// ibv_get_device_list writes their ports anew, so those are read with the lock, too.
 struct Devices {
-  Devices();
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
 };
@@ -33,11 +33,11 @@ Devices& devices() {
   static auto* const instance = new Devices;
   return *instance;
 }
-/// A fork finds the lock free, so that a child can look for devices of its own.
-Devices::Devices() {
-  const auto release = [] { devices().mutex.unlock(); };
-  (void)::pthread_atfork([] { devices().mutex.lock(); }, release, release);
-}
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kDevices,
+                                         .prepare = [] { devices().mutex.lock(); },
+                                         .parent = [] { devices().mutex.unlock(); },
+                                         .child = [] { device::renew(devices().mutex); }});
+
 device::PortInfo port_of(ibv_device* device) {
   const std::lock_guard lock(devices().mutex);
   return handle_of<DeviceHandle>(device).port;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/adapter.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <thread>
 
 #include "device/async_event.h"
 #include "device/clock.h"
@@ -17,6 +15,7 @@
 #include "device/forwarded_packet.h"
 #include "device/limits.h"
 #include "device/port_watch.h"
+#include "device/process.h"
 #include "device/queue_pair.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
@@ -50,12 +49,12 @@ constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 // Adapters of this process that may hand out the arena.
 std::atomic<int> g_open_doors{0};
 
-/// The adapters of this process, by device name. Never destroyed: programs exit with threads
-/// running.
+/// The adapters of this process. Never destroyed: programs exit with threads running.
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, std::weak_ptr<Adapter>> adapters;
-  std::vector<std::shared_ptr<Adapter>> held;       // while a fork is under way
+  std::map<std::string, std::weak_ptr<Adapter>> adapters;  // by device name
+  /// All whose descriptors a child would inherit. They come and go under a ForkPause.
+  std::vector<Adapter*> existing;
   std::vector<std::shared_ptr<Adapter>> abandoned;  // a parent's; never destroyed
 };
 Registry& registry() {
@@ -92,14 +91,17 @@ void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40
 // ---- Opening and closing ----
 
 Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::string& message) {
+  const ForkPause pause;
   Registry& all = registry();
+  std::shared_ptr<Adapter> adapter;  // one that fails to open goes when the lock is free again
   const std::lock_guard lock(all.mutex);
   if (auto open = all.adapters[port.name].lock()) {
     // Another interface may have got the name since.
     const bool is_same = open->port().interface_index == port.interface_index;
     if (is_same && !open->is_removed()) return open;
   }
-  auto adapter = std::make_shared<Adapter>(port);
+  adapter = std::make_shared<Adapter>(port);
+  all.existing.push_back(adapter.get());
   if (auto opened = adapter->open(message); !opened) return opened.error();
   all.adapters[port.name] = adapter;
   return adapter;
@@ -114,7 +116,9 @@ Adapter::Adapter(const PortInfo& port)
       forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 Adapter::~Adapter() {
+  // Not while forks wait: it may wait for the watch, which may wait for other locks.
   if (!abandoned_) PortWatch::of_process().remove(*this);
+  const ForkPause pause;
   if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
@@ -122,12 +126,15 @@ Adapter::~Adapter() {
   if (has_door_ && --g_open_doors == 0 && !abandoned_) process_rehoming().rest();
   link_.close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
+  slot_ = host::Slot{};
+  const std::lock_guard lock(registry().mutex);
+  std::erase(registry().existing, this);
 }
 
 void Adapter::abandon_in_child() noexcept {
   abandoned_ = true;
   engine_->abandon_in_child();
-  host_peers_.close();
+  host_peers_.abandon_in_child();
   gsi_->abandon_in_child();
   link_.close();
   shared_port_.abandon_in_child();
@@ -145,72 +152,74 @@ void Adapter::abandon_in_child() noexcept {
 
 namespace {
 
-/// A fork finds every lock free, and the child starts without adapters: what it inherited it may
-/// destroy, but it shares nothing with the parent any more.
-void prepare_fork() noexcept {
-  registry().mutex.lock();
-  process_rehoming().before_fork();
-  for (auto& [name, weak] : registry().adapters) {
-    auto adapter = weak.lock();
-    if (adapter == nullptr) continue;
-    adapter->mutex().lock();
-    adapter->shared_port().mutex().lock();
-    registry().held.push_back(std::move(adapter));
-  }
+/// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
+/// the parent any more.
+void prepare_fork() {
+  Registry& all = registry();
+  all.mutex.lock();
+  for (Adapter* adapter : all.existing) adapter->host_peers().serving().lock();
+  for (Adapter* adapter : all.existing) adapter->shared_port().mutex().lock();
+  for (Adapter* adapter : all.existing) adapter->mutex().lock();
 }
 
-void release_after_fork(bool in_child) noexcept {
-  for (auto& adapter : registry().held) {
-    if (in_child) adapter->abandon_in_child();
+void end_fork_in_parent() {
+  Registry& all = registry();
+  for (Adapter* adapter : all.existing) {
+    adapter->mutex().unlock();
     adapter->shared_port().mutex().unlock();
-    in_child ? adapter->mutex().reset() : adapter->mutex().unlock();
+    adapter->host_peers().serving().unlock();
   }
-  if (in_child) {
-    // Whoever still holds one keeps it; it must not be found again, nor end its engine's thread.
-    for (auto& adapter : registry().held) registry().abandoned.push_back(adapter);
-    registry().adapters.clear();
-    PortWatch::abandon_in_child();
-  }
-  registry().held.clear();
-  in_child ? process_rehoming().after_fork_in_child() : process_rehoming().after_fork_in_parent();
-  registry().mutex.unlock();
+  all.mutex.unlock();
 }
 
-}  // namespace
-
-namespace {
+void end_fork_in_child() {
+  Registry& all = registry();
+  for (Adapter* adapter : all.existing) {
+    adapter->abandon_in_child();
+    renew(adapter->host_peers().serving());
+    renew(adapter->shared_port().mutex());
+    adapter->mutex().reset();
+  }
+  // An adapter that the program still uses stays; it must not be found again, nor wait for the end
+  // of its engine's thread.
+  for (auto& [name, weak] : all.adapters) {
+    if (auto adapter = weak.lock()) all.abandoned.push_back(std::move(adapter));
+  }
+  all.adapters.clear();
+  all.existing.clear();
+  g_open_doors = 0;
+  renew(all.mutex);
+}
 
 /// A program that ends has received what it was told it has: the peers are told, too.
-void answer_at_exit() noexcept {
-  if (!registry().mutex.try_lock()) return;
-  for (auto& [name, weak] : registry().adapters) {
-    const auto adapter = weak.lock();
-    if (adapter == nullptr || !adapter->lock_at_exit()) continue;
+void answer_at_exit() {
+  Registry& all = registry();
+  if (!lock_at_exit(all.mutex)) return;
+  for (Adapter* adapter : all.existing) {
+    if (!lock_at_exit(adapter->mutex())) continue;
     adapter->send_what_is_owed();
     adapter->mutex().unlock();
   }
-  registry().mutex.unlock();
+  all.mutex.unlock();
 }
+
+const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
+                                 .prepare = prepare_fork,
+                                 .parent = end_fork_in_parent,
+                                 .child = end_fork_in_child});
+const TakesPartInForks kRehomingInForks(
+    {.rank = ForkRank::kRehoming,
+     .prepare = [] { process_rehoming().before_fork(); },
+     .parent = [] { process_rehoming().after_fork_in_parent(); },
+     .child = [] { process_rehoming().after_fork_in_child(); }});
+const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);
+const TakesPartInExit kCaptureInExit(ExitRank::kCapture, link::Capture::flush_at_exit);
 
 }  // namespace
-
-bool Adapter::lock_at_exit() noexcept {
-  constexpr int kTries = 100;
-  for (int tries = 0; tries < kTries; ++tries) {
-    if (mutex_.try_lock()) return true;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return false;
-}
 
 Status Adapter::open(std::string& message) {
   host::Membarrier::enlist();  // before our first thread
   install_fault_guard();
-  static const int kExitHandler = std::atexit(answer_at_exit);
-  if (kExitHandler != 0) return Errc::kNoMemory;
-  static const int kForkHandlers = ::pthread_atfork(
-      prepare_fork, [] { release_after_fork(false); }, [] { release_after_fork(true); });
-  if (kForkHandlers != 0) return Errc::kNoMemory;
   const auto link_config = read_link_config(message);
   if (!link_config) return link_config.error();
   std::vector<link::LocalAddress> addresses;
@@ -275,6 +284,7 @@ void Adapter::take_addresses(PortChange& change) {
     }
   }
   for (const link::LocalAddress& address : wanted) {
+    const ForkPause pause;  // a child must not keep the lock that all processes open under
     std::string message;
     auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
     const std::lock_guard lock(mutex_);

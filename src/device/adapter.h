@@ -62,9 +62,6 @@ class Adapter {
   ~Adapter();
 
   [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
-  /// At the end of the process, when other threads may still run: false when the lock stays taken,
-  /// by one that does not run any more, or by this very thread.
-  [[nodiscard]] bool lock_at_exit() noexcept;
   /// As it is now: it changes while the device is open.
   [[nodiscard]] PortInfo port() const {
     const std::lock_guard lock(port_mutex_);

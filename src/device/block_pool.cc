@@ -5,14 +5,27 @@
 
 #include <bit>
 #include <cstdint>
+#include <mutex>
 #include <new>
 
+#include "device/process.h"
 #include "host/huge_pages.h"
 
 namespace verbatim::device {
+namespace {
+
+/// One for all pools, as few objects are made at a time, and a fork holds it.
+constinit std::mutex g_pools;
+
+const TakesPartInForks kInForks({.rank = ForkRank::kPools,
+                                 .prepare = [] { g_pools.lock(); },
+                                 .parent = [] { g_pools.unlock(); },
+                                 .child = [] { renew(g_pools); }});
+
+}  // namespace
 
 void* BlockPool::take() noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(g_pools);
   if (open_ == nullptr) {
     Chunk* const fresh = map_chunk();
     if (fresh == nullptr) return nullptr;
@@ -37,7 +50,7 @@ void* BlockPool::take() noexcept {
 
 void BlockPool::give_back(void* block) noexcept {
   if (block == nullptr) return;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(g_pools);
   auto* const chunk =
       std::bit_cast<Chunk*>(std::bit_cast<std::uintptr_t>(block) & ~(kChunkOctets - 1));
   if (chunk->taken == blocks_per_chunk()) link(chunk);
@@ -49,7 +62,7 @@ void BlockPool::give_back(void* block) noexcept {
 }
 
 std::size_t BlockPool::chunk_count() noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(g_pools);
   return chunk_count_;
 }
 

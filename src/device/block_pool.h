@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 
 #include "host/huge_pages.h"
 
@@ -50,7 +49,7 @@ class BlockPool {
   void link(Chunk* chunk) noexcept;
   void unlink(Chunk* chunk) noexcept;
 
-  std::mutex mutex_;  // guards the rest, and what is in the chunks
+  // What follows, and what is in the chunks, belongs to one lock of all pools.
   std::size_t stride_;
   Chunk* open_ = nullptr;  // chunks with free blocks
   std::size_t chunk_count_ = 0;

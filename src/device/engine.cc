@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <span>
 
+#include "base/own_threads.h"
 #include "device/adapter.h"
 #include "device/clock.h"
 
@@ -194,6 +195,7 @@ bool Engine::serve_absent_caller() noexcept {
 }
 
 void Engine::run() noexcept {
+  const OwnThread mine;
   ask_for_prompt_wake_ups();
   int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {

@@ -13,6 +13,7 @@
 #include "device/adapter.h"
 #include "device/clock.h"
 #include "device/forwarded_packet.h"
+#include "device/process.h"
 #include "host/service_directory.h"
 #include "wire/flow_entropy.h"
 #include "wire/packet_builder.h"
@@ -61,14 +62,18 @@ bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
 }  // namespace
 
 host::PortBlocks& given_ports() {
-  static auto* const blocks = new host::PortBlocks;
-  static pid_t owner = ::getpid();
-  if (owner != ::getpid()) {
-    blocks->abandon_in_child();
-    owner = ::getpid();
-  }
+  static auto* const blocks = new host::PortBlocks;  // outlives every thread
   return *blocks;
 }
+
+namespace {
+
+const TakesPartInForks kPortsInForks({.rank = ForkRank::kGivenPorts,
+                                      .prepare = [] { given_ports().mutex().lock(); },
+                                      .parent = [] { given_ports().mutex().unlock(); },
+                                      .child = [] { given_ports().abandon_in_child(); }});
+
+}  // namespace
 
 Gsi::Gsi(Adapter& adapter)
     : adapter_(adapter), message_(sizeof(ForwardHeader) + link::kFrameOctets) {}

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/process.h"
+
 namespace verbatim::device {
 
 namespace {
@@ -23,6 +25,11 @@ void HostPeers::close() noexcept {
   door_.close();
   const std::lock_guard lock(mutex_);
   peers_.clear();
+}
+
+void HostPeers::abandon_in_child() noexcept {
+  renew(mutex_);
+  close();
 }
 
 std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
@@ -52,6 +59,7 @@ void HostPeers::set_listener(const host::Door::Listener& listener) {
 }
 
 HostPeers::News HostPeers::serve() {
+  const std::lock_guard serving(serving_);
   News news;
   news.guests_gone = door_.serve();
   std::vector<std::shared_ptr<host::Peer>> peers;

@@ -15,8 +15,8 @@ namespace verbatim::device {
 /// The other processes of this user on this host, as an adapter knows them: those that it has
 /// attached to, and those that have attached to it.
 ///
-/// attach() by any thread, and not with the adapter's lock held: the other process may be waiting
-/// for ours. Everything else by the engine's thread.
+/// attach() by any thread, under a ForkPause, and not with the adapter's lock held: the other
+/// process may be waiting for ours. Everything else by the engine's thread.
 class HostPeers {
  public:
   HostPeers() noexcept = default;
@@ -40,12 +40,18 @@ class HostPeers {
     std::vector<std::uint32_t> guests_gone;  // slots that had attached to us
   };
   [[nodiscard]] News serve();
+  /// Held by serve(), also while it calls the listener: taken before the adapter's lock. Held while
+  /// the process forks.
+  [[nodiscard]] std::mutex& serving() noexcept { return serving_; }
+  /// In a forked child: as close(), whichever thread of the parent used the peers.
+  void abandon_in_child() noexcept;
 
  private:
   std::uint32_t slot_ = 0;
-  int epoll_ = -1;  // the engine's
+  int epoll_ = -1;      // the engine's
+  std::mutex serving_;  // guards the door
   host::Door door_;
-  std::mutex mutex_;  // guards the peers
+  std::mutex mutex_;  // guards the peers; taken after the adapter's lock
   std::vector<std::shared_ptr<host::Peer>> peers_;
   host::Door::Listener listener_;
   std::vector<std::byte> saying_;

@@ -15,8 +15,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/own_threads.h"
 #include "device/adapter.h"
 #include "device/interface_list.h"
+#include "device/process.h"
 
 namespace verbatim::device {
 namespace {
@@ -49,17 +51,25 @@ PortWatch*& instance() noexcept {
   return watch;
 }
 
+/// A child has no adapters yet, and a watch of its own. The one that it inherited is left as it is:
+/// its thread has stayed in the parent.
+const TakesPartInForks kInForks({.rank = ForkRank::kPortWatch,
+                                 .prepare = [] { instance()->mutex().lock(); },
+                                 .parent = [] { instance()->mutex().unlock(); },
+                                 .child =
+                                     [] {
+                                       instance()->abandon_in_child();
+                                       instance() = new PortWatch;
+                                     }});
+
 }  // namespace
 
 PortWatch& PortWatch::of_process() { return *instance(); }
 
 void PortWatch::abandon_in_child() noexcept {
-  PortWatch& inherited = *instance();  // its locks may be held by threads that are not here
-  if (inherited.life_ != nullptr) {
-    ::close(inherited.life_->notices);
-    ::close(inherited.life_->bell);
-  }
-  instance() = new PortWatch;
+  if (life_ == nullptr) return;
+  ::close(life_->notices);
+  ::close(life_->bell);
 }
 
 PortWatch::Life::~Life() {
@@ -124,6 +134,7 @@ void PortWatch::set_observer(void (*observer)()) noexcept {
 }
 
 void PortWatch::run(Life& life) noexcept {
+  const OwnThread mine;
   for (;;) {
     std::array<pollfd, 2> polled = {{{.fd = life.notices, .events = POLLIN, .revents = 0},
                                      {.fd = life.bell, .events = POLLIN, .revents = 0}}};

@@ -21,8 +21,6 @@ class Adapter;
 class PortWatch {
  public:
   [[nodiscard]] static PortWatch& of_process();
-  /// In a forked child, which has no adapters yet: its own is a new one.
-  static void abandon_in_child() noexcept;
 
   PortWatch() = default;
   PortWatch(const PortWatch&) = delete;
@@ -33,6 +31,11 @@ class PortWatch {
   void add(Adapter& adapter);
   /// No more. Waits while it is being told something, unless it is the thread itself that asks.
   void remove(Adapter& adapter) noexcept;
+
+  /// Held while the process forks.
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  /// In a forked child: closes what it has inherited.
+  void abandon_in_child() noexcept;
 
   /// Called after the adapters, with no lock held, in the thread.
   void set_observer(void (*observer)()) noexcept;

@@ -5,6 +5,7 @@
 
 #include "device/clock.h"
 #include "device/fault_guard.h"
+#include "device/process.h"
 #include "device/queue_pair.h"
 
 namespace verbatim::device {
@@ -29,6 +30,7 @@ QueuePair::NearEnd QueuePair::find_near_end(transport::QpMask mask,
   if (!connects || !adapter_->goes_directly() || !adapter_->is_own_address(to->gid)) return {};
   const std::uint32_t slot = slot_of(attributes.dest_qp);
   if (slot == adapter_->slot()) return {.is_near = true};
+  const ForkPause pause;  // a child that kept the connection would look alive to the peer
   auto peer = adapter_->host_peers().attach(slot);
   if (peer == nullptr || !peer->answers_at(to->gid.octets)) return {};
   return {.is_near = true, .peer = std::move(peer)};

@@ -58,7 +58,7 @@ void PortBlocks::give_back(std::uint16_t space, std::uint16_t port) noexcept {
 }
 
 void PortBlocks::abandon_in_child() noexcept {
-  new (&mutex_) std::mutex;  // whoever held it has stayed in the parent
+  new (&mutex_) std::mutex;  // held by the thread that forked
   blocks_.clear();
 }
 

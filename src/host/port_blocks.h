@@ -24,6 +24,8 @@ class PortBlocks {
   /// A port of `space` that nobody else was given. kAddressInUse when there is none.
   [[nodiscard]] Expected<std::uint16_t> take(std::uint16_t space);
   void give_back(std::uint16_t space, std::uint16_t port) noexcept;
+  /// Held while the process forks.
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   /// In a forked child: the blocks are the parent's.
   void abandon_in_child() noexcept;
 

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/own_threads.h"
 #include "host/slot.h"
 #include "host/unix_name.h"
 
@@ -269,6 +270,7 @@ void SocketShare::close_all() noexcept {
 }
 
 void SocketShare::run() noexcept {
+  const OwnThread mine;
   std::vector<pollfd> polled;
   for (;;) {
     bool has_questions = false;

@@ -45,14 +45,6 @@ OfProcess& of_process() {
   return *instance;
 }
 
-/// Writes what is left when the program returns from main() or calls exit().
-struct AtExit {
-  ~AtExit() {
-    OfProcess& all = of_process();
-    if (all.capture != nullptr && all.owner == ::getpid()) all.capture->flush();
-  }
-};
-
 }  // namespace
 
 struct Capture::Frame {
@@ -75,11 +67,15 @@ Expected<Capture*> Capture::for_process(std::string_view pattern, std::string& m
   if (all.capture != nullptr && all.owner == ::getpid()) return all.capture;
   auto file = CaptureFile::open(pattern, message);
   if (!file) return file.error();
-  static const AtExit kAtExit;
   if (all.capture != nullptr) all.of_parents.push_back(all.capture);
   all.capture = new Capture(std::move(*file));
   all.owner = ::getpid();
   return all.capture;
+}
+
+void Capture::flush_at_exit() noexcept {
+  const OfProcess& all = of_process();
+  if (all.capture != nullptr && all.owner == ::getpid()) all.capture->flush();
 }
 
 std::uint32_t Capture::add_interface(std::string_view name) {

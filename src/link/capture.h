@@ -44,6 +44,9 @@ class Capture {
   [[nodiscard]] static Expected<Capture*> for_process(std::string_view pattern,
                                                       std::string& message);
 
+  /// Writes what is left of the process's own capture, when the process exits.
+  static void flush_at_exit() noexcept;
+
   /// The number that frames of this interface carry; the same for the same name.
   [[nodiscard]] std::uint32_t add_interface(std::string_view name);
 

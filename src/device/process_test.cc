@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/process.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "base/own_threads.h"
+
+namespace verbatim::device {
+namespace {
+
+std::string g_history;  // what the participants did, one letter each
+int g_exit_pipe = -1;   // where the exit participants write
+
+// Registered against the order of ranks.
+const TakesPartInForks kLater({.rank = ForkRank::kHandles,
+                               .prepare = [] { g_history += 'b'; },
+                               .parent = [] { g_history += 'B'; },
+                               .child = [] { g_history += '2'; }});
+const TakesPartInForks kEarlier({.rank = ForkRank::kListeners,
+                                 .prepare = [] { g_history += 'a'; },
+                                 .parent = [] { g_history += 'A'; },
+                                 .child = [] { g_history += '1'; }});
+const TakesPartInExit kLastAtExit(ExitRank::kConnections, [] {
+  if (g_exit_pipe >= 0) (void)!::write(g_exit_pipe, "x", 1);
+});
+
+int exit_status_of(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Process, ForksGoThroughTheRanksInOrderAndBack) {
+  g_history.clear();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(g_history == "ab12" ? 0 : 1);
+  EXPECT_EQ(exit_status_of(child), 0);
+  EXPECT_EQ(g_history, "abBA");
+}
+
+TEST(Process, AForkWaitsForThePausesOfOtherThreads) {
+  std::atomic<bool> pausing{false};
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    const ForkPause pause;
+    pausing = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    over = true;
+  });
+  while (!pausing) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(over ? 0 : 1);
+  EXPECT_EQ(exit_status_of(child), 0);
+  other.join();
+}
+
+TEST(Process, AThreadThatPausesForksCanForkAndPauseAgain) {
+  const ForkPause pause;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ForkPause again;
+    ::_exit(0);
+  }
+  const ForkPause again;
+  EXPECT_EQ(exit_status_of(child), 0);
+}
+
+/// A pause that waits for a thread of the library, which pauses forks as well, while a fork waits.
+TEST(Process, PausesOfTheLibrarysThreadsBeginWhileAForkWaits) {
+  std::atomic<int> step{0};
+  std::thread waits([&] {
+    const ForkPause pause;
+    step = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the fork waits by now
+    std::thread own([] {
+      const OwnThread mine;
+      const ForkPause pause_of_own;
+    });
+    own.join();
+    step = 2;
+  });
+  while (step == 0) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(step == 2 ? 0 : 1);
+  EXPECT_EQ(exit_status_of(child), 0);
+  waits.join();
+}
+
+TEST(Process, ManyForksAndPausesOfManyThreadsAllEnd) {
+  std::atomic<bool> stop{false};
+  std::thread pausing[2];
+  for (std::thread& thread : pausing) {
+    thread = std::thread([&] {
+      while (!stop) const ForkPause pause;
+    });
+  }
+  std::thread forking[2];
+  for (std::thread& thread : forking) {
+    thread = std::thread([] {
+      for (int i = 0; i < 50; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+          const ForkPause pause;  // the child's gate is open
+          ::_exit(0);
+        }
+        EXPECT_EQ(exit_status_of(child), 0);
+      }
+    });
+  }
+  for (std::thread& thread : forking) thread.join();
+  stop = true;
+  for (std::thread& thread : pausing) thread.join();
+}
+
+TEST(Process, AThreadThatIsCancelledForksAllTheSame) {
+  std::atomic<bool> forked{false};
+  std::thread thread([&] {
+    ::pthread_cancel(::pthread_self());
+    const pid_t child = ::fork();  // no place to be cancelled at
+    if (child == 0) ::_exit(0);
+    forked = true;
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    EXPECT_EQ(exit_status_of(child), 0);
+  });
+  thread.join();
+  EXPECT_TRUE(forked);
+}
+
+TEST(Process, CountsTheLibrarysThreadsAndNoneInAChild) {
+  EXPECT_EQ(own_thread_count(), 0);
+  std::atomic<bool> there{false};
+  std::atomic<bool> go{false};
+  std::thread own([&] {
+    const OwnThread mine;
+    EXPECT_TRUE(OwnThread::is_mine());
+    there = true;
+    while (!go) std::this_thread::yield();
+  });
+  while (!there) std::this_thread::yield();
+  EXPECT_EQ(own_thread_count(), 1);
+  EXPECT_FALSE(OwnThread::is_mine());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(own_thread_count());
+  EXPECT_EQ(exit_status_of(child), 0);
+  go = true;
+  own.join();
+  EXPECT_EQ(own_thread_count(), 0);
+}
+
+/// How many exit participants ran in a child that `make` made and that exits.
+template <typename Make>
+int exits_in_child(Make&& make) {
+  int ends[2];
+  if (::pipe(ends) != 0) return -1;
+  const pid_t child = make();
+  if (child == 0) {
+    g_exit_pipe = ends[1];
+    std::exit(0);
+  }
+  ::close(ends[1]);
+  char octets[8];
+  const auto count = static_cast<int>(::read(ends[0], octets, sizeof octets));
+  ::close(ends[0]);
+  EXPECT_EQ(exit_status_of(child), 0);
+  return count;
+}
+
+TEST(Process, AChildThatNoHandlerKnowsOfLeavesNothingForItsParent) {
+  EXPECT_EQ(exits_in_child([] { return ::fork(); }), 1);
+  EXPECT_EQ(
+      exits_in_child([] {
+        return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+      }),
+      0);
+}
+
+}  // namespace
+}  // namespace verbatim::device
