@@ -24,9 +24,9 @@ namespace verbatim::link {
 /// wire: over IPv4 the identification is found from the ICRC, which covers it.
 ///
 /// Packets are collected and written a whole number of blocks at a time, at least every
-/// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit: who is killed
-/// loses so much, and leaves a readable file. When the file cannot be written any more, the capture
-/// ends with one line on stderr, and the program goes on.
+/// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit
+/// (flush_at_exit()): who is killed loses so much, and leaves a readable file. When the file cannot
+/// be written any more, the capture ends with one line on stderr, and the program goes on.
 ///
 /// Any thread.
 class Capture {

@@ -214,7 +214,11 @@ TEST(Capture, AFullDiskEndsItWithOneMessage) {
 template <typename Body>
 int in_a_child(Body&& body) {
   const pid_t child = ::fork();
-  if (child == 0) std::exit(body());
+  if (child == 0) {
+    const int result = body();
+    Capture::flush_at_exit();
+    ::_exit(result);
+  }
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -238,7 +242,11 @@ TEST(Capture, AProcessHasOneAndItsChildAnother) {
   const int ended = in_a_child([&] {
     if (record(1) != 0 || record(1) != 0) return 1;
     child = ::fork();
-    if (child == 0) std::exit(record(3));  // what the parent has collected is not the child's
+    if (child == 0) {  // what the parent has collected is not the child's
+      const int result = record(3);
+      Capture::flush_at_exit();
+      ::_exit(result);
+    }
     int status = 0;
     if (::waitpid(child, &status, 0) != child || status != 0) return 2;
     if (blocks_of(capture_name_beside(name, child)).size() != 5) return 3;
