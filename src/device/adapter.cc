@@ -226,7 +226,9 @@ Status Adapter::open(std::string& message) {
   for (const GidEntry& entry : port_.gids) {
     addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
   }
-  auto place = shared_port_.join(addresses, message);
+  link::SharedPort::Options options;
+  options.lends = link_config->lends_sockets;
+  auto place = shared_port_.join(addresses, message, options);
   if (!place) {
     message = port_.interface + ": " + message;
     return place.error();

@@ -148,6 +148,14 @@ Expected<LinkConfig> read_link_config(std::string& message) {
     return Errc::kInvalidArgument;
   }
   config.has_peer_calls = calls != "0";
+  const std::string lend = environment("VERBATIM_LEND");
+  if (!lend.empty() && lend != "0" && lend != "1") {
+    message = "VERBATIM_LEND: '" + lend +
+              "' is neither 1 (other users may use the addresses where this user has UDP port " +
+              "4791) nor 0 (they are refused)";
+    return Errc::kInvalidArgument;
+  }
+  config.lends_sockets = lend != "0";
   // Faults and captures are of packets: whoever asks for them wants to see some.
   if (!path.empty()) {
     config.path_cause = PathCause::kVariable;

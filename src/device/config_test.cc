@@ -139,5 +139,17 @@ TEST(Config, CallsIntoOtherProcessesCanBeForbidden) {
   ::unsetenv("VERBATIM_CMA");
 }
 
+TEST(Config, LendingToOtherUsersCanBeForbidden) {
+  std::string message;
+  ::unsetenv("VERBATIM_LEND");
+  EXPECT_TRUE(read_link_config(message)->lends_sockets);
+  ::setenv("VERBATIM_LEND", "0", 1);
+  EXPECT_FALSE(read_link_config(message)->lends_sockets);
+  ::setenv("VERBATIM_LEND", "maybe", 1);
+  EXPECT_FALSE(read_link_config(message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_LEND"), HasSubstr("'maybe'")));
+  ::unsetenv("VERBATIM_LEND");
+}
+
 }  // namespace
 }  // namespace verbatim::device

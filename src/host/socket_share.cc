@@ -203,12 +203,21 @@ std::size_t SocketShare::count_beside(const SocketLabel& address) const noexcept
       held_.begin(), held_.end(), [&](const Held& held) { return held.label.is_beside(address); }));
 }
 
+std::vector<SocketShare::Holding> SocketShare::held_beside(const SocketLabel& address) const {
+  std::vector<Holding> result;
+  for (const Held& held : held_) {
+    if (held.label.is_beside(address)) result.push_back({held.label, held.descriptor});
+  }
+  return result;
+}
+
 Status SocketShare::serve(std::uint32_t slot) {
   listener_ = open_socket();
   bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (listener_ < 0 || bell_ < 0) return Errc::kNoMemory;
   if (UnixName::of_share(slot).bind(listener_) != 0) return Errc::kAddressInUse;
   if (::listen(listener_, kQueueMax) != 0) return Errc::kNoMemory;
+  if (lender_) (void)desk_.open(lender_);  // without it other users have to use another address
   announce();
   sigset_t all;
   sigset_t before;
@@ -263,6 +272,7 @@ void SocketShare::abandon_in_child() noexcept {
 
 void SocketShare::close_all() noexcept {
   start_over();
+  desk_.close();
   is_closing_ = false;
   for (int* descriptor : {&listener_, &bell_}) {
     if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
@@ -283,6 +293,8 @@ void SocketShare::run() noexcept {
         polled.push_back({.fd = connection.descriptor, .events = POLLIN, .revents = 0});
         has_questions = has_questions || connection.has_question;
       }
+      desk_.add_to(polled);
+      has_questions = has_questions || desk_.has_questions();
     }
     // Who cannot accept would find the listener readable for ever.
     if (is_short_of_descriptors_) polled[1].fd = -1;
@@ -306,6 +318,7 @@ void SocketShare::serve_all() noexcept {
     if (connection.has_question && send_held(connection, false)) connection.has_question = false;
   }
   drop_closed();
+  if (!desk_.serve()) is_short_of_descriptors_ = true;
 }
 
 void SocketShare::accept_all() noexcept {

@@ -11,6 +11,7 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "host/lending_desk.h"
 #include "host/share_message.h"
 
 namespace verbatim::host {
@@ -24,7 +25,8 @@ namespace verbatim::host {
 /// own answers, whatever the program does; a process that is stopped finds the questions and the
 /// sockets that came meanwhile when it goes on.
 ///
-/// Peers are of the same user, or they are not listened to.
+/// Peers are of the same user, or they are not listened to. Processes of other users may ask at a
+/// desk of their own, and the lender decides (docs/decisions/0025).
 class SocketShare {
  public:
   SocketShare() noexcept = default;
@@ -52,6 +54,17 @@ class SocketShare {
   [[nodiscard]] int find(const SocketLabel& label) const noexcept;
   /// How many sockets of this address are held.
   [[nodiscard]] std::size_t count_beside(const SocketLabel& address) const noexcept;
+
+  /// All of this address.
+  struct Holding {
+    SocketLabel label;
+    int descriptor = -1;
+  };
+  [[nodiscard]] std::vector<Holding> held_beside(const SocketLabel& address) const;
+
+  /// Who answers the questions of other users' processes, on the thread and with mutex() held. Call
+  /// it before serve(); without it they are not listened to.
+  void set_lender(LendingDesk::Lender lender) { lender_ = std::move(lender); }
 
   /// Is there for others at the name of `slot`, and tells all peers what was added. kNoMemory when
   /// the system gives no socket or no thread; kAddressInUse when the name is taken.
@@ -109,6 +122,8 @@ class SocketShare {
   int bell_ = -1;                         // an eventfd that wakes the thread up
   bool is_closing_ = false;               // the thread is to end
   bool is_short_of_descriptors_ = false;  // the thread's own: it could not accept
+  LendingDesk::Lender lender_;
+  LendingDesk desk_;
   std::thread thread_;
 };
 

@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "host/opening_lock.h"
+#include "link/lent_socket.h"
 #include "link/socket_address.h"
 #include "link/udp_link.h"
 #include "link/udp_table.h"
@@ -20,6 +22,7 @@ namespace verbatim::link {
 namespace {
 
 constexpr int kAttempts = 4;               // when processes end while one joins
+constexpr int kDesksAskedAtOnce = 4;       // of another user, in the time that one gets
 constexpr int kStalePacketsMax = 1 << 16;  // thrown away at most; what is left names nothing
 
 std::string port_text() { return "UDP port " + std::to_string(kRocePort); }
@@ -70,14 +73,15 @@ struct SharedPort::Group {
   host::SocketLabel label{};
   std::optional<std::size_t> counted{};  // sockets there are, as the system says
   std::size_t size = 0;                  // as far as we know
+  bool is_lent = false;                  // the port is another user's here
+  bool counts_exactly = true;
 
-  explicit Group(const LocalAddress& of) : address(of), label(label_of(of, 0)) {}
-  /// The system's list does not say on which link an address is that every link may have.
-  [[nodiscard]] bool counts_exactly() const noexcept { return !needs_scope(address.gid); }
+  explicit Group(const LocalAddress& of)
+      : address(of), label(label_of(of, 0)), counts_exactly(link::counts_exactly(of)) {}
   void update_size(const host::SocketShare& share) {
     size = share.count_beside(label);
     const auto now_counted = count_sockets(address, kRocePort);
-    if (now_counted && counts_exactly()) size = *now_counted;
+    if (now_counted && counts_exactly) size = *now_counted;
   }
   [[nodiscard]] host::SocketLabel labelled(std::uint32_t slot) const noexcept {
     host::SocketLabel result = label;
@@ -130,13 +134,26 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
     return Errc::kNoDevice;
   }
   gather(groups, {}, options);
+  if (auto borrowed = borrow_first(groups, message, options); !borrowed) return borrowed.error();
   pass(options, Step::kAsked);
-  auto slot = claim_slot(groups, message);
+  const auto claim = [&] {
+    auto first = claim_slot(groups, message);
+    const bool may_get_more = !first && first.error() == Errc::kNoMemory;
+    return may_get_more && borrow_more(groups, options) ? claim_slot(groups, message)
+                                                        : std::move(first);
+  };
+  auto slot = claim();
   if (!slot) return slot.error();
   pass(options, Step::kClaimed);
 
   auto receivers = take_receivers(groups, slot->number(), message, options);
   if (!receivers) return receivers.error();
+  if (options.lends) {
+    lender_.emplace(share_, slot->number());
+    share_.set_lender([this](const host::LendingMessage& question, uid_t borrower) {
+      return lender_->lend(question, borrower);
+    });
+  }
   if (auto served = share_.serve(slot->number()); !served) {
     message = "the system gives no socket or thread to share " + port_text() +
               "; check `ulimit -n` and `ulimit -u`";
@@ -164,10 +181,9 @@ Expected<std::vector<Receiver>> SharedPort::try_to_extend(std::span<const LocalA
                                                           const Options& options) {
   std::vector<Group> groups = groups_of(addresses);
   gather(groups, slot, options);
-  const auto fits = [&](const Group& group) {
-    return slot >= group.size || share_.find(group.labelled(slot)) >= 0;
-  };
-  const auto other = std::find_if_not(groups.begin(), groups.end(), fits);
+  if (auto borrowed = borrow_first(groups, message, options); !borrowed) return borrowed.error();
+  const auto other = std::find_if_not(groups.begin(), groups.end(),
+                                      [&](const Group& group) { return is_fit(group, slot); });
   auto receivers = other == groups.end() ? take_receivers(groups, slot, message, options)
                                          : Expected<std::vector<Receiver>>(Errc::kBusy);
   if (other != groups.end()) {
@@ -215,7 +231,12 @@ Expected<std::vector<Receiver>> SharedPort::take_receivers(std::span<Group> grou
 void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> own,
                         const Options& options) {
   using Clock = std::chrono::steady_clock;
-  for (Group& group : groups) group.counted = count_sockets(group.address, kRocePort);
+  for (Group& group : groups) {
+    group.counted = count_sockets(group.address, kRocePort);
+    const auto user = user_of_port(group.address, kRocePort);
+    const bool was_refused = std::ranges::find(refused_, group.address.gid) != refused_.end();
+    group.is_lent = user && (*user != ::geteuid() || was_refused);
+  }
   const auto end = Clock::now() + options.answer_patience;
   share_.find_peers(own);
   for (auto at = Clock::now(); !holds_all(groups) && at < end; at = Clock::now()) {
@@ -227,18 +248,81 @@ void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> ow
   for (Group& group : groups) group.update_size(share_);
 }
 
+/// Of a lent port: those of this user, of which each of its processes has all.
 bool SharedPort::holds_all(std::span<const Group> groups) const noexcept {
   return std::all_of(groups.begin(), groups.end(), [&](const Group& group) {
-    return group.counted && share_.count_beside(group.label) >= *group.counted;
+    const std::size_t held = share_.count_beside(group.label);
+    return group.is_lent ? held > 0 : group.counted && held >= *group.counted;
   });
+}
+
+/// Where another user has the port and no process of this user holds a socket yet.
+Status SharedPort::borrow_first(std::span<Group> groups, std::string& message,
+                                const Options& options) {
+  for (const Group& group : groups) {
+    if (!group.is_lent || share_.count_beside(group.label) > 0 || borrow(group, options) > 0) {
+      continue;
+    }
+    const std::string holder = name_port_holder(group.address, kRocePort);
+    message = port_text() + " on " + text_of(group.address) + " is held by " +
+              (holder.empty() ? "another program" : holder) +
+              ", which lends no socket; if it is stopped, continue it (kill -CONT); else end it, "
+              "or use another address";
+    return Errc::kAddressInUse;
+  }
+  return Ok{};
+}
+
+/// Where all lent slots are taken. Whether there are more now.
+bool SharedPort::borrow_more(std::span<Group> groups, const Options& options) {
+  std::size_t count = 0;
+  for (const Group& group : groups) {
+    if (group.is_lent) count += borrow(group, options);
+  }
+  return count > 0;
+}
+
+/// How many sockets were got. They come from a stranger: what is not what was asked for is closed.
+std::size_t SharedPort::borrow(const Group& group, const Options& options) {
+  const auto held = share_.held_beside(group.label);
+  const auto slots = std::ranges::count_if(held, [](const host::SocketShare::Holding& holding) {
+    const auto note = note_of(holding.descriptor);
+    return note && note->use == LentNote::Use::kSlot;
+  });
+  const auto lent =
+      host::borrow({.question = {.address = group.label, .held = static_cast<std::uint32_t>(slots)},
+                    .owner = user_of_port(group.address, kRocePort).value_or(0),
+                    .between = options.peer_patience / kDesksAskedAtOnce,
+                    .patience = options.answer_patience});
+  std::size_t count = 0;
+  for (const int descriptor : lent) {
+    const auto note = note_of(descriptor);
+    const bool is_new = note && note->slot < host::kSlotCount &&
+                        is_bound_to(descriptor, group.address) &&
+                        share_.find(group.labelled(note->slot)) < 0;
+    if (is_new) {
+      share_.add(group.labelled(note->slot), descriptor);
+      ++count;
+    } else {
+      ::close(descriptor);
+    }
+  }
+  return count;
+}
+
+/// Whether the process in this slot has a socket there, or can bind one.
+bool SharedPort::is_fit(const Group& group, std::uint32_t slot) const noexcept {
+  const int held = share_.find(group.labelled(slot));
+  if (held < 0) return !group.is_lent && slot >= group.size;
+  const auto note = note_of(held);
+  return group.is_lent ? note && note->use == LentNote::Use::kSlot : !note;
 }
 
 Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
                                             std::string& message) const {
   for (std::uint32_t number = 0; number < host::kSlotCount; ++number) {
-    const bool fits = std::all_of(groups.begin(), groups.end(), [&](const Group& group) {
-      return number >= group.size || share_.find(group.labelled(number)) >= 0;
-    });
+    const bool fits = std::all_of(groups.begin(), groups.end(),
+                                  [&](const Group& group) { return is_fit(group, number); });
     if (!fits) continue;
     auto slot = host::Slot::claim(number);
     if (slot) return slot;
@@ -246,14 +330,18 @@ Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
     message = "the system gives no UNIX socket; check `ulimit -n`";
     return slot.error();
   }
-  message = "all " + std::to_string(host::kSlotCount) +
-            " places for processes of this user are taken; end some of them";
+  const bool is_lent = std::ranges::any_of(groups, &Group::is_lent);
+  message = is_lent ? "all places for processes of this user that the user who holds " +
+                          port_text() + " has lent are taken; end some of them"
+                    : "all " + std::to_string(host::kSlotCount) +
+                          " places for processes of this user are taken; end some of them";
   return Errc::kNoMemory;
 }
 
 /// Binds sockets until there is one for `slot`.
 Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
                         const Options& options) {
+  if (group.is_lent) return Ok{};  // nothing of ours is let in
   std::vector<UdpSocket> made;
   while (group.size + made.size() <= slot) {
     // One socket needs no program, which costs a tenth of a microsecond per packet; two need it
@@ -268,21 +356,20 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
       const Errc error = socket.error();
       message = port_text() + " on " + text_of(group.address);
       if (error == Errc::kAddressInUse) {
-        const std::string holder = name_port_holder(group.address, kRocePort);
-        message += " is held by " + (holder.empty() ? "another user or program" : holder) +
-                   "; only processes of one user can share an address: end the others, or use "
-                   "another address";
-      } else {
-        message += " cannot be opened; check `ulimit -n` and that the address is still there";
+        // It is another user's after all, or has become one's since: sockets may be lent there.
+        refused_.push_back(group.address.gid);
+        message += " was just taken by another user; try again";
+        return Errc::kTryAgain;
       }
+      message += " cannot be opened; check `ulimit -n` and that the address is still there";
       return error;
     }
     made.push_back(std::move(*socket));
     pass(options, Step::kBound);
   }
   // Somebody may have ended meanwhile whose sockets nobody else had, and then ours have moved.
-  const auto counted = group.counts_exactly() ? count_sockets(group.address, kRocePort)
-                                              : std::optional<std::size_t>();
+  const auto counted =
+      group.counts_exactly ? count_sockets(group.address, kRocePort) : std::optional<std::size_t>();
   if (counted && *counted != group.size + made.size()) {
     message = "processes that share " + port_text() + " keep ending; try again";
     return Errc::kTryAgain;

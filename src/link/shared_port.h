@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "host/slot.h"
 #include "host/socket_share.h"
+#include "link/port_lender.h"
 #include "link/udp_socket.h"
 
 namespace verbatim::link {
@@ -26,6 +27,9 @@ namespace verbatim::link {
 /// was given, or one behind all sockets there are. What lies between is filled with sockets that
 /// wait for an owner. So it also gets in, without waiting for anybody, while all others are
 /// stopped.
+///
+/// Where another user has the port already, sockets are borrowed from one of its processes
+/// (docs/decisions/0025), and the slot is one of those that were lent.
 class SharedPort {
  public:
   /// How far a newcomer has come; for tests, which end it there.
@@ -40,6 +44,7 @@ class SharedPort {
     Duration lock_patience = std::chrono::seconds(10);
     Duration peer_patience = std::chrono::milliseconds(100);  // before the next peer is asked, too
     Duration answer_patience = std::chrono::milliseconds(1000);  // for all of them
+    bool lends = true;  // sockets to other users, where this user has the port
     void (*at_step)(Step) = nullptr;
   };
   struct Place {
@@ -50,7 +55,8 @@ class SharedPort {
   SharedPort() = default;
 
   /// Addresses that this host does not have are left out; kNoDevice when that leaves none.
-  /// kAddressInUse when another user, or something else, has the port on one of them. kTimedOut
+  /// kAddressInUse when another user has the port on one of them and lends no socket, or something
+  /// else has it. kTimedOut
   /// when a process has been joining for too long, because it is stopped. kNoMemory when all slots
   /// are taken. `message` says what happened, and what to do about it.
   [[nodiscard]] Expected<Place> join(std::span<const LocalAddress> addresses, std::string& message,
@@ -100,6 +106,11 @@ class SharedPort {
                                             std::string& message, const Options& options);
   void gather(std::span<Group> groups, std::optional<std::uint32_t> own, const Options& options);
   [[nodiscard]] bool holds_all(std::span<const Group> groups) const noexcept;
+  [[nodiscard]] Status borrow_first(std::span<Group> groups, std::string& message,
+                                    const Options& options);
+  [[nodiscard]] bool borrow_more(std::span<Group> groups, const Options& options);
+  [[nodiscard]] std::size_t borrow(const Group& group, const Options& options);
+  [[nodiscard]] bool is_fit(const Group& group, std::uint32_t slot) const noexcept;
   [[nodiscard]] Expected<host::Slot> claim_slot(std::span<const Group> groups,
                                                 std::string& message) const;
   [[nodiscard]] Status fill(Group& group, std::uint32_t slot, std::string& message,
@@ -107,6 +118,8 @@ class SharedPort {
   [[nodiscard]] Expected<Receiver> receiver_of(const Group& group, std::uint32_t slot);
 
   host::SocketShare share_;
+  std::optional<PortLender> lender_;
+  std::vector<wire::Gid> refused_;  // where the system did not let us bind
 };
 
 }  // namespace verbatim::link

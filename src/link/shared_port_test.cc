@@ -16,8 +16,7 @@
 #include <thread>
 
 #include "base/prng.h"
-#include "link/test_network.h"
-#include "link/udp_table.h"
+#include "link/test_member.h"
 
 namespace verbatim::link {
 namespace {
@@ -26,139 +25,15 @@ using test::in_a_private_network;
 using test::ipv4;
 using test::Octets;
 
-using Step = SharedPort::Step;
-
-const wire::Gid kHome = ipv4(127, 0, 0, 1);
-const wire::Gid kSecond = ipv4(127, 0, 0, 2);
-
-Octets packet_for(std::uint32_t slot, std::uint8_t number = 0) {
-  Octets packet(24, std::byte{0});
-  packet[5] = static_cast<std::byte>(slot);
-  packet[7] = std::byte{0x11};
-  packet[20] = static_cast<std::byte>(number);
-  return packet;
-}
-
-void send_to(const wire::Gid& address, const Octets& packet) {
-  SocketAddress to{};
-  const socklen_t octets = store_address(to, address, kRocePort, 0);
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  EXPECT_EQ(::sendto(socket, packet.data(), packet.size(), 0, &to.base, octets),
-            static_cast<ssize_t>(packet.size()));
-  ::close(socket);
-}
-
-bool has_packet(const UdpSocket& socket, int patience_ms = test::kPatienceMs) {
-  pollfd readable{.fd = socket.descriptor(), .events = POLLIN, .revents = 0};
-  std::array<std::byte, 64> octets{};
-  return ::poll(&readable, 1, patience_ms) == 1 &&
-         ::recv(socket.descriptor(), octets.data(), octets.size(), MSG_DONTWAIT) > 0;
-}
-
-/// What one process does with the port.
-struct Member {
-  SharedPort port;
-  std::string message;
-  std::vector<LocalAddress> addresses{{.gid = kHome}};
-  SharedPort::Options options{};
-  SharedPort::Place place{};
-  Status joined = Errc::kTryAgain;
-
-  Status join() {
-    auto result = port.join(addresses, message, options);
-    joined = result ? Status(Ok{}) : Status(result.error());
-    if (result) place = std::move(*result);
-    return joined;
-  }
-  [[nodiscard]] std::uint32_t slot() const { return place.slot.number(); }
-  /// Packets for our slot come to us, at each of our addresses.
-  [[nodiscard]] bool is_reachable() {
-    for (Receiver& receiver : place.receivers) {
-      send_to(receiver.address.gid, packet_for(slot()));
-      if (!has_packet(receiver.socket)) return false;
-    }
-    return true;
-  }
-};
-
-/// A process with one Member, told what to do through a pipe.
-class MemberProcess {
- public:
-  explicit MemberProcess(std::vector<LocalAddress> addresses = {{.gid = kHome}},
-                         void (*at_step)(Step) = nullptr) {
-    EXPECT_EQ(::pipe2(questions_.data(), O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(answers_.data(), O_CLOEXEC), 0);
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ != 0) {
-      ::close(questions_[0]);
-      ::close(answers_[1]);
-      return;
-    }
-    ::close(questions_[1]);
-    ::close(answers_[0]);
-    Member member;
-    member.addresses = std::move(addresses);
-    member.options.at_step = at_step;
-    std::uint32_t answer = member.join() ? member.slot() : 1000;
-    for (char question = 0;;) {
-      if (::write(answers_[1], &answer, sizeof answer) != sizeof answer) break;
-      if (::read(questions_[0], &question, 1) != 1) break;
-      answer = member.is_reachable() ? 1 : 0;
-    }
-    ::_exit(0);
-  }
-  MemberProcess(const MemberProcess&) = delete;
-  MemberProcess& operator=(const MemberProcess&) = delete;
-  ~MemberProcess() {
-    finish(SIGKILL);
-    ::close(questions_[1]);
-    ::close(answers_[0]);
-  }
-
-  /// Its slot, once it has one.
-  std::uint32_t slot() {
-    if (!slot_) slot_ = answer();
-    return *slot_;
-  }
-  bool is_reachable() {
-    (void)slot();
-    return ::write(questions_[1], "?", 1) == 1 && answer() == 1;
-  }
-  void signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
-  void wait_until_stopped() const {
-    int status = 0;
-    EXPECT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
-    EXPECT_TRUE(WIFSTOPPED(status));
-  }
-  void finish(int number = SIGKILL) {
-    if (pid_ <= 0) return;
-    ::kill(pid_, number);
-    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
-    pid_ = 0;
-  }
-  /// Waits for one that ends by itself.
-  void join() {
-    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
-    pid_ = 0;
-  }
-
- private:
-  std::uint32_t answer() {
-    std::uint32_t octets = 2000;
-    pollfd readable{.fd = answers_[0], .events = POLLIN, .revents = 0};
-    if (::poll(&readable, 1, 6 * test::kPatienceMs) != 1) return 3000;
-    EXPECT_EQ(::read(answers_[0], &octets, sizeof octets), static_cast<ssize_t>(sizeof octets));
-    return octets;
-  }
-
-  std::array<int, 2> questions_{};
-  std::array<int, 2> answers_{};
-  pid_t pid_ = 0;
-  std::optional<std::uint32_t> slot_;
-};
-
-std::size_t sockets_there_are() { return count_sockets({.gid = kHome}, kRocePort).value_or(999); }
+using test::has_packet;
+using test::kHome;
+using test::kSecond;
+using test::Member;
+using test::MemberProcess;
+using test::packet_for;
+using test::send_to;
+using test::sockets_there_are;
+using test::Step;
 
 TEST(SharedPort, TheFirstProcessHasSlotZeroAndOneSocket) {
   in_a_private_network([] {
@@ -477,10 +352,11 @@ TEST(SharedPort, ASocketThatNobodyKnowsDoesNotMatter) {
   });
 }
 
-TEST(SharedPort, AnotherUserIsToldWhoHoldsThePort) {
+TEST(SharedPort, AnotherUserIsToldWhoHoldsThePortAndLendsNothing) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   in_a_private_network([] {
     Member holder;
+    holder.options.lends = false;
     ASSERT_TRUE(holder.join().ok());
     const int ended = test::in_a_child([] {
       ASSERT_EQ(::setuid(65534), 0);

@@ -18,6 +18,7 @@ constexpr std::uint32_t kCommunication = 7;  // the class
 constexpr std::uint32_t kReq = 0x10;         // attributes
 constexpr std::uint32_t kSidrReq = 0x17;
 constexpr std::uint32_t kSidrRep = 0x18;
+constexpr std::uint32_t kUdpOctets = 8;  // in front of the BTH, for the filter of a socket
 
 sock_filter load(std::uint16_t size, std::uint32_t offset) noexcept {
   return {
@@ -63,6 +64,32 @@ std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
   }
   program.push_back(answer(fallback));
   return program;
+}
+
+std::vector<sock_filter> slot_filter(std::uint32_t slot) {
+  constexpr std::uint32_t kEverything = 0xffff'ffff;  // octets of the packet that are kept
+  return {
+      load(BPF_W, kUdpOctets + kDestinationAt),
+      {.code = BPF_ALU | BPF_AND | BPF_K, .jt = 0, .jf = 0, .k = 0x00ff'ffff},
+      if_equal(1, 2, 0),
+      load(BPF_B, kUdpOctets + kSlotAt),
+      if_equal(slot, 9, 10),
+      load(BPF_B, kUdpOctets + kClassAt),
+      if_equal(kCommunication, 0, 8),
+      load(BPF_H, kUdpOctets + kAttributeAt),
+      if_equal(kReq, 6, 0),
+      if_equal(kSidrReq, 5, 0),
+      if_equal(kSidrRep, 1, 0),
+      {.code = BPF_JMP | BPF_JA, .jt = 0, .jf = 0, .k = 4},
+      load(BPF_B, kUdpOctets + kRequestIdAt),
+      if_equal(slot, 0, 1),
+      answer(kEverything),
+      answer(0),
+      load(BPF_B, kUdpOctets + kRemoteIdAt),
+      if_equal(slot, 0, 1),
+      answer(kEverything),
+      answer(0),
+  };
 }
 
 }  // namespace verbatim::link

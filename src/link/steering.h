@@ -29,4 +29,9 @@ inline constexpr std::size_t kServiceRoutesMax = 1024;
 [[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
                                                         std::uint32_t fallback = 0);
 
+/// The classic BPF program of one socket that admits the packets of one slot only: those that
+/// steering_program() would send there, without requests for connections, which carry no slot.
+/// Offsets count from the UDP header, as the filter of a socket sees them.
+[[nodiscard]] std::vector<sock_filter> slot_filter(std::uint32_t slot);
+
 }  // namespace verbatim::link

@@ -36,6 +36,9 @@ std::uint32_t run(const std::vector<sock_filter>& program, const Octets& packet)
       case BPF_ALU | BPF_AND | BPF_K:
         accumulator &= step.k;
         break;
+      case BPF_JMP | BPF_JA:
+        at += step.k;
+        break;
       case BPF_JMP | BPF_JEQ | BPF_K:
         at += accumulator == step.k ? step.jt : step.jf;
         break;
@@ -106,6 +109,40 @@ TEST(Steering, SendsWhatItDoesNotKnowToTheFirst) {
   EXPECT_EQ(run(program, packet_to(1)), 0U) << "too short for a datagram";
   EXPECT_EQ(run(program, Octets(3)), 0U);
   EXPECT_EQ(run(program, {}), 0U);
+}
+
+/// What the filter of a slot makes of a packet, which it sees with the UDP header in front.
+bool admits(std::uint32_t slot, const Octets& packet) {
+  Octets datagram(8, std::byte{0x0b});
+  datagram.insert(datagram.end(), packet.begin(), packet.end());
+  return run(slot_filter(slot), datagram) != 0;
+}
+
+TEST(SlotFilter, AdmitsWhatIsSteeredToTheSlot) {
+  for (const std::uint32_t slot : {0x0aU, 0x0bU, 0xeeU}) {
+    for (const std::uint32_t qp : {0x0a'0011U, 0x0b'0001U, 0xee'ffffU}) {
+      EXPECT_EQ(admits(slot, packet_to(qp)), qp >> 16 == slot) << qp;
+    }
+    for (unsigned attribute = 0; attribute < 0x20; ++attribute) {
+      const Octets packet = datagram(7, attribute);
+      const bool is_request = attribute == 0x10 || attribute == 0x17;
+      const bool expected = !is_request && run(steering_program({}, 0xee), packet) == slot;
+      EXPECT_EQ(admits(slot, packet), expected) << attribute;
+    }
+  }
+}
+
+TEST(SlotFilter, AdmitsNoRequestsAndNothingThatItDoesNotKnow) {
+  const std::uint32_t one = 1;
+  Octets request = datagram(7, 0x10);
+  request[44] = request[48] = std::byte{one};
+  EXPECT_FALSE(admits(one, request));
+  request[37] = std::byte{0x17};
+  EXPECT_FALSE(admits(one, request));
+  request[21] = std::byte{3};  // another class
+  EXPECT_FALSE(admits(one, request));
+  EXPECT_FALSE(admits(0, packet_to(1))) << "too short for a datagram";
+  EXPECT_FALSE(admits(0, {}));
 }
 
 TEST(Steering, TheKernelTakesTheLargestProgram) {

@@ -57,6 +57,22 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address, std::u
   return socket;
 }
 
+Expected<UdpSocket> UdpSocket::open_locked(const LocalAddress& address, std::uint16_t port,
+                                           std::span<sock_filter> filter) noexcept {
+  UdpSocket socket;
+  if (auto created = socket.create(address); !created) return created.error();
+  const sock_fprog program{.len = static_cast<unsigned short>(filter.size()),
+                           .filter = filter.data()};
+  const bool is_ready =
+      socket.set(SOL_SOCKET, SO_REUSEPORT, 1) && socket.prepare_receiver(address) &&
+      ::setsockopt(socket.descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
+          0 &&
+      socket.set(SOL_SOCKET, SO_LOCK_FILTER, 1);
+  if (!is_ready) return reason_of(errno);
+  if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
+  return socket;
+}
+
 Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
                                            std::uint16_t port) noexcept {
   UdpSocket socket;

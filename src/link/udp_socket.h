@@ -48,6 +48,10 @@ class UdpSocket {
   enum class Program : std::uint8_t { kBring, kFind };
   [[nodiscard]] static Expected<UdpSocket> open_receiver(
       const LocalAddress& address, std::uint16_t port, Program program = Program::kBring) noexcept;
+  /// The same with a filter that no process can change or remove, from before the socket is bound.
+  [[nodiscard]] static Expected<UdpSocket> open_locked(const LocalAddress& address,
+                                                       std::uint16_t port,
+                                                       std::span<sock_filter> filter) noexcept;
   /// Sends from `port`, and takes nothing in. Over IPv4 "don't fragment" is set and the
   /// identification is 0; that holds for a socket that is not connected, and ours never is.
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,

@@ -2,6 +2,8 @@
 #include "link/udp_table.h"
 
 #include <dirent.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "link/socket_address.h"
 
 namespace verbatim::link {
 
@@ -161,12 +165,41 @@ std::optional<std::size_t> count_sockets(const LocalAddress& address, std::uint1
   return is_readable ? std::optional(count) : std::nullopt;
 }
 
-std::string name_port_holder(const LocalAddress& address, std::uint16_t port) {
+namespace {
+
+std::optional<UdpTableEntry> find_holder(const LocalAddress& address, std::uint16_t port) {
   const auto entries = read_udp_table(port);
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const UdpTableEntry& entry) {
     return entry.address == address.gid || entry.takes_every_address();
   });
-  if (found == entries.end()) return {};
+  return found != entries.end() ? std::optional(*found) : std::nullopt;
+}
+
+}  // namespace
+
+bool counts_exactly(const LocalAddress& address) {
+  if (!needs_scope(address.gid)) return true;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return false;
+  int links = 0;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET6) continue;
+    SocketAddress found{};
+    std::memcpy(&found.v6, entry->ifa_addr, sizeof found.v6);
+    links += gid_of(found) == address.gid ? 1 : 0;
+  }
+  ::freeifaddrs(list);
+  return links == 1;
+}
+
+std::optional<uid_t> user_of_port(const LocalAddress& address, std::uint16_t port) {
+  const auto found = find_holder(address, port);
+  return found ? std::optional(found->uid) : std::nullopt;
+}
+
+std::string name_port_holder(const LocalAddress& address, std::uint16_t port) {
+  const auto found = find_holder(address, port);
+  if (!found) return {};
   const std::string user = user_name(found->uid);
   const std::string uid = std::to_string(found->uid);
   return "user " + (user.empty() ? uid : user + " (uid " + uid + ")") + process_with(found->inode);

@@ -34,6 +34,13 @@ struct UdpTableEntry {
 [[nodiscard]] std::optional<std::size_t> count_sockets(const LocalAddress& address,
                                                        std::uint16_t port);
 
+/// Whether count_sockets() counts the sockets of this address alone: an address that needs an
+/// interface beside it may be on several links.
+[[nodiscard]] bool counts_exactly(const LocalAddress& address);
+
+/// The user whose sockets keep others from an address and port; nothing when there are none.
+[[nodiscard]] std::optional<uid_t> user_of_port(const LocalAddress& address, std::uint16_t port);
+
 /// Who keeps others from an address and port, in words: "user alice (uid 1000), process 4711
 /// (ib_send_bw)". The process is only known where the system lets us see it. Empty when nobody is
 /// found.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // UDP port 4791 at the devices' addresses.
+#include <algorithm>
 #include <filesystem>
 
+#include "link/lent_socket.h"
 #include "link/shared_port.h"
 #include "link/udp_link.h"
 #include "link/udp_table.h"
@@ -20,16 +22,24 @@ void look_at_port(const std::vector<device::PortInfo>& ports, Findings& findings
     std::string message;
     const auto place = shared.join(addresses, message);
     if (place) {
-      const std::uint32_t others = place->slot.number();
+      const auto lent = std::ranges::find_if(place->receivers, [](const link::Receiver& receiver) {
+        return link::note_of(receiver.socket.descriptor()).has_value();
+      });
+      std::string words = place->slot.number() == 0
+                              ? "free"
+                              : "shared with other processes of this user, as it should be";
+      if (lent != place->receivers.end()) {
+        const std::string holder = link::name_port_holder(lent->address, link::kRocePort);
+        words = "lent by " + (holder.empty() ? "another user" : holder) +
+                ", which has it: programs work, and packets reach their user directly";
+      }
       shared.leave();
-      add_ok(findings, subject,
-             others == 0 ? "free" : "shared with other processes of this user, as it should be");
+      add_ok(findings, subject, words);
       continue;
     }
     const bool has_rxe = std::filesystem::exists("/sys/module/rdma_rxe");
     add_problem(findings, subject, message,
-                std::string("end the program that has it, run as the same user, or use another "
-                            "address") +
+                std::string("continue the program that has it, end it, or use another address") +
                     (has_rxe ? "; the kernel's own software adapter takes the port, too: rmmod "
                                "rdma_rxe"
                              : ""));

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/lending_desk.h"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "host/unix_name.h"
+
+namespace verbatim::host {
+
+namespace {
+
+constexpr int kQueueMax = 128;
+constexpr std::size_t kDescriptorsMax = ShareMessage::kEntriesMax;
+constexpr std::size_t kDesksMax = 256;                 // that a borrower connects to
+constexpr Duration kLatest = std::chrono::seconds(1);  // then a question is refused
+
+int open_socket() noexcept {
+  return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+struct ControlRoom {
+  alignas(cmsghdr) std::byte octets[CMSG_SPACE(sizeof(int) * kDescriptorsMax)];
+};
+
+bool send_answer(int socket, const std::vector<int>& descriptors) noexcept {
+  auto magic = LendingMessage::kMagic;
+  iovec part{.iov_base = magic.data(), .iov_len = magic.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  ControlRoom room;
+  const std::size_t count = std::min(descriptors.size(), kDescriptorsMax);
+  if (count > 0) {
+    header.msg_control = room.octets;
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(int) * count);
+  }
+  return ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+/// Takes an answer, if one is there. Descriptors of anything else are closed.
+bool take_answer(int socket, std::vector<int>& descriptors) noexcept {
+  std::array<char, 8> octets{};
+  iovec part{.iov_base = octets.data(), .iov_len = octets.size()};
+  ControlRoom room;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room.octets;
+  header.msg_controllen = sizeof room.octets;
+  const ssize_t received = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (received < 0) return false;
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr;
+       rights = CMSG_NXTHDR(&header, rights)) {
+    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(rights) + i * sizeof(int), sizeof descriptor);
+      descriptors.push_back(descriptor);
+    }
+  }
+  return received == static_cast<ssize_t>(LendingMessage::kMagic.size()) &&
+         std::memcmp(octets.data(), LendingMessage::kMagic.data(), LendingMessage::kMagic.size()) ==
+             0 &&
+         !descriptors.empty();
+}
+
+/// The names of all desks, of whichever user.
+std::vector<std::string> read_desk_names() {
+  std::vector<std::string> names;
+  std::FILE* list = std::fopen("/proc/thread-self/net/unix", "re");
+  if (list == nullptr) return names;
+  const std::string prefix = "@" + std::string(LendingDesk::kPrefix);
+  char line[512];
+  while (std::fgets(line, sizeof line, list) != nullptr) {
+    const std::string_view text(line);
+    const std::size_t at = text.find(prefix);
+    if (at == std::string_view::npos) continue;
+    std::string name(text.substr(at + 1, text.find_last_not_of("\n") - at));
+    const bool has_more_parts = name.find('/', LendingDesk::kPrefix.size()) != std::string::npos;
+    // A connection that was accepted is listed under the name of its listener.
+    if (has_more_parts || std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(std::move(name));
+  }
+  std::fclose(list);
+  return names;
+}
+
+}  // namespace
+
+// ---- Lending ----
+
+Status LendingDesk::open(Lender lender) noexcept {
+  std::uint64_t digits = 0;
+  if (::getrandom(&digits, sizeof digits, 0) != sizeof digits) return Errc::kNoMemory;
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%s%016llx", kPrefix.data(),
+                static_cast<unsigned long long>(digits));
+  listener_ = open_socket();
+  if (listener_ < 0 || UnixName::of_text(text.data()).bind(listener_) != 0 ||
+      ::listen(listener_, kQueueMax) != 0) {
+    close();
+    return Errc::kNoMemory;
+  }
+  lender_ = std::move(lender);
+  return Ok{};
+}
+
+void LendingDesk::close() noexcept {
+  for (const Connection& connection : connections_) ::close(connection.descriptor);
+  connections_.clear();
+  if (listener_ >= 0) ::close(std::exchange(listener_, -1));
+}
+
+void LendingDesk::add_to(std::vector<pollfd>& polled) const {
+  if (listener_ < 0) return;
+  if (!is_full_) polled.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
+  for (const Connection& connection : connections_) {
+    if (connection.has_question) continue;  // it is served by the clock
+    polled.push_back({.fd = connection.descriptor, .events = POLLIN, .revents = 0});
+  }
+}
+
+bool LendingDesk::has_questions() const noexcept {
+  return std::ranges::any_of(connections_, &Connection::has_question);
+}
+
+bool LendingDesk::serve() noexcept {
+  if (listener_ < 0) return true;
+  is_full_ = !accept_all();
+  for (Connection& connection : connections_) {
+    if (!connection.has_question) read(connection);
+    if (connection.has_question) answer(connection);
+  }
+  std::erase_if(connections_,
+                [](const Connection& connection) { return connection.descriptor < 0; });
+  return !is_full_;
+}
+
+bool LendingDesk::accept_all() noexcept {
+  for (;;) {
+    const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0 && errno == EINTR) continue;
+    if (accepted < 0) return errno == EAGAIN;
+    const uid_t user = peer_of(accepted).uid;
+    make_room_for(user);
+    connections_.push_back({.descriptor = accepted, .user = user});
+  }
+}
+
+/// The oldest connection of the same user goes when that user has too many, else the oldest of all.
+void LendingDesk::make_room_for(uid_t user) noexcept {
+  const auto is_same = [&](const Connection& other) { return other.user == user; };
+  auto oldest = connections_.end();
+  if (std::ranges::count_if(connections_, is_same) >=
+      static_cast<std::ptrdiff_t>(kConnectionsPerUser)) {
+    oldest = std::ranges::find_if(connections_, is_same);
+  } else if (connections_.size() >= kConnectionsMax) {
+    oldest = connections_.begin();
+  }
+  if (oldest == connections_.end()) return;
+  ::close(oldest->descriptor);
+  connections_.erase(oldest);
+}
+
+/// Leaves the descriptor at -1 when the connection has ended, or said something else.
+void LendingDesk::read(Connection& connection) noexcept {
+  std::array<std::byte, LendingMessage::kOctets + 1> octets{};
+  const ssize_t received =
+      ::recv(connection.descriptor, octets.data(), octets.size(), MSG_DONTWAIT);
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const auto message =
+      std::span(octets).first(static_cast<std::size_t>(std::max<ssize_t>(received, 0)));
+  connection.has_question = bool(connection.question.parse(message));
+  connection.asked_at = Clock::now();
+  if (!connection.has_question) ::close(std::exchange(connection.descriptor, -1));
+}
+
+void LendingDesk::answer(Connection& connection) noexcept {
+  const Answer answer = lender_(connection.question, connection.user);
+  const bool is_late = Clock::now() - connection.asked_at > kLatest;
+  if (answer.kind == Answer::Kind::kLater && !is_late) return;
+  const bool is_sent = send_answer(connection.descriptor, answer.descriptors);
+  // Too many descriptors of this user are on their way: soon there are fewer.
+  if (!is_sent && errno == ETOOMANYREFS && !is_late) return;
+  ::close(std::exchange(connection.descriptor, -1));
+}
+
+// ---- Borrowing ----
+
+std::vector<int> borrow(const LoanRequest& request) {
+  using Clock = std::chrono::steady_clock;
+  std::array<std::byte, LendingMessage::kOctets> question{};
+  request.question.emit(question);
+  std::vector<pollfd> desks;
+  for (const std::string& name : read_desk_names()) {
+    if (desks.size() == kDesksMax) break;
+    const int desk = open_socket();
+    if (desk < 0) break;
+    if (UnixName::of_text(name).connect(desk) == 0 && peer_of(desk).uid == request.owner) {
+      desks.push_back({.fd = desk, .events = POLLIN, .revents = 0});
+    } else {
+      ::close(desk);
+    }
+  }
+  std::vector<int> lent;
+  const auto end = Clock::now() + request.patience;
+  std::size_t asked = 0;
+  std::size_t open_count = desks.size();
+  while (lent.empty() && open_count > 0 && Clock::now() < end) {
+    if (asked < desks.size()) {
+      (void)!::send(desks[asked++].fd, question.data(), question.size(),
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    const Duration wait = asked < desks.size() ? request.between : Duration(end - Clock::now());
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait).count();
+    if (::poll(desks.data(), asked, std::max(1, static_cast<int>(limit))) <= 0) continue;
+    for (std::size_t i = 0; i < asked && lent.empty(); ++i) {
+      if (desks[i].fd < 0 || desks[i].revents == 0) continue;
+      if (take_answer(desks[i].fd, lent)) break;
+      for (const int descriptor : std::exchange(lent, {})) ::close(descriptor);
+      ::close(std::exchange(desks[i].fd, -1));
+      --open_count;
+    }
+  }
+  for (const pollfd& desk : desks) {
+    if (desk.fd >= 0) ::close(desk.fd);
+  }
+  return lent;
+}
+
+}  // namespace verbatim::host

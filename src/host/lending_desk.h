@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "host/lending_message.h"
+
+namespace verbatim::host {
+
+/// Where processes of other users ask this process for sockets of the port (docs/decisions/0025):
+/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, that is found in
+/// /proc/net/unix. The names are public, and so is the desk: it listens to everybody, keeps few
+/// connections, and answers one question on each.
+///
+/// One thread at a time.
+class LendingDesk {
+ public:
+  static constexpr std::string_view kPrefix = "verbatim/port/";
+  static constexpr std::size_t kConnectionsMax = 32;
+  static constexpr std::size_t kConnectionsPerUser = 4;
+
+  /// What becomes of a question.
+  struct Answer {
+    enum class Kind : std::uint8_t { kRefused, kLater, kLent };
+    Kind kind = Kind::kRefused;
+    std::vector<int> descriptors{};  // lent; they stay the lender's
+  };
+  using Lender = std::function<Answer(const LendingMessage& question, uid_t borrower)>;
+
+  LendingDesk() noexcept = default;
+  LendingDesk(const LendingDesk&) = delete;
+  LendingDesk& operator=(const LendingDesk&) = delete;
+  ~LendingDesk() { close(); }
+
+  /// kNoMemory when the system gives no socket.
+  [[nodiscard]] Status open(Lender lender) noexcept;
+  void close() noexcept;
+
+  /// Adds what the desk waits for.
+  void add_to(std::vector<pollfd>& polled) const;
+  /// Whether serve() has something to do after a short while, though nothing arrives.
+  [[nodiscard]] bool has_questions() const noexcept;
+  /// Reads and answers what is there, without waiting. False when it cannot accept for want of
+  /// descriptors: then look again later.
+  bool serve() noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    int descriptor = -1;
+    uid_t user = 0;
+    bool has_question = false;
+    Clock::time_point asked_at{};
+    LendingMessage question{};
+  };
+
+  [[nodiscard]] bool accept_all() noexcept;
+  void make_room_for(uid_t user) noexcept;
+  void read(Connection& connection) noexcept;
+  void answer(Connection& connection) noexcept;
+
+  int listener_ = -1;
+  bool is_full_ = false;  // the last serve() could not accept
+  Lender lender_;
+  std::vector<Connection> connections_;  // oldest first
+};
+
+/// Asks processes of user `owner` for sockets, one after the other, each after `between`, for at
+/// most `patience` in all. Returns descriptors, which are the caller's; none when no process lends.
+/// They come from strangers: the caller checks what they are.
+struct LoanRequest {
+  LendingMessage question{};
+  uid_t owner = 0;
+  Duration between{};
+  Duration patience{};
+};
+[[nodiscard]] std::vector<int> borrow(const LoanRequest& request);
+
+}  // namespace verbatim::host

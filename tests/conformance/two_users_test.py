@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two users' perftest side by side on one address, while processes of the user that came first, or of the
+other, are killed or stopped; and the two users' programs with each other. Needs root, to become two users.
+
+Usage: two_users_test.py --build build/release
+"""
+import argparse
+import os
+import signal
+import sys
+import time
+import unittest
+
+from hosts import PATIENCE, Installation, Network, Process
+
+SKIPPED = 77
+COMMAND = ""
+FIRST, SECOND = 61001, 61002  # users; they need no names
+SECONDS = 3  # that a stream takes
+
+
+def start(host, user, program):
+    return Process(["ip", "netns", "exec", host.name, "setpriv", f"--reuid={user}", f"--regid={user}",
+                    "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all",
+                    COMMAND, "run", "--devices", "e0", *program])
+
+
+class Stream:
+    """A server of one user on the shared host, and its client, on the other host unless said."""
+
+    def __init__(self, test, user, port, program, client=None):
+        self.test, self.port = test, port
+        self.far_host, self.far_user = client or (test.network.client, user)
+        self.program = [*program, "-p", str(port)]
+        self.server = start(test.network.server, user, self.program)
+        test.addCleanup(self.server.end)
+        if not self.server.await_listening(port, time.monotonic() + PATIENCE):
+            test.fail(self.server.output())
+        self.client = start(self.far_host, self.far_user,
+                            [*self.program, test.network.server.ipv4])
+        test.addCleanup(self.client.end)
+
+    def assert_runs(self):
+        for end in (self.server, self.client):
+            self.test.assertIsNone(end.child.poll(), end.output())
+
+    def assert_ends_well(self):
+        deadline = time.monotonic() + PATIENCE
+        for end in (self.client, self.server):
+            self.test.assertEqual(end.wait(deadline), 0, end.output())
+
+
+class TwoUsers(unittest.TestCase):
+    def setUp(self):
+        self.network = Network("two", 1500, COMMAND)
+        self.addCleanup(self.network.remove)
+
+    def stream(self, user, port, program="ib_write_bw", seconds=SECONDS):
+        return Stream(self, user, port, [program, "-D", str(seconds), "-F"])
+
+    def assert_one_user_has_the_port(self, count):
+        """All sockets are the first user's, also those that the second one receives with."""
+        users = []
+        with open(f"/proc/{self.first.server.child.pid}/net/udp") as table:
+            for line in table.readlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(":12B7"):
+                    users.append(int(fields[7]))
+        self.assertEqual(set(users), {FIRST})
+        self.assertGreaterEqual(len(users), count)
+
+    def both(self, seconds=SECONDS):
+        self.first = self.stream(FIRST, 7001, "ib_send_bw", seconds)
+        self.second = self.stream(SECOND, 7002)
+        time.sleep(1)  # the streams are on their way
+        self.first.assert_runs()
+        self.second.assert_runs()
+        self.assert_one_user_has_the_port(3)
+
+    def test_side_by_side(self):
+        self.both()
+        self.first.assert_ends_well()
+        self.second.assert_ends_well()
+
+    def test_all_operations_of_the_second_user(self):
+        holder = self.stream(FIRST, 7001, seconds=30)
+        programs = (["ib_send_lat"], ["ib_read_bw"], ["ib_read_lat"], ["ib_atomic_bw"],
+                    ["ib_send_bw", "-c", "UC"], ["ib_send_lat", "-c", "UD"],
+                    ["ib_write_bw", "-q", "8", "-b"])
+        for number, program in enumerate(programs):
+            with self.subTest(program=program):
+                Stream(self, SECOND, 7100 + number,
+                       [*program, "-n", "1000", "-F"]).assert_ends_well()
+        holder.assert_runs()
+
+    def test_the_holder_is_killed(self):
+        self.both(seconds=30)
+        self.first.server.child.send_signal(signal.SIGKILL)
+        self.first.server.child.wait()
+        self.second.assert_runs()
+        self.second.assert_ends_well()
+
+    def test_the_holder_is_stopped(self):
+        self.both(seconds=30)
+        self.first.server.child.send_signal(signal.SIGSTOP)
+        another = self.stream(SECOND, 7003, "ib_send_bw")
+        self.second.assert_ends_well()
+        another.assert_ends_well()
+
+    def test_the_second_user_is_killed(self):
+        self.both(seconds=4)
+        for end in (self.second.server, self.second.client):
+            end.child.send_signal(signal.SIGKILL)
+            end.child.wait()
+        self.first.assert_ends_well()
+        self.stream(SECOND, 7003).assert_ends_well()  # and may come again, though it is first now
+
+    def test_with_each_other(self):
+        """At one address, by packets through the loopback device."""
+        here = (self.network.server, SECOND)
+        for number, program in enumerate((["ib_send_bw"], ["ib_write_bw"], ["ib_read_lat"],
+                                          ["ib_send_lat", "-c", "UD"], ["ib_atomic_lat"])):
+            with self.subTest(program=program):
+                Stream(self, FIRST, 7200 + number, [*program, "-n", "1000", "-F"],
+                       here).assert_ends_well()
+
+
+def main():
+    global COMMAND
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
+    given, rest = options.parse_known_args()
+    if os.geteuid() != 0:
+        print("SKIPPED: becoming two users, and making network namespaces, needs root")
+        return SKIPPED
+    installation = Installation(given.build)
+    COMMAND = installation.command
+    try:
+        done = unittest.main(argv=[sys.argv[0], *rest], exit=False)
+        return 0 if done.result.wasSuccessful() else 1
+    finally:
+        installation.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
