@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "host/public_name.h"
 #include "host/unix_name.h"
 
 namespace verbatim::host {
@@ -112,7 +113,7 @@ Status LendingDesk::open(Lender lender) noexcept {
   std::snprintf(text.data(), text.size(), "%s%016llx", kPrefix.data(),
                 static_cast<unsigned long long>(digits));
   listener_ = open_socket();
-  if (listener_ < 0 || UnixName::of_text(text.data()).bind(listener_) != 0 ||
+  if (listener_ < 0 || PublicName(text.data()).bind(listener_) != 0 ||
       ::listen(listener_, kQueueMax) != 0) {
     close();
     return Errc::kNoMemory;
@@ -212,7 +213,7 @@ std::vector<int> borrow(const LoanRequest& request) {
     if (desks.size() == kDesksMax) break;
     const int desk = open_socket();
     if (desk < 0) break;
-    if (UnixName::of_text(name).connect(desk) == 0 && peer_of(desk).uid == request.owner) {
+    if (PublicName(name).connect(desk) == 0 && peer_of(desk).uid == request.owner) {
       desks.push_back({.fd = desk, .events = POLLIN, .revents = 0});
     } else {
       ::close(desk);

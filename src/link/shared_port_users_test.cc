@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "host/lending_desk.h"
-#include "host/unix_name.h"
+#include "host/public_name.h"
 #include "link/lent_socket.h"
 #include "link/test_member.h"
 
@@ -270,7 +270,7 @@ TEST(SharedPortUsers, ConnectionsThatAskNothingKeepNobodyOut) {
     std::vector<int> idle;
     for (int i = 0; i < 100; ++i) {
       idle.push_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-      EXPECT_EQ(host::UnixName::of_text(desk).connect(idle.back()), 0);
+      EXPECT_EQ(host::PublicName(desk).connect(idle.back()), 0);
     }
     start(users, kBorrower);
     expect_reachable(users);
@@ -314,7 +314,7 @@ TEST(SharedPortUsers, AFalseDeskOfAnotherUserIsNotAsked) {
       for (int i = 0; i < 300; ++i) {
         const int desk = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
         const std::string name = "verbatim/port/" + std::to_string(i);
-        if (host::UnixName::of_text(name).bind(desk) != 0 || ::listen(desk, 10) != 0) return;
+        if (host::PublicName(name).bind(desk) != 0 || ::listen(desk, 10) != 0) return;
       }
       ready();
       ::pause();
