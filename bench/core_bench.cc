@@ -3,6 +3,7 @@
 // packet is built with its ICRC, verified, executed and acknowledged. Beside it, memcpy of the same
 // octets.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 

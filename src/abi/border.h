@@ -57,9 +57,17 @@ template <typename Enum>
   return raw > 0xff ? std::uint8_t{0xff} : static_cast<std::uint8_t>(raw);
 }
 
-/// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the errno value itself.
+/// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the value of errno. On failure errno itself has that
+/// value too: programs look at either. On success errno is left alone.
+[[nodiscard]] inline int as_errno_value(int value) noexcept {
+  if (value != 0) errno = value;
+  return value;
+}
+[[nodiscard]] inline int as_errno_value(Errc error) noexcept {
+  return as_errno_value(to_errno(error));
+}
 [[nodiscard]] inline int as_errno_value(const Status& status) noexcept {
-  return status ? 0 : to_errno(status.error());
+  return status ? 0 : as_errno_value(status.error());
 }
 
 /// `ibv_get_cq_event`: 0, or -1 with errno set.

@@ -105,7 +105,7 @@ struct WrDraft {
   transport::SendRequest request;
   std::vector<memory::Sge> list;
   std::vector<std::byte> inline_data;
-  bool is_refused = false;  // named an address handle of another domain
+  ibv_mw* window = nullptr;  // that the request binds
 };
 
 using Posting = device::QueuePair::Posting;

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "memory/access.h"
+#include "wire/ids.h"
 
 /// The functions behind the inlines of infiniband/verbs.h, which call through the context.
 namespace verbatim::abi {
@@ -16,6 +17,12 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 /// adapters let LOCAL_WRITE stand there and ignore it, and programs rely on that.
 inline memory::Access window_access(const ibv_mw_bind_info& info) noexcept {
   return memory::Access(info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE});
+}
+/// The key that a type 2 bind gives a window. A program chooses its low octet; the rest is the
+/// window's own, whatever the program says.
+inline wire::MemoryKey type2_key(const ibv_mw& mw, std::uint32_t wanted) noexcept {
+  constexpr std::uint32_t kChosen = 0xff;
+  return wire::MemoryKey{(mw.rkey & ~kChosen) | (wanted & kChosen)};
 }
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);

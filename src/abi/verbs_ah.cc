@@ -6,18 +6,20 @@
 
 #include "abi/address.h"
 #include "abi/border.h"
+#include "base/byte_order.h"
 #include "wire/flow_entropy.h"
 #include "wire/ipv4.h"
 
 namespace verbatim::abi {
 namespace {
 
-/// The addresses of a datagram from the 40 octets in front of its payload: an IPv4 header in the
-/// last 20 of them, or an IPv6 header (annex A17.4.5).
+/// Where a datagram came from and how, from the 40 octets in front of its payload: an IPv4 header
+/// in the last 20 of them, or an IPv6 header (annex A17.4.5). IPv4 has no flow label.
 struct Addresses {
   wire::Gid source{};
   wire::Gid destination{};
   std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;
 };
 
 Addresses addresses_of(const ibv_grh* grh) noexcept {
@@ -26,6 +28,9 @@ Addresses addresses_of(const ibv_grh* grh) noexcept {
   if (std::to_integer<unsigned>(octets[0]) >> 4 == 6) {
     std::memcpy(found.source.octets.data(), grh->sgid.raw, 16);
     std::memcpy(found.destination.octets.data(), grh->dgid.raw, 16);
+    const std::uint32_t first_word = load_be_at<std::uint32_t>(octets);
+    found.traffic_class = static_cast<std::uint8_t>(first_word >> 20);
+    found.flow_label = first_word & 0xf'ffff;
     return found;
   }
   wire::Ipv4Address source;
@@ -66,7 +71,7 @@ VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 }
 
 VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
-  if (!LiveHandles::instance().contains(ah)) return EINVAL;
+  if (!LiveHandles::instance().contains(ah)) return as_errno_value(EINVAL);
   AhHandle& handle = handle_of<AhHandle>(ah);
   {
     const std::lock_guard lock(handle.owner->owner->adapter->mutex());
@@ -92,6 +97,7 @@ VB_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc
     attributes->grh.sgid_index = static_cast<std::uint8_t>(i);
     attributes->grh.hop_limit = 0xff;
     attributes->grh.traffic_class = addresses.traffic_class;
+    attributes->grh.flow_label = addresses.flow_label;
     std::memcpy(attributes->grh.dgid.raw, addresses.source.octets.data(), 16);
     return 0;
   }

@@ -10,6 +10,7 @@
 #include "abi/handles.h"
 #include "abi/operations.h"
 #include "device/clock.h"
+#include "device/wall_clock.h"
 
 namespace verbatim::abi {
 namespace {
@@ -26,16 +27,19 @@ int advance(CqHandle& handle) noexcept {
 
 /// The time of day of a moment on the adapter's clock.
 uint64_t wall_clock_at(std::uint64_t timestamp) noexcept {
+  static device::WallClock clock;
+  device::WallClock::Sample sample;
   timespec now{};
+  sample.before = device::now().since_start().count();
   ::clock_gettime(CLOCK_REALTIME, &now);
-  const auto age = static_cast<std::uint64_t>(device::now().since_start().count()) - timestamp;
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec) -
-         age;
+  sample.after = device::now().since_start().count();
+  sample.time_of_day = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  return clock.at(timestamp, sample);
 }
 
 /// Between ibv_start_poll and ibv_end_poll a thread has the queue's place to itself.
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
-  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  if (attr != nullptr && attr->comp_mask != 0) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of_ex(cq);
   if (!handle.is_single_threaded) handle.polling.lock();
   const int result = advance(handle);
@@ -172,7 +176,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
 
 /// Moderation is a hint; every completion is there at once.
 int modify_cq(ibv_cq*, ibv_modify_cq_attr* attributes) {
-  return (attributes->attr_mask & ~static_cast<unsigned>(IBV_CQ_ATTR_MODERATE)) != 0 ? EINVAL : 0;
+  const bool is_known = (attributes->attr_mask & ~static_cast<unsigned>(IBV_CQ_ATTR_MODERATE)) == 0;
+  return as_errno_value(is_known ? 0 : EINVAL);
 }
 
 }  // namespace verbatim::abi
@@ -193,12 +198,12 @@ VB_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 VB_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  if (!LiveHandles::instance().contains(channel)) return EINVAL;
+  if (!LiveHandles::instance().contains(channel)) return as_errno_value(EINVAL);
   ibv_context* context = channel->context;
   pthread_mutex_lock(&context->mutex);
   const bool in_use = channel->refcnt > 0;
   pthread_mutex_unlock(&context->mutex);
-  if (in_use) return EBUSY;
+  if (in_use) return as_errno_value(EBUSY);
   discard(&handle_of<ChannelHandle>(channel), handle_of(context));
   return 0;
 }
@@ -212,18 +217,18 @@ VB_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user_contex
 }
 
 VB_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (cqe <= 0) return EINVAL;
+  if (cqe <= 0) return as_errno_value(EINVAL);
   auto resized = handle_of<CqHandle>(cq).object->resize(static_cast<std::uint32_t>(cqe));
   if (resized) cq->cqe = cqe;
   return as_errno_value(resized);
 }
 
 VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
-  if (!LiveHandles::instance().contains(cq)) return EINVAL;
+  if (!LiveHandles::instance().contains(cq)) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of<CqHandle>(cq);
   {
     const std::lock_guard lock(handle.owner->adapter->mutex());
-    if (handle.object->has_users()) return EBUSY;
+    if (handle.object->has_users()) return as_errno_value(EBUSY);
   }
   const auto tag = reinterpret_cast<std::uintptr_t>(&handle);
   if (handle.channel != nullptr) handle.channel->pipe.forget(tag);

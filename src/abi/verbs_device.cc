@@ -109,7 +109,8 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
 
 /// The clock of completion timestamps, all of it in nanoseconds.
 int query_clock(ibv_context*, ibv_values_ex* values) noexcept {
-  if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
+  if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
+    return as_errno_value(EINVAL);
   values->raw_clock.tv_sec = 0;
   values->raw_clock.tv_nsec = device::now().since_start().count();
   return 0;
@@ -156,7 +157,7 @@ device::PortInfo port_of(ibv_context* context) { return handle_of(context).adapt
 }  // namespace
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
-  if (port != 1) return EINVAL;
+  if (port != 1) return as_errno_value(EINVAL);
   const device::PortInfo info = port_of(context);
   const device::LinkRate rate = device::link_rate_of(info.speed_mbps);
   ibv_port_attr attr{};
@@ -181,7 +182,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t size) {
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (input != nullptr && input->comp_mask != 0) return as_errno_value(EINVAL);
   ibv_device_attr_ex attr{};
   attr.orig_attr = attributes_of(port_of(context));
   attr.completion_timestamp_mask = ~std::uint64_t{0};
@@ -263,7 +264,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 
 VB_EXPORT int ibv_close_device(ibv_context* context) {
   ContextHandle& handle = handle_of(context);
-  if (!LiveHandles::instance().remove(&handle)) return EINVAL;
+  if (!LiveHandles::instance().remove(&handle)) return as_errno_value(EINVAL);
   {
     const std::lock_guard lock(handle.adapter->mutex());
     handle.adapter->remove_events(handle.async);
@@ -297,9 +298,9 @@ VB_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_g
 VB_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                 ibv_gid_entry* entry, uint32_t flags, size_t size) {
   const auto gids = port_of(context).gids;
-  if (port != 1 || flags != 0) return EINVAL;
-  if (index >= gids.size()) return EINVAL;
-  if (gids[index].gid == wire::Gid{}) return ENODATA;
+  if (port != 1 || flags != 0) return as_errno_value(EINVAL);
+  if (index >= gids.size()) return as_errno_value(EINVAL);
+  if (gids[index].gid == wire::Gid{}) return as_errno_value(ENODATA);
   const ibv_gid_entry found = entry_of(gids[index], index);
   std::memset(entry, 0, size);
   std::memcpy(entry, &found, std::min(size, sizeof found));

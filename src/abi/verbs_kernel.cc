@@ -132,7 +132,7 @@ VB_EXPORT void ibv_copy_path_rec_to_kern(ib_user_path_rec* to, const ibv_sa_path
 }
 
 VB_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, uint8_t*, uint16_t*) {
-  return EOPNOTSUPP;
+  return as_errno_value(EOPNOTSUPP);
 }
 
 VB_EXPORT ibv_context* ibv_import_device(int) { return as_null<ibv_context>(Errc::kNotSupported); }
@@ -149,13 +149,15 @@ VB_EXPORT void ibv_unimport_dm(ibv_dm*) {}
 
 // Of releases after the header that we are built with: refused, in the form that each returns.
 VB_EXPORT void* ibv_alloc_dmah(ibv_context*, void*) { return as_null<void>(Errc::kNotSupported); }
-VB_EXPORT int ibv_dealloc_dmah(void*) { return EOPNOTSUPP; }
+VB_EXPORT int ibv_dealloc_dmah(void*) { return as_errno_value(EOPNOTSUPP); }
 VB_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd*, void*) { return as_null<ibv_mr>(Errc::kNotSupported); }
 VB_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm*) {
   errno = EOPNOTSUPP;
   return -1;
 }
-VB_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t, uint64_t*) { return EOPNOTSUPP; }
+VB_EXPORT int ibv_query_port_speed(ibv_context*, uint32_t, uint64_t*) {
+  return as_errno_value(EOPNOTSUPP);
+}
 VB_EXPORT void* ibv_alloc_buf(ibv_pd*, size_t) { return as_null<void>(Errc::kNotSupported); }
 VB_EXPORT void ibv_free_buf(void*) {}
 VB_EXPORT ibv_mr* ibv_reg_buf_mr(ibv_pd*, void*) { return as_null<ibv_mr>(Errc::kNotSupported); }

@@ -100,7 +100,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
-  if (!LiveHandles::instance().contains(mw)) return EINVAL;
+  if (!LiveHandles::instance().contains(mw)) return as_errno_value(EINVAL);
   MwHandle& handle = handle_of<MwHandle>(mw);
   device::Adapter& adapter = *handle.owner->owner->adapter;
   {
@@ -108,7 +108,7 @@ int dealloc_mw(ibv_mw* mw) {
     // Binding has changed the low octet since; the entry knows its present key.
     const memory::KeyEntry* entry = adapter.keys().table().find(handle.key);
     auto freed = adapter.keys().free_window(wire::MemoryKey{entry->key});
-    if (!freed) return to_errno(freed.error());
+    if (!freed) return as_errno_value(freed.error());
     (void)adapter.wait_for_peers();
     adapter.domains().drop_user(handle.owner->domain);
   }
@@ -117,7 +117,7 @@ int dealloc_mw(ibv_mw* mw) {
 }
 
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  if (mw->type != IBV_MW_TYPE_1) return EINVAL;
+  if (mw->type != IBV_MW_TYPE_1) return as_errno_value(EINVAL);
   const ibv_mw_bind_info& info = bind->bind_info;
   transport::SendRequest request;
   request.wr_id = bind->wr_id;
@@ -130,9 +130,12 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
                   .address = info.addr,
                   .octets = info.length,
                   .access = window_access(info)};
-  Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kSends);
-  auto posted = posting.send(request);
-  if (!posted) return to_errno(posted.error());
+  Status posted = Ok{};
+  {
+    Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kSends);
+    posted = posting.send(request);
+  }
+  if (!posted) return as_errno_value(posted.error());
   mw->rkey = static_cast<std::uint32_t>(request.bind.new_key);
   return 0;
 }
@@ -162,12 +165,12 @@ VB_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
-  if (!LiveHandles::instance().contains(pd)) return EINVAL;
+  if (!LiveHandles::instance().contains(pd)) return as_errno_value(EINVAL);
   PdHandle& handle = handle_of<PdHandle>(pd);
   {
     const std::lock_guard lock(handle.owner->adapter->mutex());
     auto closed = handle.owner->adapter->domains().close(handle.domain);
-    if (!closed) return to_errno(closed.error());
+    if (!closed) return as_errno_value(closed.error());
   }
   discard(&handle, *handle.owner);
   return 0;
@@ -198,7 +201,11 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
                            int access) {
   constexpr int kKnown =
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
-  if (flags == 0 || (flags & ~kKnown) != 0) return IBV_REREG_MR_ERR_INPUT;
+  const bool is_empty = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && octets == 0;
+  if (flags == 0 || (flags & ~kKnown) != 0 || is_empty) {
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   MrHandle& handle = handle_of<MrHandle>(mr);
   PdHandle* domain =
       (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? &handle_of<PdHandle>(pd) : handle.owner;
@@ -241,13 +248,13 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
 }
 
 VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
-  if (!LiveHandles::instance().contains(mr)) return EINVAL;
+  if (!LiveHandles::instance().contains(mr)) return as_errno_value(EINVAL);
   MrHandle& handle = handle_of<MrHandle>(mr);
   device::Adapter& adapter = *handle.owner->owner->adapter;
   {
     std::unique_lock lock(adapter.mutex());
     auto gone = adapter.keys().deregister_region(handle.key);
-    if (!gone) return to_errno(gone.error());
+    if (!gone) return as_errno_value(gone.error());
     adapter.homes().remove(handle.key, adapter.wait_for_peers());
     adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
     adapter.domains().drop_user(handle.owner->domain);

@@ -50,7 +50,7 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
     case IBV_WR_BIND_MW:
       if (wr.bind_mw.mw == nullptr) return Errc::kInvalidArgument;
       request.bind = {.window_key = wire::MemoryKey{wr.bind_mw.mw->rkey},
-                      .new_key = wire::MemoryKey{wr.bind_mw.rkey},
+                      .new_key = type2_key(*wr.bind_mw.mw, wr.bind_mw.rkey),
                       .region_key = wire::MemoryKey{wr.bind_mw.bind_info.mr != nullptr
                                                         ? wr.bind_mw.bind_info.mr->lkey
                                                         : 0},
@@ -65,10 +65,13 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
     default:
       return Errc::kInvalidArgument;
   }
-  if (qp.qp.qp_base.qp_type == IBV_QPT_UD) {
+  // Other operations are none of a datagram's: what they name stands where its address would.
+  const bool is_send = request.opcode == transport::SendOpcode::kSend ||
+                       request.opcode == transport::SendOpcode::kSendImm;
+  if (qp.qp.qp_base.qp_type == IBV_QPT_UD && is_send) {
     if (wr.wr.ud.ah == nullptr) return Errc::kInvalidArgument;
     const AhHandle& ah = handle_of<AhHandle>(wr.wr.ud.ah);
-    if (ah.owner != qp.owner) return Errc::kInvalidArgument;
+    request.is_foreign_path = ah.owner != qp.owner;
     request.path = &ah.path;
     request.remote_qp = wire::QpNumber{wr.wr.ud.remote_qpn};
     request.remote_qkey = wire::QKey{wr.wr.ud.remote_qkey};
@@ -76,32 +79,47 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
   return request;
 }
 
+namespace {
+
+/// A window has the key of its newest bind from the post on, as adapters have it: programs read it
+/// there without waiting for the completion.
+void note_bind(const ibv_send_wr& wr, const transport::SendRequest& request) noexcept {
+  if (request.opcode != transport::SendOpcode::kBindWindow) [[likely]]
+    return;
+  wr.bind_mw.mw->rkey = static_cast<std::uint32_t>(request.bind.new_key);
+}
+
+}  // namespace
+
 // Flat: all that one call does is in one function (docs/decisions/0018).
 [[gnu::flatten]] int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   QpHandle& handle = handle_of<QpHandle>(qp);
-  Posting posting(*handle.object, Posting::Of::kSends);
-  ShortRequests at_once(wr);
-  posting.send_short(at_once);
-  for (wr = at_once.rest(); wr != nullptr; wr = wr->next) {
-    auto request = to_request(handle, *wr);
-    Status posted = request ? posting.send(*request) : Status(request.error());
-    if (posted) continue;
-    *bad_wr = wr;
-    return to_errno(posted.error());
+  Status posted = Ok{};
+  {
+    Posting posting(*handle.object, Posting::Of::kSends);
+    ShortRequests at_once(wr);
+    posting.send_short(at_once);
+    for (wr = at_once.rest(); wr != nullptr && posted; wr = wr->next) {
+      auto request = to_request(handle, *wr);
+      posted = request ? posting.send(*request) : Status(request.error());
+      if (posted) note_bind(*wr, *request);
+      if (!posted) *bad_wr = wr;
+    }
   }
-  return 0;
+  return as_errno_value(posted);  // the end of a posting makes system calls
 }
 
 [[gnu::flatten]] int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kReceives);
-  for (; wr != nullptr; wr = wr->next) {
-    auto request = to_request(*wr);
-    Status posted = request ? posting.receive(*request) : Status(request.error());
-    if (posted) continue;
-    *bad_wr = wr;
-    return to_errno(posted.error());
+  Status posted = Ok{};
+  {
+    Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kReceives);
+    for (; wr != nullptr && posted; wr = wr->next) {
+      auto request = to_request(*wr);
+      posted = request ? posting.receive(*request) : Status(request.error());
+      if (!posted) *bad_wr = wr;
+    }
   }
-  return 0;
+  return as_errno_value(posted);
 }
 
 namespace {
@@ -259,13 +277,13 @@ VB_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   constexpr int kRefused = IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
-  if ((mask & kRefused) != 0) return (mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL;
-  if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return EINVAL;
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return EINVAL;
+  if ((mask & kRefused) != 0) return as_errno_value((mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL);
+  if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return as_errno_value(EINVAL);
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return as_errno_value(EINVAL);
   std::optional<device::Adapter::Destination> to;
   if ((mask & IBV_QP_AV) != 0) {
     auto found = destination_of(attr->ah_attr);
-    if (!found) return to_errno(found.error());
+    if (!found) return as_errno_value(found.error());
     to = *found;
     const auto remote = (mask & IBV_QP_DEST_QPN) != 0 ? wire::QpNumber{attr->dest_qp_num}
                                                       : handle.object->attributes().dest_qp;
@@ -273,7 +291,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
                                         attributes_of(*attr), to ? &*to : nullptr);
-  if (!modified) return to_errno(modified.error());
+  if (!modified) return as_errno_value(modified.error());
   const std::lock_guard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
   if ((mask & IBV_QP_PORT) != 0) handle.port = attr->port_num;
@@ -315,13 +333,13 @@ VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr*
 VB_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
-  if (!LiveHandles::instance().contains(qp)) return EINVAL;
+  if (!LiveHandles::instance().contains(qp)) return as_errno_value(EINVAL);
   QpHandle& handle = handle_of<QpHandle>(qp);
   ContextHandle& context = *handle.owner->owner;
   {
     verbatim::device::Adapter& adapter = handle.object->adapter();
     const std::lock_guard lock(adapter.mutex());
-    if (adapter.is_attached(*handle.object)) return EBUSY;
+    if (adapter.is_attached(*handle.object)) return as_errno_value(EBUSY);
   }
   handle.object.reset();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
@@ -346,6 +364,8 @@ VB_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
   *ece = ibv_ece{};
   return 0;
 }
-VB_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) { return ece->vendor_id == 0 ? 0 : EOPNOTSUPP; }
+VB_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
+  return as_errno_value(ece->vendor_id == 0 ? 0 : EOPNOTSUPP);
+}
 
 }  // extern "C"

@@ -17,7 +17,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Status posted = request ? handle.object->post(*request) : Status(request.error());
     if (posted) continue;
     *bad_wr = wr;
-    return to_errno(posted.error());
+    return as_errno_value(posted.error());
   }
   return 0;
 }
@@ -71,7 +71,8 @@ VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
 }
 
 VB_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
-  if ((mask & ~IBV_SRQ_LIMIT) != 0) return (mask & IBV_SRQ_MAX_WR) != 0 ? EOPNOTSUPP : EINVAL;
+  if ((mask & ~IBV_SRQ_LIMIT) != 0)
+    return as_errno_value((mask & IBV_SRQ_MAX_WR) != 0 ? EOPNOTSUPP : EINVAL);
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   return as_errno_value(handle_of<SrqHandle>(srq).object->arm_limit(attributes->srq_limit));
 }
@@ -85,12 +86,12 @@ VB_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
 }
 
 VB_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
-  if (!LiveHandles::instance().contains(srq)) return EINVAL;
+  if (!LiveHandles::instance().contains(srq)) return as_errno_value(EINVAL);
   SrqHandle& handle = handle_of<SrqHandle>(srq);
   ContextHandle& context = *handle.owner->owner;
   {
     const std::lock_guard lock(context.adapter->mutex());
-    if (handle.object->has_users()) return EBUSY;
+    if (handle.object->has_users()) return as_errno_value(EBUSY);
   }
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, handle.async_events);

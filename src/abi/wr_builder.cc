@@ -2,7 +2,6 @@
 // ibv_wr_post(3): requests put together call by call between ibv_wr_start and ibv_wr_complete.
 #include "abi/wr_builder.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "abi/border.h"
@@ -23,7 +22,7 @@ constexpr std::uint64_t kRcOperations = kUcOperations | IBV_QP_EX_WITH_RDMA_READ
                                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
                                         IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
-WrDraft& begin(ibv_qp_ex* qp, SendOpcode opcode) {
+WrDraft& draft_of(ibv_qp_ex* qp, SendOpcode opcode) {
   WrDraft& draft = handle_of<QpHandle>(qp).drafts.emplace_back();
   draft.request.opcode = opcode;
   draft.request.wr_id = qp->wr_id;
@@ -54,7 +53,6 @@ int complete(ibv_qp_ex* qp) {
   {
     Posting posting(*handle.object, Posting::Of::kSends);
     if (!posting.has_room_for(static_cast<std::uint32_t>(handle.drafts.size()))) result = ENOMEM;
-    if (std::ranges::any_of(handle.drafts, &WrDraft::is_refused)) result = EINVAL;
     for (WrDraft& draft : handle.drafts) {
       if (result != 0) break;
       const memory::Sge inline_sge{
@@ -65,61 +63,65 @@ int complete(ibv_qp_ex* qp) {
       draft.request.list = is_inline ? std::span(&inline_sge, 1) : std::span(draft.list);
       auto posted = posting.send(draft.request);
       if (!posted) result = to_errno(posted.error());
+      if (posted && draft.window != nullptr) {
+        draft.window->rkey = static_cast<std::uint32_t>(draft.request.bind.new_key);
+      }
     }
   }
   handle.drafts.clear();
   handle.draft_mutex.unlock();
-  return result;
+  return as_errno_value(result);
 }
 
 void fill_operations(ibv_qp_ex& qp) noexcept {
-  qp.wr_send = [](ibv_qp_ex* ex) { begin(ex, SendOpcode::kSend); };
+  qp.wr_send = [](ibv_qp_ex* ex) { draft_of(ex, SendOpcode::kSend); };
   qp.wr_send_imm = [](ibv_qp_ex* ex, __be32 immediate) {
-    begin(ex, SendOpcode::kSendImm).request.immediate = wire::Immediate{immediate};
+    draft_of(ex, SendOpcode::kSendImm).request.immediate = wire::Immediate{immediate};
   };
   qp.wr_send_inv = [](ibv_qp_ex* ex, uint32_t key) {
-    begin(ex, SendOpcode::kSendInvalidate).request.invalidate_key = wire::MemoryKey{key};
+    draft_of(ex, SendOpcode::kSendInvalidate).request.invalidate_key = wire::MemoryKey{key};
   };
   qp.wr_rdma_write = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address) {
-    aim(begin(ex, SendOpcode::kWrite), rkey, address);
+    aim(draft_of(ex, SendOpcode::kWrite), rkey, address);
   };
   qp.wr_rdma_write_imm = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, __be32 immediate) {
-    WrDraft& draft = begin(ex, SendOpcode::kWriteImm);
+    WrDraft& draft = draft_of(ex, SendOpcode::kWriteImm);
     aim(draft, rkey, address);
     draft.request.immediate = wire::Immediate{immediate};
   };
   qp.wr_rdma_read = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address) {
-    aim(begin(ex, SendOpcode::kRead), rkey, address);
+    aim(draft_of(ex, SendOpcode::kRead), rkey, address);
   };
   qp.wr_atomic_cmp_swp = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t compare,
                             uint64_t swap) {
-    WrDraft& draft = begin(ex, SendOpcode::kCompareSwap);
+    WrDraft& draft = draft_of(ex, SendOpcode::kCompareSwap);
     aim(draft, rkey, address);
     draft.request.compare_or_add = compare;
     draft.request.swap = swap;
   };
   qp.wr_atomic_fetch_add = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t add) {
-    WrDraft& draft = begin(ex, SendOpcode::kFetchAdd);
+    WrDraft& draft = draft_of(ex, SendOpcode::kFetchAdd);
     aim(draft, rkey, address);
     draft.request.compare_or_add = add;
   };
   qp.wr_atomic_write = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, const void* value) {
-    WrDraft& draft = begin(ex, SendOpcode::kAtomicWrite);
+    WrDraft& draft = draft_of(ex, SendOpcode::kAtomicWrite);
     aim(draft, rkey, address);
     append_inline(draft, value, 8);
     mark_inline(draft);
   };
   qp.wr_local_inv = [](ibv_qp_ex* ex, uint32_t key) {
-    begin(ex, SendOpcode::kLocalInvalidate).request.invalidate_key = wire::MemoryKey{key};
+    draft_of(ex, SendOpcode::kLocalInvalidate).request.invalidate_key = wire::MemoryKey{key};
   };
   qp.wr_bind_mw = [](ibv_qp_ex* ex, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
-    begin(ex, SendOpcode::kBindWindow).request.bind = {
-        .window_key = wire::MemoryKey{mw->rkey},
-        .new_key = wire::MemoryKey{rkey},
-        .region_key = wire::MemoryKey{info->mr != nullptr ? info->mr->lkey : 0},
-        .address = info->addr,
-        .octets = info->length,
-        .access = window_access(*info)};
+    WrDraft& draft = draft_of(ex, SendOpcode::kBindWindow);
+    draft.window = mw;
+    draft.request.bind = {.window_key = wire::MemoryKey{mw->rkey},
+                          .new_key = type2_key(*mw, rkey),
+                          .region_key = wire::MemoryKey{info->mr != nullptr ? info->mr->lkey : 0},
+                          .address = info->addr,
+                          .octets = info->length,
+                          .access = window_access(*info)};
   };
 }
 
@@ -127,7 +129,7 @@ void fill_setters(ibv_qp_ex& qp) noexcept {
   qp.wr_set_ud_addr = [](ibv_qp_ex* ex, ibv_ah* ah, uint32_t remote_qp, uint32_t qkey) {
     transport::SendRequest& request = current(ex).request;
     const AhHandle& address = handle_of<AhHandle>(ah);
-    current(ex).is_refused = address.owner != handle_of<QpHandle>(ex).owner;
+    request.is_foreign_path = address.owner != handle_of<QpHandle>(ex).owner;
     request.path = &address.path;
     request.remote_qp = wire::QpNumber{remote_qp};
     request.remote_qkey = wire::QKey{qkey};

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/completion_queue.h"
 
-#include <cstdlib>
-#include <type_traits>
+#include <algorithm>
 
 #include "device/async_event.h"
 #include "device/clock.h"
 
 namespace verbatim::device {
+namespace {
+
+// Lanes that a new completion queue has places for.
+constexpr std::size_t kFirstPlaces = 16;
+
+}  // namespace
 
 Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_ptr<Adapter> adapter,
                                                                    std::uint32_t capacity,
@@ -19,36 +24,22 @@ Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_p
   {
     // A fork holds this lock, so the child finds the segment's own free as well.
     const std::lock_guard lock(adapter->mutex());
-    block = adapter->segment().take(transport::CompletionBoard::octets_for(kLaneLimit));
+    block = adapter->segment().take(transport::CompletionBoard::octets_for(kHintCount));
   }
   if (block.empty()) return Errc::kNoMemory;
-  static_assert(std::is_trivially_copyable_v<transport::CompletionLane>);  // zeroes: none there
-  LaneList lanes(static_cast<transport::CompletionLane*>(
-      std::calloc(kLaneLimit, sizeof(transport::CompletionLane))));
-  if (lanes == nullptr) {
-    const std::lock_guard lock(adapter->mutex());
-    adapter->segment().give_back(block);
-    return Errc::kNoMemory;
-  }
-  auto queue =
-      std::make_unique<CompletionQueue>(std::move(adapter), block, std::move(lanes), capacity);
+  auto queue = std::make_unique<CompletionQueue>(std::move(adapter), block, capacity);
   queue->channel_ = channel;
   queue->async_ = async;
   queue->user_tag_ = user_tag;
   return queue;
 }
 
-void CompletionQueue::FreeLanes::operator()(transport::CompletionLane* lanes) const noexcept {
-  std::free(lanes);
-}
-
 CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
-                                 LaneList lanes, std::uint32_t capacity)
+                                 std::uint32_t capacity)
     : adapter_(std::move(adapter)),
       block_(block),
-      lanes_(std::move(lanes)),
-      queue_(transport::CompletionBoard::create(block, kLaneLimit), {lanes_.get(), kLaneLimit},
-             capacity) {
+      lanes_(kFirstPlaces),
+      queue_(transport::CompletionBoard::create(block, kHintCount), lanes_, capacity) {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->count_completion_queues(1);
 }
@@ -66,6 +57,7 @@ std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion>
   {
     const std::lock_guard lock(lock_);
     count = queue_.poll(into);
+    if (keeps_timestamps_) stamp(into.first(count));
   }
   count > 0 ? adapter_->keep_for_company(at) : adapter_->send_what_is_owed();
   return count;
@@ -89,6 +81,10 @@ Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
 Expected<transport::CompletionPort> CompletionQueue::attach(
     transport::CompletionLane lane) noexcept {
   const std::lock_guard lock(lock_);
+  if (users_ == lanes_.size() && users_ < kLaneLimit) {
+    lanes_.resize(std::min<std::size_t>(2 * lanes_.size(), kLaneLimit));
+    queue_.use_places(lanes_);
+  }
   auto port = queue_.attach(lane);
   if (!port) return port.error();
   ++users_;
@@ -118,6 +114,13 @@ void CompletionQueue::note_places(std::int64_t change) noexcept {
   lane_places_ += static_cast<std::uint64_t>(change);
   overrun_beyond_.store(lane_places_ > queue_.capacity() ? queue_.capacity() : kNeverOverrun,
                         std::memory_order_relaxed);
+}
+
+void CompletionQueue::stamp(std::span<transport::Completion> collected) noexcept {
+  const std::uint64_t at = transport::stamp_of(now());
+  for (transport::Completion& completion : collected) {
+    if (completion.timestamp == 0) completion.timestamp = at;
+  }
 }
 
 bool CompletionQueue::announce() noexcept {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "device/adapter.h"
 #include "device/completion_channel.h"
+#include "device/limits.h"
 #include "host/queue_lock.h"
 #include "transport/completion_queue.h"
 
@@ -18,19 +20,16 @@ inline constexpr std::uint32_t kMaxCompletions = 1U << 22;
 /// A completion queue of a context: lanes in the segment, a channel to announce on.
 class CompletionQueue {
  public:
-  /// Lanes of one queue: twice the queue pairs that may share it.
-  static constexpr std::uint32_t kLaneLimit = 1U << 15;
+  /// Lanes of one queue: all queue pairs may share it, with a send and a receive queue each. The
+  /// board is in memory that peers map, and has fewer hints: above, several lanes share one.
+  static constexpr std::uint32_t kLaneLimit = 2 * kMaxQueuePairs;
+  static constexpr std::uint32_t kHintCount = 1U << 15;
 
   /// `user_tag` is the subject of its events. kInvalidArgument for a capacity out of range.
   [[nodiscard]] static Expected<std::unique_ptr<CompletionQueue>> create(
       std::shared_ptr<Adapter> adapter, std::uint32_t capacity, CompletionChannel* channel,
       EventPipe* async, std::uint64_t user_tag);
-  /// Places for lanes, all empty; memory that nobody has touched costs nothing.
-  struct FreeLanes {
-    void operator()(transport::CompletionLane* lanes) const noexcept;
-  };
-  using LaneList = std::unique_ptr<transport::CompletionLane[], FreeLanes>;
-  CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block, LaneList lanes,
+  CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std::byte> block,
                   std::uint32_t capacity);
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
@@ -41,6 +40,8 @@ class CompletionQueue {
     {
       const std::lock_guard lock(lock_);
       const std::size_t count = queue_.poll(into);
+      if (keeps_timestamps_) [[unlikely]]
+        stamp(into.first(count));
       if (queue_.has_stale_hints()) [[unlikely]]
         queue_.lower_hints(Adapter::arming_barrier);
       if (count > 0) return count;
@@ -92,6 +93,9 @@ class CompletionQueue {
   }
 
  private:
+  /// Of those that were just collected, some may have come a moment ago, and announce() has not
+  /// seen them. With the queue's lock: those that it sees later come later.
+  void stamp(std::span<transport::Completion> collected) noexcept;
   [[nodiscard]] bool finds_overrun() noexcept;
   [[nodiscard]] std::size_t poll_with_progress(std::span<transport::Completion> into) noexcept;
   /// Whether looking for packets may bring something. Where completions also come directly, whoever
@@ -107,7 +111,7 @@ class CompletionQueue {
 
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
-  LaneList lanes_;
+  std::vector<transport::CompletionLane> lanes_;  // places for them; grows with their number
   transport::CompletionQueue queue_;
   CompletionChannel* channel_ = nullptr;
   EventPipe* async_ = nullptr;

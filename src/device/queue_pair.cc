@@ -113,6 +113,12 @@ Status QueuePair::build() {
   if (state.empty()) return Errc::kNoMemory;
   parts.responder = new (state.data()) transport::ResponderState;
   state_block_ = state;
+  if (setup_.type == transport::QpType::kRc) {
+    constexpr std::size_t kOctets = transport::kMaxReadAtomic * sizeof(transport::ReplayEntry);
+    replay_block_.reset(new (std::nothrow) std::byte[kOctets]);  // not touched before it is used
+    if (replay_block_ == nullptr) return Errc::kNoMemory;
+    parts.replay = std::bit_cast<transport::ReplayEntry*>(replay_block_.get());
+  }
 
   auto number = adapter_->add(*this);
   if (!number) return number.error();
@@ -217,10 +223,24 @@ void QueuePair::discard_completions() noexcept {
 
 transport::QpAttributes QueuePair::attributes() noexcept {
   const std::lock_guard lock(adapter_->mutex());
+  catch_up();
   const auto held = hold();
   auto attributes = machine_->attributes();
   if (way_ == Way::kDirect) attributes.send_psn = direct_->next_psn();
   return attributes;
+}
+
+/// A thread that executes a request directly, here or in the peer, publishes the error completion
+/// before anyone with the adapter's lock has drawn the consequences. A program that has seen the
+/// completion and asks for the state is told what it will be.
+void QueuePair::catch_up() noexcept {
+  {
+    const auto held = hold();
+    const bool sends_have_failed = direct_ && direct_->has_failed() && machine_->is_sending();
+    if (!sends_have_failed && !(half_.exists() && half_has_failed())) return;
+    handle_bell();
+  }
+  adapter_->serve(*this);
 }
 
 bool QueuePair::is_draining() noexcept {

@@ -188,6 +188,12 @@ class QueuePair : public Pooled<QueuePair> {
                                       const transport::QpAttributes& attributes,
                                       const Adapter::Destination* to);
   void follow(transport::QpState from, const NearEnd& near_end);
+  void catch_up() noexcept;
+  [[nodiscard]] bool half_has_failed() const noexcept {
+    const transport::ResponderState& state = machine_->responder_state();
+    return machine_->takes_requests() &&
+           (transport::is_failing(state) || transport::has_failed(state));
+  }
   void wake_peer() noexcept;
   void fail_sends() noexcept;
   void start_directly(bool afresh) noexcept;
@@ -257,11 +263,12 @@ class QueuePair : public Pooled<QueuePair> {
 
   Setup setup_;
   wire::QpNumber number_{};
-  std::vector<std::span<std::byte>> blocks_;  // in the segment
-  std::span<std::byte> state_block_;          // of these, the receiving half's state,
-  std::span<std::byte> receive_block_;        // its own receive queue
-  std::span<std::byte> receive_lane_;         // and the completions of its receives
-  std::unique_ptr<std::byte[]> send_block_;   // private
+  std::vector<std::span<std::byte>> blocks_;   // in the segment
+  std::span<std::byte> state_block_;           // of these, the receiving half's state,
+  std::span<std::byte> receive_block_;         // its own receive queue
+  std::span<std::byte> receive_lane_;          // and the completions of its receives
+  std::unique_ptr<std::byte[]> send_block_;    // private
+  std::unique_ptr<std::byte[]> replay_block_;  // private; READs and atomics that were executed
   std::optional<transport::CompletionPort> send_port_;
   std::optional<transport::CompletionPort> receive_port_;
   bool in_domain_ = false;

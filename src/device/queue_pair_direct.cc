@@ -17,7 +17,7 @@ direct::Half::Parts QueuePair::half_parts() const noexcept {
           .shared_at = setup_.shared == nullptr ? 0 : segment.offset_of(setup_.shared->block()),
           .lane_at = segment.offset_of(receive_lane_.data()),
           .board_at = segment.offset_of(setup_.receive_cq->board()),
-          .lane_index = receive_port_->index()};
+          .lane_hint = receive_port_->hint()};
 }
 
 /// Who is at the other end, if it is on this host and lets us in. Takes a while.
@@ -295,9 +295,9 @@ void QueuePair::handle_bell() noexcept {
     const bool may_meet = direct_.has_value() && way_ == Way::kUndecided && machine_->is_sending();
     if (may_meet && direct_->meet()) set_way(Way::kDirect);
   }
-  if (machine_->responder_state().failed && machine_->takes_requests()) {
+  if (half_has_failed()) {
     bar_half(HalfThen::kEnds);
-    machine_->settle();
+    machine_->settle_half();
     reopen_half();
   }
 }

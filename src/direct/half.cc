@@ -70,7 +70,7 @@ void Half::move(const Parts& parts) noexcept {
   record_->shared_at = parts.shared_at;
   record_->lane_at = parts.lane_at;
   record_->board_at = parts.board_at;
-  record_->lane_index = parts.lane_index;
+  record_->lane_hint = parts.lane_hint;
 }
 
 void Half::begin(const Ends& ends, Visitor visitor) noexcept {

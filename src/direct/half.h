@@ -66,7 +66,7 @@ class Half {
     std::uint64_t shared_at = 0;
     std::uint64_t lane_at = 0;
     std::uint64_t board_at = 0;
-    std::uint32_t lane_index = 0;
+    std::uint32_t lane_hint = 0;
   };
 
   Half() noexcept = default;

@@ -58,7 +58,7 @@ struct alignas(64) HalfRecord {
   transport::QpType type{};     //
   std::uint8_t spare = 0;
   wire::PKey pkey{};               //
-  std::uint32_t lane_index = 0;    // of its receives' completions
+  std::uint32_t lane_hint = 0;     // of its receives' completions
   std::uint64_t responder_at = 0;  // ResponderState
   std::uint64_t receive_at = 0;    // ReceiveQueue; 0: none
   std::uint64_t shared_at = 0;     // SharedReceiveQueue; 0: none

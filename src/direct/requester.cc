@@ -81,6 +81,8 @@ Requester::Stop Requester::run() noexcept {
 }
 
 Requester::Step Requester::execute(SendEntry& entry) noexcept {
+  if (entry.is_flawed()) [[unlikely]]
+    return fail(entry, entry.failure, entry.reason);
   if (transport::is_local(entry.opcode)) return execute_locally(entry);
   if (!has_met_) return nobody_there();
   if (entry.stage == SendStage::kPosted) begin(entry);

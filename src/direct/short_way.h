@@ -79,7 +79,6 @@ inline bool Target::send_short(const transport::ShortRequest& request,
   ++state_->msn;
   transport::Completion completion{
       .opcode = transport::WcOpcode::kReceive,
-      .flags = transport::WcFlags::kGrh,
       .solicited = has(request.flags, transport::SendFlags::kSolicited),
       .octets = octets};
   return publish_receive(completion) == Answer::kDone;

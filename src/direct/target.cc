@@ -133,16 +133,16 @@ void Target::bind_parts() noexcept {
   state_ = nullptr;
   const auto state = from(record_->responder_at);
   const auto lane = transport::CompletionLane::attach(from(record_->lane_at));
-  const std::uint32_t index = std::atomic_ref(record_->lane_index).load(std::memory_order_relaxed);
+  const std::uint32_t hint = std::atomic_ref(record_->lane_hint).load(std::memory_order_relaxed);
   board_ = transport::CompletionBoard::attach(from(record_->board_at));
   receive_ = transport::ReceiveQueue::attach(from(record_->receive_at));
   shared_ = transport::SharedReceiveQueue::attach(from(record_->shared_at), fencing_);
   const bool is_whole = state.size() >= sizeof(transport::ResponderState) && lane.exists() &&
-                        board_.exists() && index < board_.lane_limit() &&
+                        board_.exists() && hint < board_.hint_count() &&
                         receive_.exists() != shared_.exists();
   if (!is_whole) return;
   state_ = std::bit_cast<transport::ResponderState*>(state.data());
-  landing_ = transport::Landing(state_, receive_, shared_, {lane, board_, index, fencing_}, keys_);
+  landing_ = transport::Landing(state_, receive_, shared_, {lane, board_, hint, fencing_}, keys_);
 }
 
 void Target::call_owner() noexcept {
@@ -213,6 +213,7 @@ Answer Target::refuse(const Verdict& verdict) noexcept {
   state_->event = verdict.event;
   state_->event_due = !state_->receive_taken;
   state_->reason = verdict.reason;
+  transport::mark_failing(*state_);
   if (state_->receive_taken) {
     const Completion completion{.status = verdict.status,
                                 .opcode = WcOpcode::kReceive,
@@ -229,7 +230,7 @@ Answer Target::refuse_access(Reason reason) noexcept {
   if (!is_reliable()) return lose();
   return refuse({.answer = Answer::kAccessRefused,
                  .reason = reason,
-                 .status = WcStatus::kRemoteAccess,
+                 .status = WcStatus::kLocalAccess,  // of a WRITE with immediate (11.6.2)
                  .event = QpEvent::kAccessError});
 }
 
@@ -267,8 +268,13 @@ Answer Target::answer_of(Reached reached) noexcept {
     case Reached::kGone:
       mark_gone();
       return Answer::kSilence;
-    case Reached::kRevoked:
-      return is_ours() ? refuse_access(reason_of(memory::Refusal::kInvalidated)) : Answer::kSilence;
+    case Reached::kRevoked: {
+      constexpr Reason kReason = reason_of(memory::Refusal::kInvalidated);
+      if (!is_ours()) return Answer::kSilence;
+      // The key that went is that of the receive, or that of the request.
+      return state_->inbound == transport::Inbound::kSend ? refuse_placement(kReason)
+                                                          : refuse_access(kReason);
+    }
     case Reached::kNotMapped:
     case Reached::kByCall:
       break;
@@ -470,7 +476,6 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
 
 Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept {
   Completion completion{.opcode = opcode,
-                        .flags = WcFlags::kGrh,
                         .solicited = has(entry.flags, transport::SendFlags::kSolicited),
                         .octets = state_->arrived};
   if (has_immediate(entry.opcode)) {

@@ -203,7 +203,7 @@ TEST_P(TargetTest, AQueueThatSaysItIsLargerThanTheSegmentIsRefused) {
   }
   EXPECT_TRUE(refused_with(&Owner::lane_block, 0, 4)) << "no power of two";
   owner_ = std::make_unique<Owner>(GetParam());
-  owner_->record().lane_index = 4;
+  owner_->record().lane_hint = 4;
   EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
 }
 

@@ -13,7 +13,7 @@ namespace verbatim::host {
 struct alignas(64) SegmentHeader {
   static constexpr std::uint32_t kMagic = 0x5642'5347;
   /// Another version has other contents: its processes talk to ours through packets.
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
   static constexpr std::size_t kAddressCount = 64;
 
   std::uint32_t magic = 0;

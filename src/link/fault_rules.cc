@@ -14,7 +14,7 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 /// Text from outside, as a message may show it: short, and nothing that a terminal obeys.
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   constexpr std::size_t kShown = 40;
   std::string text = "'";
   for (const char c : word.substr(0, kShown)) text += c >= ' ' && c <= '~' ? c : '?';
@@ -177,7 +177,7 @@ class RuleReader {
     if (!word.text.empty() && (is_digit(word.text[0]) || word.text[0] == '.')) {
       return read_delay(word);
     }
-    return refuse_(word, quoted(word.text) +
+    return refuse_(word, in_quotes(word.text) +
                              " is no option; write 1%, p=0.01, every=N, first=N, after=N, "
                              "opcode=NAME, qp=NUMBER, by=N (reorder) or a time (delay)");
   }
@@ -217,7 +217,7 @@ class RuleReader {
       const auto found = opcodes_named(name.text);
       if (name.text.empty() || found.none()) {
         return refuse_(name,
-                       quoted(name.text) +
+                       in_quotes(name.text) +
                            " is no opcode; write names as RC_SEND_ONLY, RC_ACKNOWLEDGE or "
                            "RC_RDMA_WRITE* with commas between them (docs/FAULTS.md has all)");
       }
@@ -231,7 +231,7 @@ class RuleReader {
     if (auto is_first = once(value, kQp, "a queue pair"); !is_first) return is_first;
     const auto number = number_of(value.text);
     if (!number || *number > kQpNumberMax) {
-      return refuse_(value, quoted(value.text) +
+      return refuse_(value, in_quotes(value.text) +
                                 " is no queue pair number; write 0 to 0xffffff, as in qp=0x11");
     }
     rule_.qp = wire::QpNumber{static_cast<std::uint32_t>(*number)};
@@ -242,7 +242,7 @@ class RuleReader {
     if (auto is_first = once(value, kind, "that count"); !is_first) return is_first;
     const auto number = number_of(value.text);
     if (!number || *number == 0) {
-      return refuse_(value, quoted(value.text) + " is no count; write a number from 1");
+      return refuse_(value, in_quotes(value.text) + " is no count; write a number from 1");
     }
     to = *number;
     return Ok{};
@@ -255,7 +255,7 @@ class RuleReader {
     }
     const auto number = number_of(value.text);
     if (!number || *number == 0 || *number > FaultRules::kByMax) {
-      return refuse_(value, quoted(value.text) + " is no distance; write 1 to " +
+      return refuse_(value, in_quotes(value.text) + " is no distance; write 1 to " +
                                 std::to_string(FaultRules::kByMax) + " packets");
     }
     rule_.by = static_cast<std::uint32_t>(*number);
@@ -268,7 +268,7 @@ class RuleReader {
     const auto billionths = billionths_of(value.text);
     if (!billionths || *billionths > whole) {
       return refuse_(shown,
-                     quoted(shown.text) + " is no probability; write 0% to 100%, or p=0 to p=1");
+                     in_quotes(shown.text) + " is no probability; write 0% to 100%, or p=0 to p=1");
     }
     rule_.chance = chance_of(*billionths, whole);
     return Ok{};
@@ -277,15 +277,15 @@ class RuleReader {
   Status read_delay(const Word& value) {
     if (auto is_first = once(value, kTime, "a time"); !is_first) return is_first;
     if (rule_.action != FaultRule::Action::kDelay) {
-      return refuse_(value, quoted(value.text) + " is for delay only; a probability ends in %");
+      return refuse_(value, in_quotes(value.text) + " is for delay only; a probability ends in %");
     }
     const std::size_t dots = value.text.find("..");
     const auto low = duration_of(value.text.substr(0, dots));
     const auto high =
         dots == std::string_view::npos ? low : duration_of(value.text.substr(dots + 2));
     if (!low || !high || *low > *high || *high > FaultRules::kDelayMax) {
-      return refuse_(
-          value, quoted(value.text) + " is no time; write 200us, 1.5ms or 1ms..5ms, at most 10s");
+      return refuse_(value, in_quotes(value.text) +
+                                " is no time; write 200us, 1.5ms or 1ms..5ms, at most 10s");
     }
     rule_.delay_min = *low;
     rule_.delay_max = *high;
@@ -323,7 +323,7 @@ Status read_rule(const Word& first, Words& words, FaultRule& rule, std::string& 
   const Refusal refuse(message);
   const auto direction = kDirections.find(first.text);
   if (!direction) {
-    return refuse(first, quoted(first.text) +
+    return refuse(first, in_quotes(first.text) +
                              " is no direction; a rule starts with in, out or both, as in "
                              "out drop 1% (or write seed=NUMBER)");
   }
@@ -335,7 +335,7 @@ Status read_rule(const Word& first, Words& words, FaultRule& rule, std::string& 
   }
   const auto action = kActions.find(action_word->text);
   if (!action) {
-    return refuse(*action_word, quoted(action_word->text) +
+    return refuse(*action_word, in_quotes(action_word->text) +
                                     " is no fault; write drop, duplicate, reorder, corrupt or "
                                     "delay");
   }
@@ -354,9 +354,9 @@ Status read_seed(const Word& value, Words& words, std::optional<std::uint64_t>& 
   const Refusal refuse(message);
   if (seed) return refuse(value, "there is a seed already");
   seed = number_of(value.text);
-  if (!seed) return refuse(value, quoted(value.text) + " is no seed; write a number");
+  if (!seed) return refuse(value, in_quotes(value.text) + " is no seed; write a number");
   if (const auto more = words.next()) {
-    return refuse(*more, quoted(more->text) + " follows the seed; put a semicolon between them");
+    return refuse(*more, in_quotes(more->text) + " follows the seed; put a semicolon between them");
   }
   return Ok{};
 }

@@ -116,9 +116,7 @@ class Model {
     const auto rights = static_cast<std::uint32_t>(request.access);
     Thing* window = named(window_key);
     if (window == nullptr || !is_window(*window)) return BindRefusal::kNoSuchWindow;
-    if (window->key != window_key || new_key / 256 != window_key / 256) {
-      return BindRefusal::kWrongWindowKey;
-    }
+    if (new_key / 256 != window_key / 256) return BindRefusal::kWrongWindowKey;
     if (window->domain != static_cast<std::uint32_t>(binder.domain)) {
       return BindRefusal::kOtherDomain;
     }

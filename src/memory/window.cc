@@ -46,8 +46,7 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
                          KeyEntry** found) noexcept {
   KeyEntry* window = table.find(request.window_key);
   if (window == nullptr || !is_window(*window)) return BindRefusal::kNoSuchWindow;
-  if (window->key != static_cast<std::uint32_t>(request.window_key) ||
-      !same_index(request.new_key, request.window_key) || request.new_key == wire::MemoryKey{}) {
+  if (!same_index(request.new_key, request.window_key) || request.new_key == wire::MemoryKey{}) {
     return BindRefusal::kWrongWindowKey;
   }
   if (window->domain != binder.domain) return BindRefusal::kOtherDomain;

@@ -12,13 +12,13 @@ namespace verbatim::memory {
 /// first is named: a bind looks at the window, then at the request, then at the region.
 enum class BindRefusal : std::uint8_t {
   kNone,
-  kNoSuchWindow,       // the key names no window
-  kWrongWindowKey,     // the window has another key now
-  kWrongWindowType,    // a type 1 window in a work request meant for type 2, or the reverse
-  kAlreadyBound,       // a type 2 window is bound once, then invalidated
-  kOtherDomain,        // window, region and queue pair are not in one domain
-  kNoSuchRegion,       // the region's key is not valid
-  kZeroBasedRegion,    // windows on zero-based regions are not offered
+  kNoSuchWindow,     // the key names no window
+  kWrongWindowKey,   // invalidate: the window has another key now; bind: the new key is not its own
+  kWrongWindowType,  // a type 1 window in a work request meant for type 2, or the reverse
+  kAlreadyBound,     // a type 2 window is bound once, then invalidated
+  kOtherDomain,      // window, region and queue pair are not in one domain
+  kNoSuchRegion,     // the region's key is not valid
+  kZeroBasedRegion,  // windows on zero-based regions are not offered
   kRegionDeniesBind,   // the region was registered without the right to bind
   kRegionDeniesWrite,  // a writable window needs a region that its owner may write
   kOutsideRegion,      // the range leaves the region
@@ -32,7 +32,8 @@ inline constexpr std::size_t kBindRefusalCount = 15;
 
 /// What `ibv_bind_mw` and a bind work request ask for. No octets on a type 1 window unbind it.
 struct BindRequest {
-  wire::MemoryKey window_key{};  // the window's current key
+  wire::MemoryKey window_key{};  // names the window; the low octet is not looked at, because a bind
+                                 // that failed has not changed the one that the window has
   wire::MemoryKey new_key{};     // the same but for the low octet, which type 2 consumers choose
   wire::MemoryKey region_key{};
   std::uint64_t address = 0;

@@ -135,6 +135,8 @@ std::size_t Endpoint::create_qp(const QpSetup& setup) {
   parts.receive_port = attach(setup.receive_cq, receive_lane);
   const auto state = take_shared(sizeof(transport::ResponderState));
   parts.responder = new (state.data()) transport::ResponderState;
+  const auto replay = private_.take(transport::kMaxReadAtomic * sizeof(transport::ReplayEntry));
+  parts.replay = std::bit_cast<transport::ReplayEntry*>(replay.data());
   parts.keys = registry_->table();
 
   const auto number = config_.first_qp_number + static_cast<std::uint32_t>(qps_.size());

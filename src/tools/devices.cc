@@ -55,7 +55,7 @@ void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& li
         "%s\n  {\"name\": %s, \"interface\": %s, \"state\": \"%s\", \"guid\": \"%s\",\n"
         "   \"mtu\": %u, \"interface_mtu\": %u, \"speed_mbps\": %u,\n   \"path\": \"%s\", "
         "\"path_cause\": \"%s\",\n   \"gids\": [",
-        i == 0 ? "" : ",", quoted(port.name).c_str(), quoted(port.interface).c_str(),
+        i == 0 ? "" : ",", tools::quoted(port.name).c_str(), tools::quoted(port.interface).c_str(),
         state_of(port), guid_of(port).c_str(), wire::octets_of(port.active_mtu), port.interface_mtu,
         port.speed_mbps, name_of(link.path), name_of(link.path_cause));
     for (std::size_t index = 0; index < port.gids.size(); ++index) {

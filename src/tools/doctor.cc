@@ -44,8 +44,8 @@ void print_json(const Findings& findings) {
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& finding = findings[i];
     std::printf("%s\n  {\"grade\": \"%s\", \"subject\": %s,\n   \"what\": %s,\n   \"advice\": %s}",
-                i == 0 ? "" : ",", name_of(finding.grade), quoted(finding.subject).c_str(),
-                quoted(finding.what).c_str(), quoted(finding.advice).c_str());
+                i == 0 ? "" : ",", name_of(finding.grade), tools::quoted(finding.subject).c_str(),
+                tools::quoted(finding.what).c_str(), tools::quoted(finding.advice).c_str());
   }
   std::printf("\n]\n");
 }

@@ -60,10 +60,15 @@ void export_sysfs(const std::filesystem::path& folder) {
   prepend("LD_PRELOAD", library.string());
 }
 
-/// Open MPI takes UCX over devices it does not know only when told that any will do.
+/// What some libraries have to be told before they take an adapter that they do not know. A choice
+/// of the user's stays.
 void export_hints() {
+  // Open MPI: UCX over any device will do.
   ::setenv("OMPI_MCA_pml_ucx_devices", "any", 0);
   ::setenv("OMPI_MCA_pml_ucx_tls", "any", 0);
+  // NCCL 2.28: its device-initiated transport (GIN) through a proxy thread. By itself it looks for
+  // the one in which a GPU drives a Mellanox adapter, has none for others, and crashes.
+  ::setenv("NCCL_GIN_TYPE", "2", 0);
 }
 
 /// Whether the list of --devices can be had here; if not, says why.

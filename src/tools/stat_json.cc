@@ -16,7 +16,7 @@ using Kind = host::Viewer::Sight::Kind;
 class Object {
  public:
   Object& add(const char* name, const std::string& json) {
-    text_ += (text_.empty() ? "{" : ", ") + quoted(name) + ": " + json;
+    text_ += (text_.empty() ? "{" : ", ") + tools::quoted(name) + ": " + json;
     return *this;
   }
   Object& add(const char* name, std::uint64_t value) { return add(name, std::to_string(value)); }
@@ -25,7 +25,9 @@ class Object {
     (void)std::snprintf(text, sizeof text, "%.3f", value);
     return add(name, std::string(text));
   }
-  Object& add_text(const char* name, std::string_view text) { return add(name, quoted(text)); }
+  Object& add_text(const char* name, std::string_view text) {
+    return add(name, tools::quoted(text));
+  }
   [[nodiscard]] std::string text() const { return (text_.empty() ? "{" : text_) + "}"; }
 
  private:

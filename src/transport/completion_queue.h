@@ -19,40 +19,40 @@ namespace verbatim::transport {
 enum class Arming : std::uint32_t { kNone = 0, kSolicited = 1, kAny = 2 };
 
 /// The part of a completion queue that producers touch, possibly from a peer process: whether it is
-/// armed, and a byte per lane that says "look here". Plain data in a block that the caller
-/// provides.
+/// armed, and bytes that say "look here", one for each lane; where there are more lanes than bytes,
+/// one for every so many. Plain data in a block that the caller provides.
 class CompletionBoard {
  public:
-  [[nodiscard]] static std::size_t octets_for(std::uint32_t lane_limit) noexcept {
-    return sizeof(Header) + ((std::size_t{lane_limit} + 63) & ~std::size_t{63});
+  [[nodiscard]] static std::size_t octets_for(std::uint32_t hint_count) noexcept {
+    return sizeof(Header) + ((std::size_t{hint_count} + 63) & ~std::size_t{63});
   }
 
   CompletionBoard() noexcept = default;
-  static CompletionBoard create(std::span<std::byte> block, std::uint32_t lane_limit) noexcept;
+  static CompletionBoard create(std::span<std::byte> block, std::uint32_t hint_count) noexcept;
   /// Looks at a board that somebody made at the beginning of `room` (64-aligned). None exists()
   /// when what stands there is no board, or a longer one than there is room.
   static CompletionBoard attach(std::span<std::byte> room) noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
-  [[nodiscard]] std::uint32_t lane_limit() const noexcept { return lane_limit_; }
-  [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t lane) const noexcept {
-    return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane));
+  [[nodiscard]] std::uint32_t hint_count() const noexcept { return hint_count_; }
+  [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t index) const noexcept {
+    return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + index));
   }
   /// pairs with the release in raise()
-  [[nodiscard]] bool is_hinted(std::uint32_t lane) const noexcept {
-    return load_acquire(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + lane)) != 0;
+  [[nodiscard]] bool is_hinted(std::uint32_t index) const noexcept {
+    return load_acquire(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + index)) != 0;
   }
   /// Raises the hint; true when it was down. Whether it is up is only looked at: a line that all
   /// read and nobody writes costs nobody anything.
-  [[nodiscard]] bool raise(std::uint32_t lane) noexcept {
-    if (hint(lane).load(std::memory_order_relaxed) != 0) [[likely]]
+  [[nodiscard]] bool raise(std::uint32_t index) noexcept {
+    if (hint(index).load(std::memory_order_relaxed) != 0) [[likely]]
       return false;
-    hint(lane).store(1, std::memory_order_release);  // pairs with is_hinted()
+    hint(index).store(1, std::memory_order_release);  // pairs with is_hinted()
     return true;
   }
-  /// Eight hints at once, for a quick look; lane is a multiple of eight.
-  [[nodiscard]] std::uint64_t hints_from(std::uint32_t lane) const noexcept {
-    return std::atomic_ref(*std::bit_cast<std::uint64_t*>(block_ + sizeof(Header) + lane))
+  /// Eight hints at once, for a quick look; index is a multiple of eight.
+  [[nodiscard]] std::uint64_t hints_from(std::uint32_t index) const noexcept {
+    return std::atomic_ref(*std::bit_cast<std::uint64_t*>(block_ + sizeof(Header) + index))
         .load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::atomic_ref<std::uint32_t> armed() const noexcept {
@@ -67,14 +67,14 @@ class CompletionBoard {
 
  private:
   struct alignas(64) Header {
-    std::uint32_t lane_limit = 0;
+    std::uint32_t hint_count = 0;
     std::uint32_t armed = 0;       // atomic; Arming
     std::uint32_t fired = 0;       // atomic; events that are due to whoever waits
     std::uint32_t keeps_time = 0;  // set before the first work queue comes
   };
   [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
   std::byte* block_ = nullptr;
-  std::uint32_t lane_limit_ = 0;
+  std::uint32_t hint_count_ = 0;
 };
 
 /// What a work queue has of its completion queue: its lane and the board. One producer each.
@@ -84,12 +84,21 @@ class CompletionBoard {
 class CompletionPort {
  public:
   CompletionPort() noexcept = default;
-  CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t index,
+  /// `hint` is the lane's on the board.
+  CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t hint,
                  Fencing fencing = Fencing::kFenced) noexcept
-      : lane_(lane), board_(board), index_(index), fencing_(fencing) {}
+      : lane_(lane), board_(board), hint_(hint), index_(hint), fencing_(fencing) {}
+  /// For the owner, who knows the lane by another index where several share a hint.
+  [[nodiscard]] CompletionPort of_lane(std::uint32_t index) const noexcept {
+    CompletionPort port = *this;
+    port.index_ = index;
+    return port;
+  }
   /// The same for a producer who keeps its order so.
   [[nodiscard]] CompletionPort with(Fencing fencing) const noexcept {
-    return CompletionPort(lane_, board_, index_, fencing);
+    CompletionPort port = *this;
+    port.fencing_ = fencing;
+    return port;
   }
 
   /// Completions that the consumer has not collected.
@@ -113,12 +122,14 @@ class CompletionPort {
   void settle() noexcept {
     if (!lane_.exists()) return;
     const bool was_interrupted = lane_.settle();
-    board_.hint(index_).store(1, std::memory_order_release);  // pairs with is_hinted()
+    board_.hint(hint_).store(1, std::memory_order_release);  // pairs with is_hinted()
     if (!was_interrupted) return;
     board_.armed().store(0, std::memory_order_relaxed);
     board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
   }
+  /// Of the lane, and of its hint on the board.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  [[nodiscard]] std::uint32_t hint() const noexcept { return hint_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
   [[nodiscard]] bool keeps_time() const noexcept { return board_.keeps_time(); }
 
@@ -126,7 +137,7 @@ class CompletionPort {
   [[nodiscard, gnu::always_inline]] bool publish(const Completion& completion) noexcept {
     if (!lane_.put(completion)) return false;
     fence_if(fencing_);  // pairs with the barriers in lower_hints() and arm()
-    if (board_.raise(index_)) [[unlikely]]
+    if (board_.raise(hint_)) [[unlikely]]
       fence_if(fencing_);  // pairs with the barrier in arm()
     if (board_.armed().load(std::memory_order_relaxed) != 0) [[unlikely]] {
       wake_if_armed(completion.solicited || completion.status != WcStatus::kSuccess);
@@ -140,7 +151,8 @@ class CompletionPort {
 
   CompletionLane lane_;
   CompletionBoard board_;
-  std::uint32_t index_ = 0;
+  std::uint32_t hint_ = 0;
+  std::uint32_t index_ = 0;  // the owner's
   Fencing fencing_ = Fencing::kFenced;
 };
 
@@ -152,12 +164,14 @@ class CompletionPort {
 /// attaches and arms; producers only use their CompletionPort.
 class CompletionQueue {
  public:
-  /// `lanes` has board.lane_limit() places.
+  /// `lanes` are the places for lanes.
   CompletionQueue(CompletionBoard board, std::span<CompletionLane> lanes,
                   std::uint32_t capacity) noexcept
       : board_(board), lanes_(lanes), capacity_(capacity) {}
 
-  /// Gives a work queue its port. kNoMemory when every lane is taken.
+  /// More places for lanes, with those that are there at the front.
+  void use_places(std::span<CompletionLane> lanes) noexcept { lanes_ = lanes; }
+  /// Gives a work queue its port. kNoMemory when every place is taken.
   [[nodiscard]] Expected<CompletionPort> attach(CompletionLane lane) noexcept;
   /// Forgets the lane and what is still in it: its queue pair is gone.
   void detach(const CompletionPort& port) noexcept;
@@ -214,16 +228,25 @@ class CompletionQueue {
   static constexpr std::uint32_t kStaleLimit = 64;
   static constexpr std::uint32_t kIdleStaleLimit = 8;
   static constexpr std::uint32_t kIdlePolls = 64;
-  /// Asks for what the eight lanes will be looked at for, where their hints say so.
-  void expect(std::uint32_t lane) const noexcept;
+  /// Asks for what the lanes of eight hints will be looked at for, where their hints say so.
+  void expect(std::uint32_t hint) const noexcept;
+  [[nodiscard]] std::size_t collect(std::uint32_t hint, std::span<Completion> into) noexcept;
   template <typename Visit>
   void visit_hinted(Visit&& visit) const noexcept;
+  template <typename Visit>
+  void visit_lanes(std::uint32_t hint, Visit&& visit) const noexcept;
+  [[nodiscard]] bool has_lanes(std::uint32_t hint) const noexcept;
+  [[nodiscard]] bool is_dry(std::uint32_t hint) const noexcept;
+  void note_used(std::uint32_t used) noexcept;
 
   CompletionBoard board_;
   std::span<CompletionLane> lanes_;  // the caller's, by lane index; unused ones do not exist()
   std::uint32_t capacity_;           // what the consumer asked for
   std::uint32_t used_ = 0;           // lanes below this index may be in use
-  std::uint32_t turn_ = 0;           // where the next look begins
+  std::uint32_t hints_used_ = 0;     // hints below this index may be
+  std::uint32_t lowest_free_ = 0;    // all places below this index are taken
+  std::uint32_t turn_ = 0;           // the hint where the next look begins
+  std::uint32_t rounds_ = 0;         // that looks have made over all hints
   std::uint32_t idle_polls_ = 0;     // in a row, that found nothing
   bool has_stale_hints_ = false;
 };

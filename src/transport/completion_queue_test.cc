@@ -21,8 +21,10 @@ class TestQueue {
   static constexpr std::uint32_t kDepth = 8;  // of each lane
 
   explicit TestQueue(std::uint32_t lane_limit = 4, std::uint32_t capacity = 64)
-      : board_block_(CompletionBoard::octets_for(lane_limit)),
-        board_(CompletionBoard::create(board_block_.span(), lane_limit)),
+      : TestQueue(lane_limit, capacity, lane_limit) {}
+  TestQueue(std::uint32_t lane_limit, std::uint32_t capacity, std::uint32_t hint_count)
+      : board_block_(CompletionBoard::octets_for(hint_count)),
+        board_(CompletionBoard::create(board_block_.span(), hint_count)),
         lanes_(lane_limit),
         queue_(board_, lanes_, capacity) {}
 
@@ -39,6 +41,10 @@ class TestQueue {
     std::vector<std::uint64_t> ids;
     for (const Completion& got : into) ids.push_back(got.wr_id);
     return ids;
+  }
+  void grow(std::size_t places) {
+    lanes_.resize(places);
+    queue_.use_places(lanes_);
   }
   CompletionQueue& queue() { return queue_; }
   CompletionBoard& board() { return board_; }
@@ -231,6 +237,88 @@ TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
   EXPECT_TRUE(test.poll(1).empty());
   ASSERT_TRUE(publish(port, 1));
   EXPECT_EQ(test.poll(1), Ids{1});
+}
+
+TEST(CompletionQueue, SeveralLanesMayShareAHint) {
+  constexpr std::uint32_t kHints = 16;
+  for (const std::uint32_t count : {17U, 40U, 64U}) {
+    TestQueue test(count, 4096, kHints);
+    std::vector<CompletionPort> ports;
+    for (std::uint32_t i = 0; i < count; ++i) ports.push_back(test.attach());
+    EXPECT_FALSE(test.queue().attach(test.lane()).ok());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(ports[i].index(), i);
+      EXPECT_EQ(ports[i].hint(), i % kHints);
+      ASSERT_TRUE(publish(ports[i], i));
+      ASSERT_EQ(test.poll(2), Ids{i}) << i << " of " << count;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) ASSERT_TRUE(publish(ports[i], i));
+    EXPECT_EQ(test.queue().waiting_count(), count);
+    test.queue().stamp(Instant::at(Duration(100)));
+    std::vector<Completion> all(count + 1);
+    all.resize(test.queue().poll(all));
+    EXPECT_EQ(all.size(), count);
+    for (const Completion& one : all) EXPECT_EQ(one.timestamp, 100U) << one.wr_id;
+  }
+}
+
+TEST(CompletionQueue, AHintIsOnlyLoweredWhenAllItsLanesAreDry) {
+  TestQueue test(4, 64, 1);
+  auto first = test.attach();
+  auto second = test.attach();
+  ASSERT_TRUE(publish(first, 1));
+  EXPECT_EQ(test.poll(2), Ids{1});
+  ASSERT_TRUE(publish(second, 2));
+  test.queue().lower_hints();
+  EXPECT_EQ(test.poll(2), Ids{2});
+  test.queue().lower_hints();
+  EXPECT_EQ(test.board().hint(0).load(), 0);
+  ASSERT_TRUE(publish(second, 3));
+  EXPECT_EQ(test.poll(2), Ids{3});
+}
+
+TEST(CompletionQueue, LanesThatComeAndGoLeaveAHintToTheOthers) {
+  TestQueue test(4, 64, 1);
+  auto first = test.attach();
+  auto second = test.attach();
+  ASSERT_TRUE(publish(first, 1));
+  test.queue().detach(second);
+  EXPECT_EQ(test.poll(2), Ids{1});
+  ASSERT_TRUE(publish(first, 2));
+  auto third = test.attach();
+  EXPECT_EQ(third.index(), 1U);
+  EXPECT_EQ(test.poll(2), Ids{2});
+  ASSERT_TRUE(publish(third, 3));
+  test.queue().detach(first);
+  EXPECT_EQ(test.poll(2), Ids{3});
+}
+
+TEST(CompletionQueue, LanesOfOneHintAreServedInTurn) {
+  TestQueue test(3, 64, 1);
+  std::vector<CompletionPort> ports;
+  for (std::uint32_t i = 0; i < 3; ++i) ports.push_back(test.attach());
+  std::vector<int> served(3);
+  for (int round = 0; round < 30; ++round) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      while (ports[i].uncollected() < 4) ASSERT_TRUE(publish(ports[i], i));
+    }
+    const auto got = test.poll(1);
+    ASSERT_EQ(got.size(), 1U);
+    ++served[got[0]];
+  }
+  EXPECT_EQ(served, std::vector<int>(3, 10));
+}
+
+TEST(CompletionQueue, PlacesForLanesMayBecomeMore) {
+  TestQueue test(2, 64, 8);
+  auto first = test.attach();
+  auto second = test.attach();
+  ASSERT_TRUE(publish(first, 1) && publish(second, 2));
+  test.grow(5);
+  auto third = test.attach();
+  EXPECT_EQ(third.index(), 2U);
+  ASSERT_TRUE(publish(third, 3) && publish(first, 4));
+  EXPECT_EQ(test.poll(8), (Ids{1, 4, 2, 3}));
 }
 
 /// Lanes that have had a completion each, and have none now.

@@ -134,6 +134,7 @@ void Landing::fail(Reason reason) noexcept {
   state_->reason = reason;
   state_->event = QpEvent::kFatal;
   state_->event_due = !state_->receive_taken;
+  mark_failing(*state_);
   if (state_->receive_taken) {
     (void)complete_receive(  // a full queue has overrun already
         {.status = WcStatus::kLocalProtection,

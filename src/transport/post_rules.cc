@@ -4,6 +4,23 @@
 namespace verbatim::transport {
 namespace {
 
+/// Whether it sends at all.
+bool has_send_queue(QpType type) noexcept {
+  switch (type) {
+    case QpType::kSmi:
+    case QpType::kGsi:
+    case QpType::kRc:
+    case QpType::kUc:
+    case QpType::kUd:
+    case QpType::kXrcInitiator:
+      return true;
+    case QpType::kRawPacket:
+    case QpType::kXrcTarget:
+      return false;
+  }
+  return false;
+}
+
 bool exists_on(QpType type, SendOpcode opcode) noexcept {
   switch (type) {
     case QpType::kRc:
@@ -38,43 +55,44 @@ bool exists_on(QpType type, SendOpcode opcode) noexcept {
   return false;
 }
 
-bool is_datagram(QpType type) noexcept {
-  return type == QpType::kUd || type == QpType::kGsi || type == QpType::kSmi;
-}
-
 }  // namespace
 
-Status check_post(QpType type, const SendRequest& request, std::uint32_t path_mtu) noexcept {
-  if (!exists_on(type, request.opcode)) return Errc::kInvalidArgument;
+Expected<Flaw> check_post(QpType type, const SendRequest& request) noexcept {
   const std::uint64_t octets = memory::total_octets(request.list);
   const bool is_inline = has(request.flags, SendFlags::kInline);
+  Flaw flaw;
+  if (!has_send_queue(type)) return Errc::kInvalidArgument;
   switch (request.opcode) {
     case SendOpcode::kRead:
-      return is_inline ? Status(Errc::kInvalidArgument) : Status(Ok{});
+      if (is_inline) return Errc::kInvalidArgument;
+      break;
     case SendOpcode::kCompareSwap:
     case SendOpcode::kFetchAdd:
-      if (is_inline || octets != 8 || request.remote_address % 8 != 0) {
-        return Errc::kInvalidArgument;
-      }
-      return Ok{};
+      if (is_inline) return Errc::kInvalidArgument;
+      if (octets != 8) flaw = {WcStatus::kLocalLength, Reason::kNotEight};
+      break;
     case SendOpcode::kAtomicWrite:
-      if (octets != 8 || request.remote_address % 8 != 0) return Errc::kInvalidArgument;
-      return Ok{};
+      if (octets != 8) flaw = {WcStatus::kLocalLength, Reason::kNotEight};
+      break;
     case SendOpcode::kFlush:
-      return octets == 0 ? Status(Ok{}) : Status(Errc::kInvalidArgument);
-    case SendOpcode::kSend:
+      if (octets != 0) return Errc::kInvalidArgument;
+      break;
+    case SendOpcode::kSend:  // a datagram may be too long, which its sender reports
     case SendOpcode::kSendImm:
-      // A datagram is one packet: better refused here than lost on the way.
-      if (is_datagram(type) && octets > path_mtu) return Errc::kInvalidArgument;
-      return Ok{};
     case SendOpcode::kWrite:
     case SendOpcode::kWriteImm:
     case SendOpcode::kSendInvalidate:
     case SendOpcode::kLocalInvalidate:
     case SendOpcode::kBindWindow:
-      return Ok{};
+      break;
+    default:
+      return Errc::kInvalidArgument;
   }
-  return Errc::kInvalidArgument;
+  if (request.is_foreign_path) flaw = {WcStatus::kLocalQpOperation, Reason::kForeignAddress};
+  if (!exists_on(type, request.opcode)) {
+    flaw = {WcStatus::kLocalQpOperation, Reason::kNotOfThisService};
+  }
+  return flaw;
 }
 
 }  // namespace verbatim::transport

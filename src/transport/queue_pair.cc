@@ -25,7 +25,7 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
       config_(config),
       requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
       unreliable_(&parts_.send_queue, parts_.send_port, parts_.keys),
-      rc_(parts_.responder, make_landing(parts_), wire_transport()),
+      rc_(parts_.responder, parts_.replay, make_landing(parts_), wire_transport()),
       uc_(parts_.responder, make_landing(parts_)),
       ud_(parts_.responder, make_landing(parts_)) {
   *parts_.responder = ResponderState{};
@@ -387,9 +387,11 @@ Status QueuePair::post_send(SendRequest request) noexcept {
     case QpState::kError:
       break;
   }
-  if (auto allowed = check_post(config_.type, request, path_mtu()); !allowed) return allowed;
+  const auto flaw = check_post(config_.type, request);
+  if (!flaw) return flaw.error();
   if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
-  if (auto posted = parts_.send_queue.post(request, parts_.send_port.uncollected()); !posted) {
+  if (auto posted = parts_.send_queue.post(request, parts_.send_port.uncollected(), *flaw);
+      !posted) {
     return posted;
   }
   if (state() == QpState::kError || state() == QpState::kSendQueueError) flush_sends();

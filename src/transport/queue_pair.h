@@ -69,6 +69,7 @@ class alignas(64) QueuePair {
     CompletionPort send_port;
     CompletionPort receive_port;
     ResponderState* responder = nullptr;
+    ReplayEntry* replay = nullptr;      // RC and XRC targets: kMaxReadAtomic places; private
     ReceiveQueue receive_queue;         // absent with a shared one
     SharedReceiveQueue shared_receive;  // absent without
     memory::KeyTable keys;
@@ -193,6 +194,12 @@ class alignas(64) QueuePair {
   [[nodiscard]] const ReceiveQueue& receive_queue() const noexcept { return parts_.receive_queue; }
   /// Draws the consequences of what others have done to the halves.
   void settle() noexcept;
+  /// The same when nobody is at work in the receiving half: whoever was about to say that it has
+  /// failed, and did not come to it, has said so.
+  void settle_half() noexcept {
+    if (is_failing(*parts_.responder)) mark_failed(*parts_.responder);
+    settle();
+  }
 
   [[nodiscard]] bool is_draining() const noexcept;
   /// Whether every send request that was posted has come to its end.

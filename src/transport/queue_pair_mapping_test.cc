@@ -84,8 +84,8 @@ class OtherView {
                             end.first_key_index());
     const CompletionPort port(CompletionLane::attach(from(blocks.receive_lane)),
                               CompletionBoard::attach(from(blocks.receive_board)), 0);
-    responder =
-        RcResponder(state, Landing(state, receives, shared, port, keys), wire::Transport::kRc);
+    responder = RcResponder(state, end.parts().replay, Landing(state, receives, shared, port, keys),
+                            wire::Transport::kRc);
     send_queue = collector(from(blocks.send_board), from(blocks.send_lane), send_lanes);
     receive_queue = collector(from(blocks.receive_board), from(blocks.receive_lane), receive_lanes);
   }

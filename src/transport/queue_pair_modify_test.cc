@@ -341,7 +341,14 @@ TEST_F(ModifyTest, ADatagramIsAsLongAsThePortAllows) {
   TestEnd end({.type = QpType::kUd, .index = 0});
   end.connect(end);
   EXPECT_TRUE(end.post_send(1, 1024).ok());
-  EXPECT_FALSE(end.post_send(2, 1025).ok());
+  EXPECT_TRUE(end.post_send(2, 1025).ok());
+  while (end.transmit().has_value()) {
+  }
+  const auto sends = end.sends();
+  ASSERT_EQ(sends.size(), 2U);
+  EXPECT_EQ(sends[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(sends[1].status, WcStatus::kLocalLength);
+  EXPECT_EQ(end.qp().state(), QpState::kSendQueueError);
 }
 
 TEST_F(ModifyTest, ANewQKeyIsUsedAtOnce) {

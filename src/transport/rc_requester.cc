@@ -64,6 +64,10 @@ bool RcRequester::may_start(const SendEntry& entry) const noexcept {
     if (entry.stage == SendStage::kFailed) return {};
     if (entry.stage == SendStage::kPosted) {
       if (!may_start(entry)) return {};
+      if (entry.is_flawed()) {
+        fail_entry(entry, entry.failure, entry.reason);
+        return {};
+      }
       if (is_local(entry.opcode)) {
         execute_locally(entry);
         if (failed_) return {};

@@ -369,10 +369,8 @@ RcResponder::Judgement RcResponder::execute_write(const PacketView& packet) noex
 /// The last packet of a message that a receive was taken for.
 RcResponder::Judgement RcResponder::finish_receive(const PacketView& packet,
                                                    WcOpcode opcode) noexcept {
-  Completion completion{.opcode = opcode,
-                        .flags = WcFlags::kGrh,
-                        .solicited = packet.bth().solicited(),
-                        .octets = state_->arrived};
+  Completion completion{
+      .opcode = opcode, .solicited = packet.bth().solicited(), .octets = state_->arrived};
   if (packet.info().has(OpcodeInfo::kImmDt)) {
     completion.flags = completion.flags | WcFlags::kWithImm;
     completion.imm_or_key = static_cast<std::uint32_t>(packet.imm_dt().immediate);

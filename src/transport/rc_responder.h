@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "transport/landing.h"
@@ -17,8 +18,8 @@ namespace verbatim::transport {
 /// order, executes each once, and owes the peer acknowledgements, refusals and data. XRC targets
 /// are the same, with a shared receive queue named by each packet.
 ///
-/// A view over a ResponderState: it performs no I/O, reads no clock and allocates nothing. Its
-/// owner
+/// A view over a ResponderState and over what it remembers: it performs no I/O, reads no clock and
+/// allocates nothing. Its owner
 ///   1. hands it requests (handle_request) for this queue pair, already checked for ICRC, partition
 ///      and source address;
 ///   2. then drains poll_transmit() until it returns 0; several requests may share one answer;
@@ -37,8 +38,11 @@ class RcResponder {
   };
 
   RcResponder() noexcept = default;
-  RcResponder(ResponderState* state, Landing landing, wire::Transport transport) noexcept
-      : state_(state), landing_(landing), transport_(transport) {}
+  /// `replay` has kMaxReadAtomic places, which only this one looks at; what is in them does not
+  /// matter.
+  RcResponder(ResponderState* state, ReplayEntry* replay, Landing landing,
+              wire::Transport transport) noexcept
+      : state_(state), replay_(replay), landing_(landing), transport_(transport) {}
 
   /// XRC: `named` is the shared receive queue that the packet names; it need not exist.
   void handle_request(const wire::PacketView& packet, SharedReceiveQueue named = {}) noexcept;
@@ -136,7 +140,9 @@ class RcResponder {
   void forget_oldest() noexcept;
   void forget_ancient() noexcept;
   [[nodiscard]] ReplayEntry& replay_at(std::uint32_t age) noexcept;
-  [[nodiscard]] ReplayEntry* find_replay(wire::Psn psn) noexcept;
+  [[nodiscard]] std::uint32_t first_pending_age() const noexcept;
+  void send_again(std::uint32_t age) noexcept;
+  [[nodiscard]] std::optional<std::uint32_t> find_replay(wire::Psn psn) noexcept;
   [[nodiscard]] ReplayEntry* next_pending() noexcept;
   [[nodiscard]] std::size_t send_answer(const Path& path, std::span<std::byte> frame,
                                         std::uint16_t identification) noexcept;
@@ -145,6 +151,7 @@ class RcResponder {
                                         std::uint16_t identification) noexcept;
 
   ResponderState* state_ = nullptr;
+  ReplayEntry* replay_ = nullptr;  // by number, which wraps
   Landing landing_;
   wire::Transport transport_ = wire::Transport::kRc;
   Counters counters_;

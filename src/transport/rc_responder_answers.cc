@@ -42,7 +42,7 @@ void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
       break;
     case Verdict::kAccessRefused:
       nak = Syndrome::Nak::kRemoteAccess;
-      status = WcStatus::kRemoteAccess;
+      status = WcStatus::kLocalAccess;  // of a WRITE with immediate (11.6.2)
       event = QpEvent::kAccessError;
       break;
     case Verdict::kInvalidateRefused:
@@ -116,10 +116,9 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
     case Operation::kFetchAdd:
     case Operation::kFlush:
     case Operation::kAtomicWrite: {
-      ReplayEntry* entry = find_replay(packet.psn());
-      if (entry == nullptr || entry->kind != kind_of(packet.operation())) return;
-      if (!entry->pending) ++state_->replay_pending;
-      entry->pending = true;
+      const auto age = find_replay(packet.psn());
+      if (!age || replay_at(*age).kind != kind_of(packet.operation())) return;
+      send_again(*age);
       return;
     }
     default:
@@ -141,8 +140,9 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
 /// A repeated READ is answered from memory, from the packet that it asks for on, if it is the rest
 /// of one that we remember; anything else is dropped (9.7.5.1.3).
 void RcResponder::repeat_read(const PacketView& packet) noexcept {
-  ReplayEntry* entry = find_replay(packet.psn());
-  if (entry == nullptr || entry->kind != ReplayEntry::Kind::kRead) return;
+  const auto age = find_replay(packet.psn());
+  if (!age || replay_at(*age).kind != ReplayEntry::Kind::kRead) return;
+  ReplayEntry* const entry = &replay_at(*age);
   const wire::Reth reth = packet.reth();
   const auto skipped = static_cast<std::uint32_t>(packet.psn().distance_from(entry->first_psn));
   const std::uint64_t offset = std::uint64_t{skipped} * state_->path_mtu;
@@ -158,13 +158,25 @@ void RcResponder::repeat_read(const PacketView& packet) noexcept {
                                                    .octets = reth.dma_octets,
                                                    .need = memory::Access::kRemoteRead});
   if (!grant) return;
-  if (!entry->pending) ++state_->replay_pending;
-  entry->pending = true;
+  send_again(*age);
   entry->start = entry->next = skipped;
 }
 
 ReplayEntry& RcResponder::replay_at(std::uint32_t age) noexcept {
-  return state_->replay[(state_->replay_oldest + age) % kMaxReadAtomic];
+  return replay_[(state_->replay_oldest + age) % kMaxReadAtomic];
+}
+
+/// None that is older has packets to send.
+std::uint32_t RcResponder::first_pending_age() const noexcept {
+  const std::uint32_t age = state_->replay_from - state_->replay_oldest;
+  return age > state_->replay_count ? 0 : age;  // those before it have been forgotten meanwhile
+}
+
+void RcResponder::send_again(std::uint32_t age) noexcept {
+  ReplayEntry& entry = replay_at(age);
+  if (!entry.pending) ++state_->replay_pending;
+  entry.pending = true;
+  if (first_pending_age() > age) state_->replay_from = state_->replay_oldest + age;
 }
 
 ReplayEntry& RcResponder::remember(ReplayEntry::Kind kind, Psn psn) noexcept {
@@ -177,7 +189,7 @@ ReplayEntry& RcResponder::remember(ReplayEntry::Kind kind, Psn psn) noexcept {
 
 void RcResponder::forget_oldest() noexcept {
   if (replay_at(0).pending) --state_->replay_pending;  // a repetition that nobody waits for
-  state_->replay_oldest = (state_->replay_oldest + 1) % kMaxReadAtomic;
+  ++state_->replay_oldest;
   --state_->replay_count;
 }
 
@@ -193,19 +205,20 @@ void RcResponder::forget_ancient() noexcept {
   }
 }
 
-ReplayEntry* RcResponder::find_replay(Psn psn) noexcept {
+std::optional<std::uint32_t> RcResponder::find_replay(Psn psn) noexcept {
   for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
-    if (replay_at(age).contains(psn)) return &replay_at(age);
+    if (replay_at(age).contains(psn)) return age;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 ReplayEntry* RcResponder::next_pending() noexcept {
   if (state_->replay_pending == 0) return nullptr;
-  for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
-    if (replay_at(age).pending) return &replay_at(age);
-  }
-  return nullptr;
+  // Most that are remembered have been answered; they are not looked at for every packet.
+  std::uint32_t age = first_pending_age();
+  while (age < state_->replay_count && !replay_at(age).pending) ++age;
+  state_->replay_from = state_->replay_oldest + age;
+  return age < state_->replay_count ? &replay_at(age) : nullptr;
 }
 
 // ---- Sending answers ----
@@ -297,7 +310,8 @@ std::size_t RcResponder::send_replay(ReplayEntry& entry, const Path& path,
 void RcResponder::drop_answers() noexcept {
   state_->answer_owed = false;
   state_->replay_pending = 0;
-  for (ReplayEntry& entry : state_->replay) entry.pending = false;
+  const std::uint32_t count = std::min(state_->replay_count, kMaxReadAtomic);
+  for (std::uint32_t age = 0; age < count; ++age) replay_at(age).pending = false;
 }
 
 }  // namespace verbatim::transport

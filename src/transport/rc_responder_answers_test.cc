@@ -448,6 +448,33 @@ TEST_F(RcAnswersTest, ADuplicateOfAnotherKindIsDropped) {
   EXPECT_EQ(rig_.remote_number(), 1U);
 }
 
+TEST_F(RcAnswersTest, AsManyAreRememberedAsMayBeInFlight) {
+  rig_.state().replay_limit = static_cast<std::uint8_t>(kMaxReadAtomic);
+  // More than once round, so that their numbers wrap in their places.
+  constexpr std::uint32_t kCount = 3 * kMaxReadAtomic;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    rig_.fetch_add(500 + i, 1);
+    ASSERT_EQ(answers().size(), 1U);
+  }
+  EXPECT_EQ(rig_.state().replay_count, kMaxReadAtomic);
+  constexpr std::uint32_t kOldest = 500 + kCount - kMaxReadAtomic;
+  rig_.fetch_add(kOldest - 1, 1);
+  EXPECT_EQ(answers(), Answers{});
+  // Asked for again from the newest to the oldest, some in one go, and answered in their order.
+  for (const std::uint32_t together : {1U, 3U, kMaxReadAtomic}) {
+    for (std::uint32_t end = kMaxReadAtomic; end >= together; end -= together) {
+      for (std::uint32_t i = 1; i <= together; ++i) rig_.fetch_add(kOldest + end - i, 1);
+      const auto packets = rig_.drain();
+      ASSERT_EQ(packets.size(), together);
+      for (std::uint32_t i = 0; i < together; ++i) {
+        EXPECT_EQ(packets[i].psn(), Psn(kOldest + end - together + i));
+        EXPECT_EQ(packets[i].view().atomic_ack_eth().original, kOldest + end - together + i - 500);
+      }
+    }
+  }
+  EXPECT_EQ(rig_.remote_number(), kCount);
+}
+
 TEST_F(RcAnswersTest, TheMemoryForRepetitionsShrinksWithItsLimit) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     rig_.fetch_add(500 + i, 1);

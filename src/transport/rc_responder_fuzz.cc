@@ -26,7 +26,7 @@ class History {
         switches_(input.octet()),
         parts_((switches_ & 1) != 0),
         transport_((switches_ & 3) == 3 ? wire::Transport::kXrc : wire::Transport::kRc),
-        responder_(&parts_.state(), parts_.landing(), transport_) {
+        responder_(&parts_.state(), parts_.replay(), parts_.landing(), transport_) {
     Arena& arena = parts_.arena();
     receives_ = arena.region(Access::kLocalWrite, 0, kReceiveOctets);
     keys_.push_back(arena.region(kAllRights, Receiver::kRemote, kRegionOctets));
@@ -230,7 +230,7 @@ class History {
     VB_ASSERT(state.replay_count <= kMaxReadAtomic);
     std::uint32_t pending = 0;
     for (std::uint32_t i = 0; i < state.replay_count; ++i) {
-      if (state.replay[(state.replay_oldest + i) % kMaxReadAtomic].pending) ++pending;
+      if (parts_.replay()[(state.replay_oldest + i) % kMaxReadAtomic].pending) ++pending;
     }
     VB_ASSERT(state.replay_pending == pending);
     check_completions();

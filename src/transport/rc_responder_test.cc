@@ -81,7 +81,7 @@ TEST_F(RcResponderTest, ASendFillsAReceiveAndIsAcknowledged) {
   EXPECT_EQ(completions[0].qp, kOurQp);
   EXPECT_EQ(completions[0].source_qp, wire::QpNumber{});
   EXPECT_FALSE(completions[0].solicited);
-  EXPECT_EQ(completions[0].flags, WcFlags::kGrh);
+  EXPECT_EQ(completions[0].flags, WcFlags::kNone);
   EXPECT_EQ(rig_.arena().copy(0, 70), data);
   EXPECT_EQ(rig_.arena().copy(70, 30), Octets(30));
 }
@@ -101,7 +101,7 @@ TEST_F(RcResponderTest, ALongSendIsScatteredOverTheWholeList) {
   const auto completions = rig_.completions();
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].octets, data.size());
-  EXPECT_EQ(completions[0].flags, WcFlags::kGrh | WcFlags::kWithImm);
+  EXPECT_EQ(completions[0].flags, WcFlags::kWithImm);
   EXPECT_EQ(completions[0].imm_or_key, 0x0a0b'0c0dU);
   EXPECT_TRUE(completions[0].solicited);
   EXPECT_EQ(rig_.arena().copy(0, 100), Octets(data.begin(), data.begin() + 100));
@@ -150,7 +150,7 @@ TEST_F(RcResponderTest, AWriteWithImmediateTakesItsReceiveAtTheEnd) {
   EXPECT_EQ(completions[0].opcode, WcOpcode::kReceiveWithImm);
   EXPECT_EQ(completions[0].octets, 300U);
   EXPECT_EQ(completions[0].imm_or_key, 77U);
-  EXPECT_EQ(completions[0].flags, WcFlags::kGrh | WcFlags::kWithImm);
+  EXPECT_EQ(completions[0].flags, WcFlags::kWithImm);
   EXPECT_TRUE(completions[0].solicited);
 }
 
@@ -650,7 +650,7 @@ TEST_F(RcResponderTest, ARefusedWriteWithImmediateReportsTheReceiveThatItTook) {
   headers.reth.rkey = wire::MemoryKey{0x666};
   rig_.deliver(headers, Octets(8));
   expect_answer(kRemoteAccess, 500, 0);
-  expect_failed_receive(id, WcStatus::kRemoteAccess);
+  expect_failed_receive(id, WcStatus::kLocalAccess);
 }
 
 // ---- Check 8: our own receives
@@ -810,7 +810,7 @@ TEST_F(RcResponderInvalidateTest, TheKeyIsGoneWhenTheReceiveIsReported) {
   const auto completions = rig_.completions();
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].wr_id, id);
-  EXPECT_EQ(completions[0].flags, WcFlags::kGrh | WcFlags::kWithInvalidate);
+  EXPECT_EQ(completions[0].flags, WcFlags::kWithInvalidate);
   EXPECT_EQ(completions[0].imm_or_key, static_cast<std::uint32_t>(key));
   EXPECT_EQ(rig_.arena().copy(0, 8), octets_of(8));
   read.bth.psn = Psn(502);
@@ -893,7 +893,8 @@ TEST(RcResponderShared, AFlushReportsTheReceiveInUseAndLeavesTheOthers) {
 
 class RcResponderXrcTest : public testing::Test {
  protected:
-  RcResponderXrcTest() : responder_(&parts_.state(), parts_.landing(), wire::Transport::kXrc) {}
+  RcResponderXrcTest()
+      : responder_(&parts_.state(), parts_.replay(), parts_.landing(), wire::Transport::kXrc) {}
 
   void deliver(Operation operation, std::uint32_t psn, std::uint32_t srq, SharedReceiveQueue named,
                std::span<const std::byte> payload = {}) {

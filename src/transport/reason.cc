@@ -50,6 +50,12 @@ const char* describe(Reason reason) noexcept {
       return "the program has unmapped registered memory";
     case Reason::kReservedValue:
       return "a field has a value that is not defined";
+    case Reason::kNotOfThisService:
+      return "queue pairs of this type do not have the operation";
+    case Reason::kForeignAddress:
+      return "the address handle is in another protection domain";
+    case Reason::kNotEight:
+      return "an atomic needs a list of eight octets";
     case Reason::kMemory:
     case Reason::kWindow:
       break;

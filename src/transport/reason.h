@@ -29,6 +29,9 @@ enum class Reason : std::uint32_t {
   kRemoteNak = 15,           // the peer says no; its own reason stays there
   kMemoryGone = 16,          // registered memory that is no longer mapped
   kReservedValue = 17,       // a field of a request has a value that is not defined
+  kNotOfThisService = 18,    // an operation that queue pairs of this type do not have
+  kForeignAddress = 19,      // an address handle of another protection domain
+  kNotEight = 20,            // an atomic whose list does not hold eight octets
   kMemory = 0x100,           // + memory::Refusal
   kWindow = 0x200,           // + memory::BindRefusal
 };

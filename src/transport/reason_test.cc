@@ -34,7 +34,7 @@ TEST(Reason, NoTwoReasonsSoundTheSame) {
     ++count;
     EXPECT_TRUE(said.insert(phrase).second) << raw << ": " << phrase;
   }
-  EXPECT_EQ(count, static_cast<std::uint32_t>(Reason::kReservedValue) + 1);
+  EXPECT_EQ(count, static_cast<std::uint32_t>(Reason::kNotEight) + 1);
 }
 
 TEST(Reason, NumbersThatMeanNothingSaySo) {

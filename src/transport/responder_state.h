@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
@@ -20,8 +19,10 @@ namespace verbatim::transport {
 /// Yes unless zero. Not a bool, which is one or zero: peers can write here.
 using Flag = std::uint8_t;
 
-/// The most READs and atomics that a responder remembers (max_dest_rd_atomic).
-inline constexpr std::uint32_t kMaxReadAtomic = 16;
+/// The most READs and atomics that a requester has in flight and a responder remembers
+/// (max_rd_atomic, max_dest_rd_atomic): as many as Linux rdma_rxe has. A power of two: their
+/// numbers wrap.
+inline constexpr std::uint32_t kMaxReadAtomic = 128;
 
 /// A READ, atomic, FLUSH or ATOMIC WRITE that was executed, kept so that a repeated request is
 /// answered again and not executed again (IBA Vol 1, 9.7.5.1.2).
@@ -85,12 +86,13 @@ struct alignas(64) ResponderState {
   wire::Syndrome answer{};
   wire::Psn answer_psn{};
   std::uint32_t answer_msn = 0;
-  std::uint32_t replay_oldest = 0;  // index of the oldest entry
+  std::uint32_t replay_oldest = 0;  // number of the oldest entry that is remembered
   std::uint32_t replay_count = 0;
   std::uint32_t replay_pending = 0;  // entries with packets to send
-  std::array<ReplayEntry, kMaxReadAtomic> replay{};
+  std::uint32_t replay_from = 0;     // number before which no entry has any
 
   // How it ended, if it did: the owner sees `failed`, changes the state and raises the event.
+  Flag failing = 0;    // it will have `failed` in a moment; the program may see the completion now
   Flag event_due = 0;  // nothing else tells the program
   QpEvent event{};
   Reason reason = Reason::kNone;
@@ -105,6 +107,14 @@ inline void mark_failed(ResponderState& state) noexcept {
 [[nodiscard]] inline bool has_failed(const ResponderState& state) noexcept {
   // pairs with mark_failed()
   return std::atomic_ref(const_cast<Flag&>(state.failed)).load(std::memory_order_acquire);
+}
+/// Before the program can see that it is over: the completion that tells it comes after this.
+inline void mark_failing(ResponderState& state) noexcept {
+  std::atomic_ref(state.failing).store(true, std::memory_order_release);  // pairs with is_failing()
+}
+[[nodiscard]] inline bool is_failing(const ResponderState& state) noexcept {
+  // pairs with mark_failing()
+  return std::atomic_ref(const_cast<Flag&>(state.failing)).load(std::memory_order_acquire);
 }
 static_assert(std::is_standard_layout_v<ResponderState>);
 

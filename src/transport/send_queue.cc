@@ -30,19 +30,23 @@ SendQueue::SendQueue(std::span<std::byte> block, const Limits& limits) noexcept
   VB_ASSERT(block.size() >= octets_for(limits));
 }
 
-Status SendQueue::check(const SendRequest& request, std::uint64_t octets) const noexcept {
+Status SendQueue::check(const SendRequest& request, std::uint64_t octets,
+                        Flaw flaw) const noexcept {
   if (request.list.size() > limits_.sge_limit) return Errc::kInvalidArgument;
   if (octets > kMaxMessageOctets) return Errc::kInvalidArgument;
   if (has(request.flags, SendFlags::kInline) && octets > limits_.inline_limit) {
     return Errc::kInvalidArgument;
   }
-  if (limits_.carries_paths && request.path == nullptr) return Errc::kInvalidArgument;
+  const bool is_flawed = flaw.status != WcStatus::kSuccess;
+  if (limits_.carries_paths && request.path == nullptr && !is_flawed) {
+    return Errc::kInvalidArgument;
+  }
   return Ok{};
 }
 
-Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected) noexcept {
+Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected, Flaw flaw) noexcept {
   const std::uint64_t octets = memory::total_octets(request.list);
-  if (auto checked = check(request, octets); !checked) return checked;
+  if (auto checked = check(request, octets, flaw); !checked) return checked;
   if (tail_ - head_ + uncollected >= limits_.depth) return Errc::kNoMemory;
   SendEntry& entry = *new (&at(tail_)) SendEntry;
   entry.wr_id = request.wr_id;
@@ -60,7 +64,10 @@ Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected) no
   entry.remote_srq = request.remote_srq;
   entry.remote_qp = request.remote_qp;
   entry.remote_qkey = request.remote_qkey;
-  store_data(request, entry);
+  entry.failure = flaw.status;
+  entry.reason = flaw.reason;
+  // Nobody looks at what a flawed one brings, and there may be no place for it.
+  if (flaw.status == WcStatus::kSuccess) store_data(request, entry);
   ++tail_;
   return Ok{};
 }

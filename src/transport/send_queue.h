@@ -21,17 +21,24 @@ enum class SendStage : std::uint8_t {
   kFailed,   // cannot go on; reported when everything before it is done
 };
 
+/// What is wrong with a request that its queue takes nevertheless: it completes with this status
+/// when its turn comes, and is not executed. kSuccess: nothing.
+struct Flaw {
+  WcStatus status = WcStatus::kSuccess;
+  Reason reason = Reason::kNone;
+};
+
 /// One posted send request with its progress. Private to the owner; nobody else ever reads it.
 struct SendEntry {
   std::uint64_t wr_id = 0;
   SendOpcode opcode{};
   SendFlags flags{};
   SendStage stage = SendStage::kPosted;
-  WcStatus failure = WcStatus::kSuccess;  // kFailed: what will be reported
+  WcStatus failure = WcStatus::kSuccess;  // kFailed, or flawed from the start: what is reported
   std::uint8_t sge_count = 0;             // elements of the gather list; inline data has none
   bool is_inline = false;
   bool bind_type1 = false;
-  Reason reason = Reason::kNone;  // kFailed: why
+  Reason reason = Reason::kNone;  // why it fails
   std::uint32_t octets = 0;       // of the message
   wire::Psn first_psn{};          // kStarted: of its first packet
   std::uint32_t packets = 0;      // kStarted: sequence numbers it takes
@@ -50,6 +57,11 @@ struct SendEntry {
   wire::Feth flush{};
   wire::QpNumber remote_qp{};
   wire::QKey remote_qkey{};
+
+  /// Posted with a flaw: it is never executed.
+  [[nodiscard]] bool is_flawed() const noexcept {
+    return stage == SendStage::kPosted && failure != WcStatus::kSuccess;
+  }
 };
 
 /// The send queue of one queue pair (IBA Vol 1, 10.8.2): a ring of entries numbered from zero on,
@@ -79,7 +91,8 @@ class SendQueue {
 
   /// `uncollected` is how many completions of this queue wait in its lane. kNoMemory when the queue
   /// is full, kInvalidArgument when the request exceeds a limit.
-  [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected) noexcept;
+  [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected,
+                            Flaw flaw = {}) noexcept;
 
   [[nodiscard]] bool has_room_for(std::uint32_t requests,
                                   std::uint32_t uncollected) const noexcept {
@@ -122,7 +135,8 @@ class SendQueue {
   [[nodiscard]] std::byte* data_of(const SendEntry& entry) const noexcept {
     return slot_of(entry) + data_offset_;
   }
-  [[nodiscard]] Status check(const SendRequest& request, std::uint64_t octets) const noexcept;
+  [[nodiscard]] Status check(const SendRequest& request, std::uint64_t octets,
+                             Flaw flaw) const noexcept;
   void store_data(const SendRequest& request, SendEntry& entry) noexcept;
 
   // What requests look at that need no place comes first.

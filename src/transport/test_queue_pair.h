@@ -64,6 +64,7 @@ class TestEnd {
         receives_->attach(*this, own_depth ? setup.receive_lane_depth : setup.depth);
     blocks_.responder = take(sizeof(ResponderState)).data();
     parts_.responder = new (blocks_.responder) ResponderState;
+    parts_.replay = replay_.data();
     parts_.keys = registry_->table();
     qp_.emplace(QueuePair::Config{.type = setup.type,
                                   .number = number(),
@@ -350,6 +351,7 @@ class TestEnd {
   wire::MemoryKey key_{};
   std::optional<Collector> sends_;
   std::optional<Collector> receives_;
+  std::array<ReplayEntry, kMaxReadAtomic> replay_{};
   QueuePair::Parts parts_;
   std::optional<QueuePair> qp_;
   Path sent_to_;

@@ -49,6 +49,7 @@ class Receiver {
 
   [[nodiscard]] Arena& arena() noexcept { return arena_; }
   [[nodiscard]] ResponderState& state() noexcept { return state_; }
+  [[nodiscard]] ReplayEntry* replay() noexcept { return replay_.data(); }
   [[nodiscard]] SharedReceiveQueue shared() const noexcept { return shared_; }
   [[nodiscard]] ReceiveQueue queue() const noexcept { return queue_; }
   [[nodiscard]] CompletionPort port() const noexcept { return port_; }
@@ -103,6 +104,7 @@ class Receiver {
   Completions completions_;
   CompletionPort port_;
   ResponderState state_;
+  std::array<ReplayEntry, kMaxReadAtomic> replay_{};
   std::uint64_t next_wr_id_ = 1;
 };
 
@@ -127,7 +129,8 @@ inline Octets octets_of(std::size_t count, std::uint64_t seed = 3) {
 class RcRig : public Receiver {
  public:
   explicit RcRig(bool shared = false, std::uint32_t lane_depth = kDepth)
-      : Receiver(shared, lane_depth), responder_(&state(), landing(), wire::Transport::kRc) {}
+      : Receiver(shared, lane_depth),
+        responder_(&state(), replay(), landing(), wire::Transport::kRc) {}
 
   [[nodiscard]] RcResponder& machine() noexcept { return responder_; }
 

@@ -102,10 +102,8 @@ bool UcResponder::accept_write(const PacketView& packet) noexcept {
 }
 
 void UcResponder::finish_receive(const PacketView& packet, WcOpcode opcode) noexcept {
-  Completion completion{.opcode = opcode,
-                        .flags = WcFlags::kGrh,
-                        .solicited = packet.bth().solicited(),
-                        .octets = state_->arrived};
+  Completion completion{
+      .opcode = opcode, .solicited = packet.bth().solicited(), .octets = state_->arrived};
   if (packet.info().has(OpcodeInfo::kImmDt)) {
     completion.flags = completion.flags | WcFlags::kWithImm;
     completion.imm_or_key = static_cast<std::uint32_t>(packet.imm_dt().immediate);

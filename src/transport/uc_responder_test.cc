@@ -67,7 +67,7 @@ TEST_F(UcResponderTest, AMessageFillsAReceive) {
   EXPECT_EQ(completions[0].octets, 600U);
   EXPECT_EQ(completions[0].qp, kOurQp);
   EXPECT_EQ(completions[0].imm_or_key, 0x1234'5678U);
-  EXPECT_EQ(completions[0].flags, WcFlags::kGrh | WcFlags::kWithImm);
+  EXPECT_EQ(completions[0].flags, WcFlags::kWithImm);
   EXPECT_TRUE(completions[0].solicited);
   EXPECT_EQ(parts_.arena().copy(0, 600), data);
   EXPECT_EQ(responder_.counters().requests, 3U);

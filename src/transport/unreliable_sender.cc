@@ -25,6 +25,10 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
   while (!failed_ && !queue_->is_empty() && rate_.may_send(now)) {
     SendEntry& entry = queue_->at(queue_->head());
     if (paused_ && cursor_packet_ == 0) return 0;
+    if (entry.is_flawed()) {
+      retire(entry, entry.failure, entry.reason);
+      return 0;
+    }
     if (is_local(entry.opcode)) {
       const auto outcome =
           run_local(*queue_, entry, keys_, {.domain = config_.domain, .qp = config_.number});
@@ -67,7 +71,7 @@ std::optional<UnreliableSender::Destination> UnreliableSender::next_destination(
   if (failed_ || queue_->is_empty() || !rate_.may_send(now)) return std::nullopt;
   if (paused_ && cursor_packet_ == 0) return std::nullopt;
   const SendEntry& entry = queue_->at(queue_->head());
-  if (is_local(entry.opcode)) return std::nullopt;
+  if (is_local(entry.opcode) || entry.is_flawed()) return std::nullopt;
   if (config_.transport != wire::Transport::kUd) {
     return Destination{.path = &path_, .number = config_.dest_qp};
   }

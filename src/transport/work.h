@@ -69,9 +69,10 @@ struct SendRequest {
   bool bind_type1 = false;           // kBindWindow: from the bind verb, not from a work request
   wire::SrqNumber remote_srq{};      // XRC
 
-  const Path* path = nullptr;  // UD: where to
-  wire::QpNumber remote_qp{};  // UD
-  wire::QKey remote_qkey{};    // UD; with bit 31 set the queue pair's own key is used
+  const Path* path = nullptr;    // UD: where to
+  bool is_foreign_path = false;  // UD: the address handle is of another protection domain
+  wire::QpNumber remote_qp{};    // UD
+  wire::QKey remote_qkey{};      // UD; with bit 31 set the queue pair's own key is used
 };
 
 struct ReceiveRequest {
@@ -116,7 +117,7 @@ enum class WcOpcode : std::uint8_t {
 /// The values are those of the verbs.
 enum class WcFlags : std::uint8_t {
   kNone = 0,
-  kGrh = 1U << 0,
+  kGrh = 1U << 0,  // UD: the payload begins 40 octets behind the start of the receive
   kWithImm = 1U << 1,
   kWithInvalidate = 1U << 3,
   kIpv4 = 1U << 7,  // UD: the octets before the payload are IPv4's header. Not one of the verbs

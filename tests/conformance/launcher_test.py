@@ -69,6 +69,14 @@ class Run(unittest.TestCase):
                         OMPI_MCA_pml_ucx_tls="rc")
         self.assertEqual(done.stdout, "rc any\n")
 
+    def test_nccl_is_kept_from_the_transport_that_only_mellanox_adapters_have(self):
+        show = ("run", "sh", "-c", "echo $NCCL_GIN_TYPE")
+        unset = {name: value for name, value in os.environ.items() if name != "NCCL_GIN_TYPE"}
+        done = subprocess.run([os.path.join(BUILD, "bin/verbatim"), *show], capture_output=True,
+                              text=True, env=unset, timeout=60)
+        self.assertEqual(done.stdout, "2\n")
+        self.assertEqual(verbatim(*show, NCCL_GIN_TYPE="3").stdout, "3\n")
+
     def test_without_its_library_it_starts_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(os.path.join(folder, "bin"))

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>

@@ -116,7 +116,7 @@ TEST_P(RemoteAccess, IsRefusedOnBothSides) {
   EXPECT_EQ(flushed[1].wr_id, 51U);
   EXPECT_EQ(flushed[1].status, IBV_WC_WR_FLUSH_ERR);
   if (c.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
-    EXPECT_EQ(flushed[0].status, IBV_WC_REM_ACCESS_ERR);  // the receive it had taken tells it
+    EXPECT_EQ(flushed[0].status, IBV_WC_LOC_ACCESS_ERR);  // the receive it had taken tells it
   } else {
     EXPECT_EQ(flushed[0].status, IBV_WC_WR_FLUSH_ERR);
     expect_event(IBV_EVENT_QP_ACCESS_ERR, far);
