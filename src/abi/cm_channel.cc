@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/cm_channel.h"
 
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "abi/cm_entry.h"
 #include "device/process.h"
 
 namespace verbatim::abi {
@@ -77,11 +79,16 @@ void CmChannel::settle() noexcept {
   }
 }
 
-bool CmChannel::wait() noexcept {
+bool CmChannel::wait() {
+  const CmEntry::Waiting waiting;
   char octet;
+  bool has_event = false;
   ++waiters_;
-  const bool has_event = ::recv(public_.channel.fd, &octet, 1, MSG_PEEK) == 1;
-  --waiters_;
+  // A thread that is cancelled waits no longer.
+  pthread_cleanup_push([](void* waiters) { --*static_cast<std::atomic<std::uint32_t>*>(waiters); },
+                       &waiters_);
+  has_event = ::recv(public_.channel.fd, &octet, 1, MSG_PEEK) == 1;
+  pthread_cleanup_pop(1);
   return has_event;
 }
 

@@ -62,8 +62,8 @@ class CmChannel {
   }
 
   /// Without it: waits for an event as the flags of the descriptor say. False with errno set when
-  /// there is none, or a signal came.
-  [[nodiscard]] bool wait() noexcept;
+  /// there is none, or a signal came. The thread can be cancelled here.
+  [[nodiscard]] bool wait();
   /// The program is done with it. A thread that waits in it goes on to wait, as it does with a
   /// descriptor that is closed under it; what it needs for that stays.
   static void discard(CmChannel* channel) noexcept;

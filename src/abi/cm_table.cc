@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/border.h"
+#include "abi/cm_entry.h"
 #include "abi/cm_functions.h"
 
 namespace {
 
 const verbatim::abi::CmTable kTable{
-#define VB_CM_ENTRY(name) .name = verbatim::abi::cm_functions::name,
+#define VB_CM_ENTRY(name) \
+  .name = verbatim::abi::InCmEntry<&verbatim::abi::cm_functions::name>::call,
     VB_CM_FUNCTIONS(VB_CM_ENTRY)
 #undef VB_CM_ENTRY
 };

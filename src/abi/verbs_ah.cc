@@ -7,6 +7,7 @@
 #include "abi/address.h"
 #include "abi/border.h"
 #include "base/byte_order.h"
+#include "base/uncancelled.h"
 #include "wire/flow_entropy.h"
 #include "wire/ipv4.h"
 
@@ -52,6 +53,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
   auto path = path_of(*owner.owner, *attributes,
                       wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle}));
@@ -71,6 +73,7 @@ VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 }
 
 VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(ah)) return as_errno_value(EINVAL);
   AhHandle& handle = handle_of<AhHandle>(ah);
   {
@@ -106,6 +109,7 @@ VB_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc
 }
 
 VB_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  const Uncancelled uncancelled;
   ibv_ah_attr attributes;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) return nullptr;
   return ibv_create_ah(pd, &attributes);

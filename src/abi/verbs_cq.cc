@@ -9,6 +9,7 @@
 #include "abi/completion.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/wall_clock.h"
 
@@ -150,6 +151,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
+  const Uncancelled uncancelled;
   constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
@@ -188,6 +190,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  const Uncancelled uncancelled;
   auto handle = std::make_unique<ChannelHandle>();
   if (auto opened = handle->pipe.open(); !opened) return as_null<ibv_comp_channel>(opened.error());
   handle->channel.context = context;
@@ -198,6 +201,7 @@ VB_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 VB_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(channel)) return as_errno_value(EINVAL);
   ibv_context* context = channel->context;
   pthread_mutex_lock(&context->mutex);
@@ -210,6 +214,7 @@ VB_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 VB_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user_context,
                                 ibv_comp_channel* channel, int vector) {
+  const Uncancelled uncancelled;
   if (cqe <= 0) return as_null<ibv_cq>(Errc::kInvalidArgument);
   CqHandle* handle =
       create(context, static_cast<std::uint32_t>(cqe), user_context, channel, vector);
@@ -217,6 +222,7 @@ VB_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user_contex
 }
 
 VB_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  const Uncancelled uncancelled;
   if (cqe <= 0) return as_errno_value(EINVAL);
   auto resized = handle_of<CqHandle>(cq).object->resize(static_cast<std::uint32_t>(cqe));
   if (resized) cq->cqe = cqe;
@@ -224,6 +230,7 @@ VB_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
 }
 
 VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(cq)) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of<CqHandle>(cq);
   {

@@ -15,6 +15,7 @@
 #include "abi/border.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/limits.h"
 #include "device/process.h"
@@ -201,6 +202,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_device** ibv_get_device_list(int* count) {
+  const Uncancelled uncancelled;
   if (count != nullptr) *count = 0;
   if (asks_for_fork_init()) (void)ibv_fork_init();  // it never fails
   std::string message;
@@ -234,6 +236,7 @@ VB_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
 }
 
 VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  const Uncancelled uncancelled;
   DeviceHandle& handle = handle_of<DeviceHandle>(device);
   std::string message;
   auto adapter = device::Adapter::for_port(port_of(device), message);
@@ -263,6 +266,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 }
 
 VB_EXPORT int ibv_close_device(ibv_context* context) {
+  const Uncancelled uncancelled;
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return as_errno_value(EINVAL);
   {

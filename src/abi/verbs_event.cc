@@ -4,6 +4,7 @@
 
 #include "abi/border.h"
 #include "abi/handles.h"
+#include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/region_homes.h"
 
@@ -117,6 +118,7 @@ VB_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
 /// No page of the program is ever pinned, and children get copies of what has moved. Who calls this
 /// wants them to get nothing at all of registered memory, as with hardware.
 VB_EXPORT int ibv_fork_init(void) {
+  const Uncancelled uncancelled;
   device::process_rehoming().set_dont_fork();
   g_fork_initialized = true;
   return 0;

@@ -11,6 +11,7 @@
 #include "abi/border.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "base/uncancelled.h"
 
 namespace verbatim::abi {
 namespace {
@@ -75,6 +76,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  const Uncancelled uncancelled;
   PdHandle& domain = handle_of<PdHandle>(pd);
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
     return as_null<ibv_mw>(Errc::kInvalidArgument);
@@ -100,6 +102,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(mw)) return as_errno_value(EINVAL);
   MwHandle& handle = handle_of<MwHandle>(mw);
   device::Adapter& adapter = *handle.owner->owner->adapter;
@@ -148,6 +151,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  const Uncancelled uncancelled;
   ContextHandle& owner = handle_of(context);
   auto handle = std::make_unique<PdHandle>();
   {
@@ -165,6 +169,7 @@ VB_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(pd)) return as_errno_value(EINVAL);
   PdHandle& handle = handle_of<PdHandle>(pd);
   {
@@ -178,6 +183,7 @@ VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
 
 #undef ibv_reg_mr
 VB_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t octets, int access) {
+  const Uncancelled uncancelled;
   return register_memory(pd, address, octets, reinterpret_cast<std::uintptr_t>(address),
                          static_cast<unsigned>(access));
 }
@@ -185,11 +191,13 @@ VB_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t octets, int acces
 #undef ibv_reg_mr_iova
 VB_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t octets, uint64_t iova,
                                   int access) {
+  const Uncancelled uncancelled;
   return register_memory(pd, address, octets, iova, static_cast<unsigned>(access));
 }
 
 VB_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t octets, uint64_t iova,
                                    unsigned int access) {
+  const Uncancelled uncancelled;
   return register_memory(pd, address, octets, iova, access);
 }
 
@@ -199,6 +207,7 @@ VB_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, in
 
 VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t octets,
                            int access) {
+  const Uncancelled uncancelled;
   constexpr int kKnown =
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
   const bool is_empty = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && octets == 0;
@@ -248,6 +257,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
 }
 
 VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(mr)) return as_errno_value(EINVAL);
   MrHandle& handle = handle_of<MrHandle>(mr);
   device::Adapter& adapter = *handle.owner->owner->adapter;

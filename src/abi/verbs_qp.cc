@@ -12,6 +12,7 @@
 #include "abi/operations.h"
 #include "abi/work_request.h"
 #include "abi/wr_builder.h"
+#include "base/uncancelled.h"
 #include "device/limits.h"
 #include "wire/flow_entropy.h"
 
@@ -233,6 +234,7 @@ Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& att
 }
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
+  const Uncancelled uncancelled;
   constexpr std::uint32_t kKnown =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attributes->comp_mask & ~kKnown) != 0) return as_null<ibv_qp>(Errc::kNotSupported);
@@ -265,6 +267,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  const Uncancelled uncancelled;
   QpHandle* handle = create(pd, *init);
   return handle == nullptr ? nullptr : handle->classic();
 }
@@ -275,6 +278,7 @@ VB_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 }
 
 VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  const Uncancelled uncancelled;
   QpHandle& handle = handle_of<QpHandle>(qp);
   constexpr int kRefused = IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
   if ((mask & kRefused) != 0) return as_errno_value((mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL);
@@ -301,6 +305,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const Uncancelled uncancelled;
   QpHandle& handle = handle_of<QpHandle>(qp);
   const transport::QpAttributes now = handle.object->attributes();
   const std::lock_guard lock(handle.given_mutex);
@@ -333,6 +338,7 @@ VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr*
 VB_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(qp)) return as_errno_value(EINVAL);
   QpHandle& handle = handle_of<QpHandle>(qp);
   ContextHandle& context = *handle.owner->owner;
@@ -349,12 +355,14 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
   const std::lock_guard lock(object.adapter().mutex());
   return as_errno_value(object.adapter().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
 VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
   const std::lock_guard lock(object.adapter().mutex());
   return as_errno_value(object.adapter().detach(object, std::bit_cast<wire::Gid>(gid->raw)));

@@ -7,6 +7,7 @@
 #include "abi/handles.h"
 #include "abi/operations.h"
 #include "abi/work_request.h"
+#include "base/uncancelled.h"
 
 namespace verbatim::abi {
 
@@ -23,6 +24,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* attributes) {
+  const Uncancelled uncancelled;
   const bool is_basic = (attributes->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 ||
                         attributes->srq_type == IBV_SRQT_BASIC;
   if (!is_basic) return as_null<ibv_srq>(Errc::kNotSupported);
@@ -48,6 +50,7 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+  const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
   auto handle = std::make_unique<SrqHandle>();
   auto object = device::SharedReceiveQueue::create(
@@ -71,6 +74,7 @@ VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
 }
 
 VB_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
+  const Uncancelled uncancelled;
   if ((mask & ~IBV_SRQ_LIMIT) != 0)
     return as_errno_value((mask & IBV_SRQ_MAX_WR) != 0 ? EOPNOTSUPP : EINVAL);
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
@@ -78,6 +82,7 @@ VB_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
 }
 
 VB_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
+  const Uncancelled uncancelled;
   device::SharedReceiveQueue& object = *handle_of<SrqHandle>(srq).object;
   attributes->max_wr = object.depth();
   attributes->max_sge = object.sge_limit();
@@ -86,6 +91,7 @@ VB_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
 }
 
 VB_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
+  const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(srq)) return as_errno_value(EINVAL);
   SrqHandle& handle = handle_of<SrqHandle>(srq);
   ContextHandle& context = *handle.owner->owner;

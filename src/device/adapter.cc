@@ -46,6 +46,8 @@ constexpr std::uint32_t kCallsPerRound = 32;
 constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
 constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 
+// Whether there ever was an adapter in this process or its parents; set under a ForkPause.
+bool g_has_opened = false;
 // Adapters of this process that may hand out the arena.
 std::atomic<int> g_open_doors{0};
 
@@ -101,6 +103,7 @@ Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::
     if (is_same && !open->is_removed()) return open;
   }
   adapter = std::make_shared<Adapter>(port);
+  g_has_opened = true;
   all.existing.push_back(adapter.get());
   if (auto opened = adapter->open(message); !opened) return opened.error();
   all.adapters[port.name] = adapter;
@@ -207,11 +210,17 @@ const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
                                  .prepare = prepare_fork,
                                  .parent = end_fork_in_parent,
                                  .child = end_fork_in_child});
+/// A process that has opened no adapter has moved nothing, and has not read its environment yet: a
+/// child may have another one.
+template <void (rehome::Rehoming::*kStep)()>
+void rehome_for_fork() {
+  if (g_has_opened) (process_rehoming().*kStep)();
+}
 const TakesPartInForks kRehomingInForks(
     {.rank = ForkRank::kRehoming,
-     .prepare = [] { process_rehoming().before_fork(); },
-     .parent = [] { process_rehoming().after_fork_in_parent(); },
-     .child = [] { process_rehoming().after_fork_in_child(); }});
+     .prepare = rehome_for_fork<&rehome::Rehoming::before_fork>,
+     .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent>,
+     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child>});
 const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);
 const TakesPartInExit kCaptureInExit(ExitRank::kCapture, link::Capture::flush_at_exit);
 
@@ -642,6 +651,7 @@ bool Adapter::advance(Look look, Instant at) noexcept {
   const bool everywhere = look == Look::kEverywhere;
   const auto burst = link_.receive(everywhere ? link::UdpLink::Look::kAtAllAddresses
                                               : link::UdpLink::Look::kAtTheLastAddress);
+  if (!burst.empty()) let_faults_through();
   for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire, at);
   if (everywhere) take_forwarded(at);
   if (!waiting_room_.is_empty()) look_into_waiting_room(at);
@@ -790,6 +800,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
 
 /// Those go in whose receives have been posted, and those that need not hope for any.
 void Adapter::look_into_waiting_room(Instant at) noexcept {
+  let_faults_through_at_times();
   waiting_room_.let_go([&](const link::Incoming& guest) {
     const auto packet = wire::PacketView::parse(guest.octets);
     QueuePair* qp = packet ? find(packet->bth().dest_qp()) : nullptr;
@@ -861,6 +872,7 @@ void Adapter::take_forwarded(Instant at) noexcept {
     const std::size_t octets = slot_.take_forwarded(forwarded_);
     const auto incoming = unpack_forwarded(std::span(forwarded_).first(octets));
     if (!incoming) return;
+    if (count == 0) let_faults_through();
     const auto packet = std::span(forwarded_).first(octets).subspan(sizeof(ForwardHeader));
     if (link_.admit_forwarded(*incoming, packet)) handle(*incoming, Came::kForwarded, at);
   }

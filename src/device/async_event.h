@@ -43,10 +43,17 @@ enum class AsyncEvent : std::uint32_t {
   return AsyncEvent::kQpFatal;
 }
 
+/// A port changes as often as it likes; the other events answer to what the program does.
+[[nodiscard]] constexpr bool is_of_port(AsyncEvent event) noexcept {
+  return event == AsyncEvent::kPortActive || event == AsyncEvent::kPortError ||
+         event == AsyncEvent::kGidChange;
+}
+
 /// Tells the context's program, if there is anybody to tell.
 inline void report(EventPipe* to, AsyncEvent event, std::uint64_t subject) noexcept {
   if (to == nullptr) return;
-  to->write({.kind = static_cast<std::uint32_t>(event), .padding = 0, .subject = subject});
+  const Event made{.kind = static_cast<std::uint32_t>(event), .subject = subject};
+  is_of_port(event) ? to->write_newest(made) : to->write(made);
 }
 
 }  // namespace verbatim::device

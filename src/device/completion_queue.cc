@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 
@@ -51,6 +52,7 @@ CompletionQueue::~CompletionQueue() {
 }
 
 std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
+  const Uncancelled uncancelled;
   const std::lock_guard progress(adapter_->mutex());
   const Instant at = adapter_->progress_for_caller();
   std::size_t count = 0;
@@ -129,7 +131,7 @@ bool CompletionQueue::announce() noexcept {
     queue_.stamp(now());
   }
   while (queue_.take_event()) {
-    if (channel_ != nullptr) channel_->write({.kind = 0, .padding = 0, .subject = user_tag_});
+    if (channel_ != nullptr) channel_->write({.kind = 0, .subject = user_tag_}, unread_events_);
   }
   if (overrun_ || !finds_overrun()) return overrun_;
   overrun_ = true;

@@ -114,6 +114,7 @@ class CompletionQueue {
   std::vector<transport::CompletionLane> lanes_;  // places for them; grows with their number
   transport::CompletionQueue queue_;
   CompletionChannel* channel_ = nullptr;
+  EventPipe::Unread unread_events_;  // of the channel
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   std::uint32_t users_ = 0;        // lanes attached

@@ -17,6 +17,7 @@
 #include "base/own_threads.h"
 #include "device/adapter.h"
 #include "device/clock.h"
+#include "host/ring.h"
 
 namespace verbatim::device {
 namespace {
@@ -135,8 +136,7 @@ void Engine::watch_link() {
 void Engine::stop() noexcept {
   if (!thread_.joinable()) return;
   stop_.store(true);
-  const std::uint64_t one = 1;
-  (void)!::write(bell_, &one, sizeof one);
+  host::ring(bell_);
   thread_.join();
 }
 
@@ -161,8 +161,7 @@ void Engine::note_deadline(Instant deadline) noexcept {
   const std::int64_t sleeps_until = sleeps_until_.load(std::memory_order_relaxed);
   if (sleeps_until == 0 || deadline.since_start().count() >= sleeps_until) return;
   sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
-  const std::uint64_t one = 1;
-  (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
+  host::ring(bell_);
 }
 
 bool Engine::was_caller_here(Instant now, Duration within) const noexcept {

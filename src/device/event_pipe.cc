@@ -4,37 +4,69 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <vector>
+
+#include "device/process.h"
+#include "host/ring.h"
 
 namespace verbatim::device {
 
 Status EventPipe::open() noexcept {
-  if (::pipe2(ends_, O_CLOEXEC) != 0) return Errc::kNoMemory;
-  // Only our end: whether the reader waits is the program's choice.
-  ::fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+  descriptor_ = ::eventfd(0, EFD_CLOEXEC);
+  bell_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (descriptor_ < 0 || bell_ < 0) return Errc::kNoMemory;
   owner_ = ::getpid();
+  generation_ = fork_generation();
   return Ok{};
 }
 
 EventPipe::~EventPipe() {
-  for (const int end : ends_) {
-    if (end >= 0) ::close(end);
+  for (const int descriptor : {descriptor_, bell_}) {
+    if (descriptor >= 0) ::close(descriptor);
   }
 }
 
-bool EventPipe::write(const Event& event) noexcept {
-  return ::write(ends_[1], &event, sizeof event) == sizeof event;
+/// A child shares the descriptor with its parent, and its lock may be that of a thread of the
+/// parent.
+bool EventPipe::is_own() const noexcept { return generation_ == fork_generation(); }
+
+void EventPipe::settle() noexcept {
+  if (!waiting_.empty()) return;
+  pollfd readable{.fd = bell_, .events = POLLIN, .revents = 0};
+  std::uint64_t rung;
+  // Somebody else may have read it, and then a read would wait.
+  if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_, &rung, sizeof rung);
+}
+
+void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexcept {
+  if (!is_own()) return;
+  const std::lock_guard lock(mutex_);
+  if (unread == nullptr || ++unread->count == 1) {
+    if (repeats == Repeats::kByItself && waiting_.size() >= kManyUnread) {
+      const auto older = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
+        return other.event.kind == event.kind && other.event.subject == event.subject;
+      });
+      if (older != waiting_.end()) waiting_.erase(older);
+    }
+    waiting_.push_back({.event = event, .unread = unread});
+  }
+  host::ring(bell_);  // once for each event, so that edge-triggered readers hear of each
 }
 
 std::optional<Event> EventPipe::take() noexcept {
-  pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
-  if (::poll(&readable, 1, 0) != 1) return std::nullopt;
-  Event event;
-  if (::read(ends_[0], &event, sizeof event) != sizeof event) return std::nullopt;
-  return event;
+  if (waiting_.empty()) {
+    settle();  // a child may have rung
+    return std::nullopt;
+  }
+  const Waiting next = waiting_.front();
+  waiting_.pop_front();
+  if (next.unread != nullptr && --next.unread->count > 0) waiting_.push_back(next);
+  settle();
+  return next.event;
 }
 
 namespace {
@@ -70,11 +102,11 @@ bool signals_end_calls() noexcept {
 
 }  // namespace
 
-Status EventPipe::wait() noexcept {
-  const int flags = ::fcntl(ends_[0], F_GETFL);
+Status EventPipe::wait() {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
   if (flags < 0) return Errc::kNoDevice;
   if ((flags & O_NONBLOCK) != 0) return Errc::kTryAgain;
-  pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
+  pollfd readable{.fd = descriptor_, .events = POLLIN, .revents = 0};
   const int ready = ::poll(&readable, 1, -1);
   if (ready < 0 && errno != EINTR) return Errc::kNoDevice;
   if (ready < 0 && signals_end_calls()) return Errc::kInterrupted;
@@ -82,13 +114,15 @@ Status EventPipe::wait() noexcept {
 }
 
 void EventPipe::forget(std::uint64_t subject) noexcept {
-  if (::getpid() != owner_) return;
-  const std::lock_guard lock(reading_);
-  std::vector<Event> others;
-  while (auto event = take()) {
-    if (event->subject != subject) others.push_back(*event);
-  }
-  for (const Event& event : others) write(event);
+  if (!is_own() || ::getpid() != owner_) return;
+  const Uncancelled uncancelled;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    const bool is_of_it = waiting.event.subject == subject;
+    if (is_of_it && waiting.unread != nullptr) waiting.unread->count = 0;
+    return is_of_it;
+  });
+  settle();
 }
 
 }  // namespace verbatim::device

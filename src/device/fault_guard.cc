@@ -6,11 +6,13 @@
 #include <mutex>
 
 #include "base/careful_copy.h"
+#include "base/own_threads.h"
 
 namespace verbatim::device {
 
 namespace detail {
 thread_local constinit FaultFrame* innermost_fault_frame = nullptr;
+thread_local constinit std::uint32_t postings_until_look = 0;
 }  // namespace detail
 
 namespace {
@@ -19,8 +21,9 @@ struct sigaction g_previous_segv;
 struct sigaction g_previous_bus;
 
 void handle_fault(int number, siginfo_t* info, void* context) {
-  if (resume_careful_copy(context)) return;
-  if (detail::innermost_fault_frame != nullptr) {
+  const bool was_sent = info->si_code <= 0;  // by a process, as with kill(2): it is no fault
+  if (!was_sent && resume_careful_copy(context)) return;
+  if (!was_sent && detail::innermost_fault_frame != nullptr) {
     detail::innermost_fault_frame->fault_at = info->si_addr;
     siglongjmp(detail::innermost_fault_frame->back, 1);
   }
@@ -33,13 +36,24 @@ void handle_fault(int number, siginfo_t* info, void* context) {
     previous.sa_handler(number);
     return;
   }
-  // Nobody wants it: let it happen again, with the default action.
+  if (previous.sa_handler == SIG_IGN && was_sent) return;
+  // No other handler wants it: it happens again, with the default action.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(number, &standard, nullptr);
+  if (was_sent) (void)::raise(number);
 }
 
 }  // namespace
+
+void let_faults_through() noexcept {
+  if (OwnThread::is_mine()) return;
+  sigset_t faults;
+  ::sigemptyset(&faults);
+  ::sigaddset(&faults, SIGSEGV);
+  ::sigaddset(&faults, SIGBUS);
+  ::pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
 
 void install_fault_guard() noexcept {
   static std::once_flag once;

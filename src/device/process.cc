@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
@@ -45,6 +46,8 @@ constinit Ranked<Leaving> g_exits;
 constinit std::mutex g_forking;  // held by a fork from its beginning to its end
 int g_cancel_state = 0;          // of the thread that forks, before that
 pid_t g_process = 0;             // whose resources these are
+
+constinit std::atomic<std::uint32_t> g_generation{0};
 
 /// Counts pauses against forks.
 struct Gate {
@@ -105,6 +108,7 @@ void end_fork_in_parent() noexcept {
 
 void end_fork_in_child() noexcept {
   g_process = ::getpid();
+  g_generation.fetch_add(1, std::memory_order_relaxed);
   OwnThread::reset_in_child();
   for (std::size_t i = 0; i < g_forks.count; ++i) {
     if (g_forks.all[i].child != nullptr) g_forks.all[i].child();
@@ -161,6 +165,8 @@ ForkPause::~ForkPause() {
   --pauses_of_thread;
   all.changed.notify_all();
 }
+
+std::uint32_t fork_generation() noexcept { return g_generation.load(std::memory_order_relaxed); }
 
 void pause_at_exit() noexcept {
   const timespec hundred_microseconds{.tv_sec = 0, .tv_nsec = 100'000};

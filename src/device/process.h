@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <new>
 
@@ -77,6 +78,10 @@ class ForkPause {
  private:
   Uncancelled uncancelled_;
 };
+
+/// Counts the forks that lie between this process and the one that loaded the library: what was
+/// made in another generation is a parent's.
+[[nodiscard]] std::uint32_t fork_generation() noexcept;
 
 /// In a forked child: the lock is free, whichever thread of the parent held it or waited for it.
 template <typename Lockable>

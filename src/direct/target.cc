@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "host/membarrier.h"
+#include "host/ring.h"
 #include "memory/atomics.h"
 #include "memory/window.h"
 #include "wire/aeth.h"
@@ -149,8 +150,7 @@ void Target::call_owner() noexcept {
   calls_owner_ = false;
   bells_.raise(static_cast<std::uint32_t>(self_.dest_qp));
   if (peer_ != nullptr) return peer_->ring();
-  const std::uint64_t one = 1;
-  (void)!::write(own_bell_, &one, sizeof one);  // full means that it is ringing already
+  host::ring(own_bell_);
 }
 
 // ---- Errands ----

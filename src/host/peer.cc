@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/uncancelled.h"
 #include "host/attach_answer.h"
 #include "host/bells.h"
 #include "host/huge_pages.h"
+#include "host/ring.h"
 #include "host/sealed_file.h"
 #include "host/unix_name.h"
 #include "memory/key_entry.h"
@@ -90,6 +92,7 @@ bool Peer::look() noexcept {
 }
 
 bool Peer::send(std::span<const std::byte> head, std::span<const std::byte> rest) const noexcept {
+  const Uncancelled uncancelled;
   return say(connection_, head, rest);
 }
 
@@ -98,10 +101,7 @@ std::size_t Peer::take(std::span<std::byte> into) const noexcept {
   return got < 0 || static_cast<std::size_t>(got) > into.size() ? 0 : static_cast<std::size_t>(got);
 }
 
-void Peer::ring() const noexcept {
-  const std::uint64_t one = 1;
-  (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
-}
+void Peer::ring() const noexcept { host::ring(bell_); }
 
 bool Peer::answers_at(const std::array<std::uint8_t, 16>& address) const noexcept {
   const auto known = std::span(header_.addresses).first(header_.address_count);

@@ -47,7 +47,8 @@ void LockSystem::relax(std::uint32_t attempt) noexcept {
     (void)::sched_yield();
   } else {
     const timespec a_little{.tv_sec = 0, .tv_nsec = 50'000};
-    (void)::clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, nullptr);
+    // The call itself: in the function of the same name a thread could be cancelled.
+    (void)::syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &a_little, nullptr);
   }
   errno = before;
 }
