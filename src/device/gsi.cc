@@ -111,9 +111,18 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service wanted = service_at(address, service);
   auto name = host::ServiceName::claim(wanted);
   if (!name) return name.error();
-  epoll_event readable{.events = EPOLLIN, .data = {.fd = name->descriptor()}};
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, name->descriptor(), &readable);
-  claims_.push_back({.service = wanted, .name = std::move(*name)});
+  Claim claim{.service = wanted, .name = std::move(*name)};
+  // Where the port is another user's, requests come to that user's process, which hands them over.
+  if (const auto owner = adapter_.shared_port().lender_at(local_address(address))) {
+    auto box = host::RequestBox::open(wanted, *owner);
+    if (!box && box.error() == Errc::kAddressInUse) return box.error();
+    if (box) claim.box = std::move(*box);
+  }
+  for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
+    epoll_event readable{.events = EPOLLIN, .data = {.fd = socket}};
+    if (socket >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
+  }
+  claims_.push_back(std::move(claim));
   return Ok{};
 }
 
@@ -198,6 +207,7 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
     if (slot == adapter_.slot()) return Whose::kOurs;
+    if (is_for_another_user(to, arrival.incoming.destination)) return Whose::kOthers;  // lost
     // Where nobody is there any more, we answer: a disconnect wants to be acknowledged.
     return adapter_.slot_.forward(slot, message) ? Whose::kOthers : Whose::kOurs;
   }
@@ -208,8 +218,10 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
     const bool is_claimed = std::any_of(claims_.begin(), claims_.end(), [&](const Claim& claim) {
       return claim.service == wanted;
     });
-    const bool has_gone =
-        !is_claimed && host::ServiceName::forward(adapter_.slot_.descriptor(), wanted, message);
+    const int through = adapter_.slot_.descriptor();
+    const bool has_gone = !is_claimed && (host::ServiceName::forward(through, wanted, message) ||
+                                          (!adapter_.shared_port().lender_at(local_address(at)) &&
+                                           host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
   if (std::holds_alternative<cm::Everybody>(to)) {
@@ -325,7 +337,8 @@ void Gsi::take_forwarded() noexcept {
   look_at_deaths(now());
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     for (int count = 0; count < kRequestsPerTurn && i < claims_.size(); ++count) {
-      const std::size_t octets = claims_[i].name.take_forwarded(message_);
+      std::size_t octets = claims_[i].name.take_forwarded(message_);
+      if (octets == 0) octets = claims_[i].box.take(message_);
       if (octets == 0) break;
       // The message is handled from a copy: answers are put together in the same room.
       const std::vector<std::byte> request(message_.begin(),
@@ -397,6 +410,19 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
       framed.finish());
 }
 
+link::LocalAddress Gsi::local_address(const wire::Gid& gid) const noexcept {
+  return {.gid = gid, .scope = adapter_.port_held().interface_index};
+}
+
+/// Whether a datagram to our own address may be for a process of another user that shares it.
+bool Gsi::is_for_another_user(const cm::Addressee& to, const wire::Gid& address) noexcept {
+  link::SharedPort& port = adapter_.shared_port();
+  if (const auto* id = std::get_if<wire::CommId>(&to)) {
+    return port.is_of_another_user(local_address(address), cm::slot_of(*id));
+  }
+  return port.lender_at(local_address(address)).has_value();  // an owner hands it over itself
+}
+
 /// To a process of the same address, without the network. Where there is none, it is as if the
 /// datagram had come to us. False when the network may try: the other end cannot take more now.
 bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_received) noexcept {
@@ -418,6 +444,7 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
     return false;
   }
   if (has_gone || errno != ECONNREFUSED) return has_gone;
+  if (is_for_another_user(to, datagram.address.remote)) return false;  // the kernel steers it
   adapter_.handle(as_received, Adapter::Came::kByWire, now());
   return true;
 }

@@ -8,10 +8,12 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "cm/addressee.h"
 #include "cm/agent.h"
 #include "device/port_info.h"
 #include "host/peer_watch.h"
 #include "host/port_blocks.h"
+#include "host/request_box.h"
 #include "host/service_name.h"
 #include "host/slot.h"
 #include "link/udp_link.h"
@@ -114,8 +116,12 @@ class Gsi {
     host::Service service{};
     host::ServiceName name;
     host::ServiceName advertisement{};  // where it is attracted
+    host::RequestBox box{};             // where the port is another user's
   };
   void steer(const wire::Gid& address) noexcept;
+  [[nodiscard]] link::LocalAddress local_address(const wire::Gid& gid) const noexcept;
+  [[nodiscard]] bool is_for_another_user(const cm::Addressee& to,
+                                         const wire::Gid& address) noexcept;
   [[nodiscard]] bool has_news() const noexcept;
   void note_deaths() noexcept;
   void look_at_deaths(Instant at) noexcept;

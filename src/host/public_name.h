@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 namespace verbatim::host {
@@ -29,6 +30,10 @@ class PublicName {
   [[nodiscard]] int bind(int socket) const noexcept { return ::bind(socket, base(), octets_); }
   [[nodiscard]] int connect(int socket) const noexcept {
     return ::connect(socket, base(), octets_);
+  }
+  [[nodiscard]] ssize_t send(int socket, std::span<const std::byte> octets) const noexcept {
+    return ::sendto(socket, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL, base(),
+                    octets_);
   }
 
  private:

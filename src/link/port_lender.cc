@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "host/opening_lock.h"
 #include "host/slot.h"
+#include "host/users.h"
 #include "link/udp_link.h"
 #include "link/udp_table.h"
 
@@ -18,19 +18,6 @@ namespace {
 
 using Answer = host::LendingDesk::Answer;
 using host::SocketLabel;
-
-/// Whether each user of this host has a number of its own here. In a user namespace those that have
-/// none look all the same.
-bool can_tell_users_apart() {
-  std::FILE* map = std::fopen("/proc/self/uid_map", "re");
-  if (map == nullptr) return false;
-  unsigned inside = 1;
-  unsigned outside = 1;
-  unsigned count = 0;
-  const bool is_read = std::fscanf(map, "%u %u %u", &inside, &outside, &count) == 3;
-  std::fclose(map);
-  return is_read && inside == 0 && outside == 0 && count == 0xffff'ffffU;
-}
 
 bool has_descriptors_for(std::size_t held) noexcept {
   rlimit limit{};
@@ -68,7 +55,7 @@ struct PortLender::Stock {
 Answer PortLender::lend(const host::LendingMessage& question, uid_t borrower) {
   SocketLabel label = question.address;
   label.slot = 0;
-  if (borrower == ::geteuid() || !can_tell_users_apart()) return {};
+  if (borrower == ::geteuid() || !host::can_tell_users_apart()) return {};
   Stock stock(share_, label, borrower);
   if (stock.own.empty()) return {};  // not our address, or only lent to us
   if (stock.lent.size() <= question.held) {

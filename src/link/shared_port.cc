@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -148,6 +149,7 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
 
   auto receivers = take_receivers(groups, slot->number(), message, options);
   if (!receivers) return receivers.error();
+  slot_ = slot->number();
   if (options.lends) {
     lender_.emplace(share_, slot->number());
     share_.set_lender([this](const host::LendingMessage& question, uid_t borrower) {
@@ -391,6 +393,25 @@ std::optional<SharedPort::Fill> SharedPort::fill_of(const LocalAddress& address,
     return std::nullopt;
   }
   return Fill{.used = memory[SK_MEMINFO_RMEM_ALLOC], .limit = memory[SK_MEMINFO_RCVBUF]};
+}
+
+std::optional<uid_t> SharedPort::lender_at(const LocalAddress& address) noexcept {
+  const std::unique_lock lock(share_.mutex(), std::try_to_lock);
+  const int own = lock.owns_lock() ? share_.find(label_of(address, slot_)) : -1;
+  struct stat status {};
+  if (own < 0 || !note_of(own) || ::fstat(own, &status) != 0) return std::nullopt;
+  return status.st_uid;
+}
+
+bool SharedPort::is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept {
+  const std::unique_lock lock(share_.mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  const auto is_lent = [&](std::uint32_t number) {
+    const int held = share_.find(label_of(address, number));
+    return held >= 0 && note_of(held).has_value();
+  };
+  // A borrower holds no slots but its user's; a lender holds all, and those that it lent say so.
+  return is_lent(slot_) ? !is_lent(slot) : is_lent(slot);
 }
 
 /// The share keeps one descriptor of it, and the receiver has another.

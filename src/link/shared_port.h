@@ -84,6 +84,12 @@ class SharedPort {
   [[nodiscard]] std::optional<Fill> fill_of(const LocalAddress& address,
                                             std::uint32_t slot) noexcept;
 
+  /// The user that has the port at an address and lends it to us; nothing where it is our own.
+  [[nodiscard]] std::optional<uid_t> lender_at(const LocalAddress& address) noexcept;
+  /// Whether the queue pairs of a slot at an address are another user's. Never waits: while the
+  /// sockets change hands, they are not.
+  [[nodiscard]] bool is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept;
+
   /// Give up the slot after this, or others would read its sockets, too.
   void leave() noexcept { share_.close(); }
 
@@ -119,6 +125,7 @@ class SharedPort {
 
   host::SocketShare share_;
   std::optional<PortLender> lender_;
+  std::uint32_t slot_ = 0;          // ours, once we have joined
   std::vector<wire::Gid> refused_;  // where the system did not let us bind
 };
 

@@ -17,7 +17,8 @@ from hosts import PATIENCE, Installation, Network, Process
 SKIPPED = 77
 COMMAND = ""
 FIRST, SECOND = 61001, 61002  # users; they need no names
-SECONDS = 3  # that a stream takes
+SECONDS = 4  # that a stream takes
+FOREVER = 3600  # seconds, for one that is ended
 
 
 def start(host, user, program):
@@ -71,20 +72,20 @@ class TwoUsers(unittest.TestCase):
         self.assertGreaterEqual(len(users), count)
 
     def both(self, seconds=SECONDS):
-        self.first = self.stream(FIRST, 7001, "ib_send_bw", seconds)
-        self.second = self.stream(SECOND, 7002)
-        time.sleep(1)  # the streams are on their way
-        self.first.assert_runs()
-        self.second.assert_runs()
+        """Streams of both users, the first one's without an end."""
+        self.first = self.stream(FIRST, 7001, "ib_send_bw", FOREVER)
+        self.second = self.stream(SECOND, 7002, "ib_write_bw", seconds)
+        time.sleep(1)  # both are on their way
         self.assert_one_user_has_the_port(3)
 
     def test_side_by_side(self):
         self.both()
-        self.first.assert_ends_well()
+        self.stream(FIRST, 7003).assert_ends_well()
         self.second.assert_ends_well()
+        self.first.assert_runs()
 
     def test_all_operations_of_the_second_user(self):
-        holder = self.stream(FIRST, 7001, seconds=30)
+        holder = self.stream(FIRST, 7001, seconds=FOREVER)
         programs = (["ib_send_lat"], ["ib_read_bw"], ["ib_read_lat"], ["ib_atomic_bw"],
                     ["ib_send_bw", "-c", "UC"], ["ib_send_lat", "-c", "UD"],
                     ["ib_write_bw", "-q", "8", "-b"])
@@ -95,26 +96,28 @@ class TwoUsers(unittest.TestCase):
         holder.assert_runs()
 
     def test_the_holder_is_killed(self):
-        self.both(seconds=30)
+        self.both()
         self.first.server.child.send_signal(signal.SIGKILL)
         self.first.server.child.wait()
-        self.second.assert_runs()
-        self.second.assert_ends_well()
-
-    def test_the_holder_is_stopped(self):
-        self.both(seconds=30)
-        self.first.server.child.send_signal(signal.SIGSTOP)
         another = self.stream(SECOND, 7003, "ib_send_bw")
         self.second.assert_ends_well()
         another.assert_ends_well()
 
+    def test_the_holder_is_stopped(self):
+        self.both(FOREVER)
+        self.first.server.child.send_signal(signal.SIGSTOP)
+        self.stream(SECOND, 7003, "ib_send_bw").assert_ends_well()
+        self.second.assert_runs()
+
     def test_the_second_user_is_killed(self):
-        self.both(seconds=4)
+        self.both(FOREVER)
+        another = self.stream(FIRST, 7003)
         for end in (self.second.server, self.second.client):
             end.child.send_signal(signal.SIGKILL)
             end.child.wait()
-        self.first.assert_ends_well()
-        self.stream(SECOND, 7003).assert_ends_well()  # and may come again, though it is first now
+        another.assert_ends_well()
+        self.first.assert_runs()
+        self.stream(SECOND, 7004).assert_ends_well()  # and may come again
 
     def test_with_each_other(self):
         """At one address, by packets through the loopback device."""
@@ -124,6 +127,29 @@ class TwoUsers(unittest.TestCase):
             with self.subTest(program=program):
                 Stream(self, FIRST, 7200 + number, [*program, "-n", "1000", "-F"],
                        here).assert_ends_well()
+
+    def assert_connects(self, server_user, client_host, client_user, port):
+        server = start(self.network.server, server_user,
+                       ["rping", "-s", "-P", "-a", self.network.server.ipv4, "-p", str(port)])
+        self.addCleanup(server.end)
+        self.assertTrue(server.await_listening(port, time.monotonic() + PATIENCE), server.output())
+        client = start(client_host, client_user,
+                       ["rping", "-c", "-V", "-C", "20", "-a", self.network.server.ipv4,
+                        "-p", str(port)])
+        self.addCleanup(client.end)
+        self.assertEqual(client.wait(time.monotonic() + PATIENCE), 0,
+                         client.output() + server.output())
+        return server
+
+    def test_connections_are_requested(self):
+        """By rdma_cm: a request names a port, and no process."""
+        here, there = self.network.server, self.network.client
+        holder = self.assert_connects(FIRST, there, FIRST, 7301)
+        borrower = self.assert_connects(SECOND, there, FIRST, 7302)
+        self.assert_connects(SECOND, here, FIRST, 7303)
+        self.assert_connects(FIRST, here, SECOND, 7304)
+        self.assertIsNone(holder.child.poll(), holder.output())
+        self.assertIsNone(borrower.child.poll(), borrower.output())
 
 
 def main():
