@@ -113,7 +113,7 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   if (!name) return name.error();
   Claim claim{.service = wanted, .name = std::move(*name)};
   // Where the port is another user's, requests come to that user's process, which hands them over.
-  if (const auto owner = adapter_.shared_port().lender_at(local_address(address))) {
+  if (const auto owner = adapter_.link_.lender_at(address)) {
     auto box = host::RequestBox::open(wanted, *owner);
     if (!box && box.error() == Errc::kAddressInUse) return box.error();
     if (box) claim.box = std::move(*box);
@@ -219,9 +219,10 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
       return claim.service == wanted;
     });
     const int through = adapter_.slot_.descriptor();
-    const bool has_gone = !is_claimed && (host::ServiceName::forward(through, wanted, message) ||
-                                          (!adapter_.shared_port().lender_at(local_address(at)) &&
-                                           host::RequestBox::hand_over(through, wanted, message)));
+    const bool has_gone =
+        !is_claimed &&
+        (host::ServiceName::forward(through, wanted, message) ||
+         (!adapter_.link_.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
   if (std::holds_alternative<cm::Everybody>(to)) {
@@ -410,17 +411,13 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
       framed.finish());
 }
 
-link::LocalAddress Gsi::local_address(const wire::Gid& gid) const noexcept {
-  return {.gid = gid, .scope = adapter_.port_held().interface_index};
-}
-
 /// Whether a datagram to our own address may be for a process of another user that shares it.
 bool Gsi::is_for_another_user(const cm::Addressee& to, const wire::Gid& address) noexcept {
-  link::SharedPort& port = adapter_.shared_port();
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    return port.is_of_another_user(local_address(address), cm::slot_of(*id));
+    return adapter_.shared_port().is_of_another_user(
+        {.gid = address, .scope = adapter_.port_held().interface_index}, cm::slot_of(*id));
   }
-  return port.lender_at(local_address(address)).has_value();  // an owner hands it over itself
+  return adapter_.link_.lender_at(address).has_value();  // an owner hands it over itself
 }
 
 /// To a process of the same address, without the network. Where there is none, it is as if the

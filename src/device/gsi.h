@@ -119,7 +119,6 @@ class Gsi {
     host::RequestBox box{};             // where the port is another user's
   };
   void steer(const wire::Gid& address) noexcept;
-  [[nodiscard]] link::LocalAddress local_address(const wire::Gid& gid) const noexcept;
   [[nodiscard]] bool is_for_another_user(const cm::Addressee& to,
                                          const wire::Gid& address) noexcept;
   [[nodiscard]] bool has_news() const noexcept;

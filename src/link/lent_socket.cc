@@ -3,6 +3,7 @@
 
 #include <linux/filter.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <vector>
@@ -69,6 +70,12 @@ std::optional<LentNote> note_of(int socket) noexcept {
     if (!is_same) return std::nullopt;
   }
   return note;
+}
+
+std::optional<uid_t> lender_of(int socket) noexcept {
+  struct stat status {};
+  if (!note_of(socket) || ::fstat(socket, &status) != 0) return std::nullopt;
+  return status.st_uid;
 }
 
 }  // namespace verbatim::link

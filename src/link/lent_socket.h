@@ -34,4 +34,7 @@ struct LentNote {
 /// Nothing when the socket is not locked, or has no note: then it is not a lent one.
 [[nodiscard]] std::optional<LentNote> note_of(int socket) noexcept;
 
+/// The user that lends a socket; nothing when it is not a lent one.
+[[nodiscard]] std::optional<uid_t> lender_of(int socket) noexcept;
+
 }  // namespace verbatim::link

@@ -25,6 +25,7 @@ TEST(LentSocket, SaysWhoseItIs) {
       const auto socket = open_lent({.gid = kHome}, kRocePort, note);
       ASSERT_TRUE(socket.ok());
       EXPECT_EQ(note_of(socket->descriptor()), note);
+      EXPECT_EQ(lender_of(socket->descriptor()), ::geteuid());
     }
   });
 }
@@ -34,6 +35,7 @@ TEST(LentSocket, AnOrdinaryOneSaysNothing) {
     const auto socket = UdpSocket::open_receiver({.gid = kHome}, kRocePort);
     ASSERT_TRUE(socket.ok());
     EXPECT_EQ(note_of(socket->descriptor()), std::nullopt);
+    EXPECT_EQ(lender_of(socket->descriptor()), std::nullopt);
   });
 }
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -393,14 +392,6 @@ std::optional<SharedPort::Fill> SharedPort::fill_of(const LocalAddress& address,
     return std::nullopt;
   }
   return Fill{.used = memory[SK_MEMINFO_RMEM_ALLOC], .limit = memory[SK_MEMINFO_RCVBUF]};
-}
-
-std::optional<uid_t> SharedPort::lender_at(const LocalAddress& address) noexcept {
-  const std::unique_lock lock(share_.mutex(), std::try_to_lock);
-  const int own = lock.owns_lock() ? share_.find(label_of(address, slot_)) : -1;
-  struct stat status {};
-  if (own < 0 || !note_of(own) || ::fstat(own, &status) != 0) return std::nullopt;
-  return status.st_uid;
 }
 
 bool SharedPort::is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept {

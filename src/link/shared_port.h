@@ -84,8 +84,6 @@ class SharedPort {
   [[nodiscard]] std::optional<Fill> fill_of(const LocalAddress& address,
                                             std::uint32_t slot) noexcept;
 
-  /// The user that has the port at an address and lends it to us; nothing where it is our own.
-  [[nodiscard]] std::optional<uid_t> lender_at(const LocalAddress& address) noexcept;
   /// Whether the queue pairs of a slot at an address are another user's. Never waits: while the
   /// sockets change hands, they are not.
   [[nodiscard]] bool is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "link/lent_socket.h"
 #include "link/train_receiver.h"
 #include "link/train_sender.h"
 #include "link/udp_table.h"
@@ -225,6 +226,11 @@ void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes
     // system takes no program, packets are forwarded.
     if (!is_alone(port.address)) (void)port.receiver.steer(routes, fallback);
   }
+}
+
+std::optional<uid_t> UdpLink::lender_at(const wire::Gid& local) const noexcept {
+  const LocalPort* port = state_ != nullptr ? state_->find(local) : nullptr;
+  return port != nullptr ? lender_of(port->receiver.descriptor()) : std::nullopt;
 }
 
 void UdpLink::tell_headers() noexcept {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,6 +77,10 @@ class UdpLink {
   /// The source port that packets with this entropy leave `source` from; 0 if it is not ours.
   [[nodiscard]] std::uint16_t source_port(const wire::Gid& source,
                                           std::uint16_t entropy) const noexcept;
+
+  /// The user that has the port at this address and lends it to us (docs/decisions/0025); nothing
+  /// where it is this user's own.
+  [[nodiscard]] std::optional<uid_t> lender_at(const wire::Gid& local) const noexcept;
 
   /// Incoming packets say what traffic class and hop limit they had. Without it they say what most
   /// have.

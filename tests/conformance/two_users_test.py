@@ -84,6 +84,13 @@ class TwoUsers(unittest.TestCase):
         self.second.assert_ends_well()
         self.first.assert_runs()
 
+    def test_the_doctor_says_whose_the_port_is(self):
+        self.stream(FIRST, 7001, seconds=FOREVER)
+        doctor = start(self.network.server, SECOND, [COMMAND, "doctor"])
+        self.addCleanup(doctor.end)
+        doctor.wait(time.monotonic() + PATIENCE)
+        self.assertIn(f"lent by user {FIRST}", doctor.output())
+
     def test_all_operations_of_the_second_user(self):
         holder = self.stream(FIRST, 7001, seconds=FOREVER)
         programs = (["ib_send_lat"], ["ib_read_bw"], ["ib_read_lat"], ["ib_atomic_bw"],
