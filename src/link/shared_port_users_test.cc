@@ -92,6 +92,18 @@ TEST(SharedPortUsers, TheOwnerMayEnd) {
   });
 }
 
+// The last sockets of the port move into the places of those that are closed: the spares.
+TEST(SharedPortUsers, TheOwnerMayEndWhileEveryLentSlotIsUsed) {
+  as_root_in_a_private_network([] {
+    Users owners;
+    Users borrowers;
+    start(owners, kOwner, 2);
+    start(borrowers, kBorrower, kBlock);
+    owners.clear();
+    expect_reachable(borrowers);
+  });
+}
+
 TEST(SharedPortUsers, TheOwnerMayComeBack) {
   as_root_in_a_private_network([] {
     Users users;
