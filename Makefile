@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench bench-report check mutants test-all test-x86 format clean
+.PHONY: help setup configure build demo test bench bench-report check compilers mutants test-all test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -38,6 +38,10 @@ bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.
 
 check: setup ## before a push: format, layers, both compilers, tests
 	@scripts/test.sh format layers release dev clang
+
+compilers: ## everything compiles with every compiler that Debian 12 has (an hour on two cores)
+	@scripts/setup.sh compilers
+	@scripts/compilers.py --jobs $(JOBS)
 
 mutants: setup ## put bugs into a copy of the code: does a test notice each?
 	@scripts/mutants.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing; silent and quick when none is.
-# Usage: setup.sh [x86 | bench]     also what `make test-x86` needs, or `make bench`
+# Usage: setup.sh [x86 | bench | compilers]     also what `make test-x86`, `make bench` or `make compilers` needs
 set -euo pipefail
 
 packages=(
@@ -48,10 +48,13 @@ bench_packages=(
   pkgconf          # finds these libraries
 )
 
+compiler_packages=(g++-11 g++-12 clang-13 clang-14 clang-15 clang-16 clang-19)
+
 if [[ ${1:-} == x86 && $(uname -m) != x86_64 ]]; then
   packages+=("${x86_packages[@]}")
 fi
 [[ ${1:-} == bench ]] && packages+=("${bench_packages[@]}")
+[[ ${1:-} == compilers ]] && packages+=("${compiler_packages[@]}")
 
 is_installed() {
   [[ $(dpkg-query -W -f=' ${db:Status-Status} ' "$1" 2>/dev/null) == *" installed "* ]]

@@ -19,6 +19,7 @@ void RcRequester::start(const Config& config, const Path& path) noexcept {
   cursor_packet_ = 0;
   next_psn_ = oldest_psn_ = sent_psn_ = config.first_psn;
   reads_in_flight_ = answers_pending_ = 0;
+  released_ = cursor_;
   paused_ = failed_ = waits_for_receiver_ = gap_reported_ = false;
   deadline_ = suspicion_ = Instant::never();
   times_ = false;
@@ -80,7 +81,9 @@ bool RcRequester::may_start(const SendEntry& entry) const noexcept {
       fail_entry(entry, WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed);
       return {};
     }
-    if (needs_answer && reads_in_flight_ >= config_.max_read_atomic) return {};
+    if (needs_answer && (reads_in_flight_ >= config_.max_read_atomic || waits_for_company())) {
+      return {};
+    }
     if (entry.stage == SendStage::kPosted) start_entry(entry);
     const Psn before = sent_psn_;
     TrainPart part;

@@ -127,6 +127,7 @@ class RcRequester {
   [[nodiscard]] bool may_start(const SendEntry& entry) const noexcept;
   void start_entry(SendEntry& entry) noexcept;
   void execute_locally(SendEntry& entry) noexcept;
+  [[nodiscard]] bool waits_for_company() noexcept;
   [[nodiscard]] bool waits_for_a_train(const SendEntry& entry,
                                        const TrainRoom& room) const noexcept;
   [[nodiscard]] TrainPart send_run(SendEntry& entry, const TrainRoom& room) noexcept;
@@ -189,6 +190,7 @@ class RcRequester {
   wire::Psn next_psn_{};               // of the next request that is started
   wire::Psn oldest_psn_{};             // everything before is acknowledged
   wire::Psn sent_psn_{};               // one past the newest that was ever sent
+  std::uint32_t released_ = 0;         // entries before this number wait for no company
   std::uint32_t reads_in_flight_ = 0;  // READ pieces and atomics sent and not answered
   std::uint32_t answers_pending_ = 0;  // started requests whose answers are not all there
   std::uint8_t retries_left_ = 0;

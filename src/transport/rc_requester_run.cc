@@ -27,6 +27,17 @@ bool RcRequester::waits_for_a_train(const SendEntry& entry, const TrainRoom& roo
   return left < std::min(train, window_.ack_period());
 }
 
+/// A program that posts a READ for each that has come back would send every request alone, and the
+/// answers would come alone as well. While enough are on their way, the next ones wait until they
+/// are a train, or until answers have come.
+bool RcRequester::waits_for_company() noexcept {
+  constexpr std::uint32_t kEnough = 16;
+  constexpr std::uint32_t kTrain = 16;
+  if (reads_in_flight_ < kEnough) return false;
+  if (queue_->tail() - cursor_ >= kTrain) released_ = queue_->tail();
+  return static_cast<std::int32_t>(released_ - cursor_) <= 0;
+}
+
 /// How many packets from the next one on have a BTH alone in front of a full payload.
 std::uint32_t RcRequester::alike_packets(const SendEntry& entry) const noexcept {
   const bool is_write = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kWriteImm;

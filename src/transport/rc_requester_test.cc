@@ -297,6 +297,37 @@ TEST(RcRequester, NoMoreReadsAndAtomicsAreInFlightThanAgreed) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{102, 103}));
 }
 
+TEST(RcRequester, ReadsBehindManyOthersLeaveTogether) {
+  Config config = RequesterRig::defaults();
+  config.max_read_atomic = 128;
+  RequesterRig rig(config);
+  const auto post_one_by_one = [&](int count) {
+    std::size_t sent = 0;
+    for (int i = 0; i < count; ++i) {
+      rig.post(SendOpcode::kRead, 8);
+      sent += rig.drain().size();
+    }
+    return sent;
+  };
+  EXPECT_EQ(post_one_by_one(16), 16U);  // few are on their way: each leaves at once
+  EXPECT_EQ(post_one_by_one(15), 0U);
+  rig.post(SendOpcode::kRead, 8);
+  EXPECT_EQ(rig.drain().size(), 16U);  // now they are a train
+  EXPECT_EQ(post_one_by_one(3), 0U);
+  // They do not wait for a train that never comes.
+  for (std::uint32_t psn = 100; psn < 116; ++psn) {
+    rig.answer(Operation::kReadResponseOnly, Psn(psn), Octets(8));
+    EXPECT_EQ(rig.drain().size(), 0U) << psn;
+  }
+  rig.answer(Operation::kReadResponseOnly, Psn(116), Octets(8));
+  EXPECT_EQ(rig.drain().size(), 1U);
+  rig.answer(Operation::kReadResponseOnly, Psn(117), Octets(8));
+  EXPECT_EQ(rig.drain().size(), 1U);
+  // Nor do those that must be sent again.
+  EXPECT_TRUE(rig.sleep());
+  EXPECT_EQ(rig.drain().size(), 16U);
+}
+
 TEST(RcRequester, WithoutReadsAllowedAReadFailsInItsTurn) {
   Config config = RequesterRig::defaults();
   config.max_read_atomic = 0;
