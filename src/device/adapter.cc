@@ -17,6 +17,7 @@
 #include "device/port_watch.h"
 #include "device/process.h"
 #include "device/queue_pair.h"
+#include "host/peer_calls.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
@@ -398,9 +399,11 @@ Status Adapter::open_door(int epoll, int bell) noexcept {
   rehome::Arena& arena = process_rehoming().arena();
   const auto somewhere = std::bit_cast<std::uintptr_t>(domain_entries_.data());
   (void)arena.open({.begin = somewhere, .end = somewhere + 1});  // none: system calls do it
-  return host_peers_.open(
-      slot_.number(), epoll,
-      {.segment = segment_.descriptor(), .bell = bell, .arena = arena.descriptor()});
+  return host_peers_.open(slot_.number(), epoll,
+                          {.segment = segment_.descriptor(),
+                           .bell = bell,
+                           .arena = arena.descriptor(),
+                           .lends_memory = has_peer_calls_ && host::may_lend_memory()});
 }
 
 /// Faults and capture, where the environment asks for them.

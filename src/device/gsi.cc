@@ -14,7 +14,6 @@
 #include "device/clock.h"
 #include "device/forwarded_packet.h"
 #include "device/process.h"
-#include "host/service_directory.h"
 #include "wire/flow_entropy.h"
 #include "wire/packet_builder.h"
 
@@ -94,7 +93,10 @@ Status Gsi::open() noexcept {
                         .communications_max = cm::Agent::kCommunicationsMax});
   for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
   if (watch_.open(adapter_.slot(), epoll_)) {  // without it deaths go unnoticed for a while
-    for (const std::uint32_t slot : host::ServiceDirectory::read({}).slots) watch_.watch(slot);
+    const auto directory = read_directory({});
+    for (const std::uint32_t slot : directory ? directory->slots : std::vector<std::uint32_t>()) {
+      watch_.watch(slot);
+    }
   }
   return Ok{};
 }
@@ -152,21 +154,27 @@ void Gsi::leave() noexcept {
   for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
 }
 
+std::optional<host::ServiceDirectory> Gsi::read_directory(
+    const std::array<std::uint8_t, 16>& address) const {
+  return host::ServiceDirectory::read(adapter_.slot_.descriptor(), address);
+}
+
 /// Writes the program of an address anew, from what all processes say. Whoever does it last looks
 /// once more whether that has changed: so nobody's word is lost.
 void Gsi::steer(const wire::Gid& address) noexcept {
   for (int tries = 0; tries < kSteeringTries; ++tries) {
-    const auto directory = host::ServiceDirectory::read(address.octets);
+    const auto directory = read_directory(address.octets);
+    if (!directory) return;  // what the others have said stays
     std::vector<link::ServiceRoute> routes;
-    for (const host::ServicePlace& place : directory.services) {
+    for (const host::ServicePlace& place : directory->services) {
       routes.push_back({.service = static_cast<std::uint32_t>(place.service), .slot = place.slot});
     }
     std::uint32_t fallback = adapter_.slot();
-    for (const std::uint32_t slot : directory.slots) {
+    for (const std::uint32_t slot : directory->slots) {
       if (has_left_ && slot != adapter_.slot()) fallback = slot;
     }
     adapter_.link_.steer(address, routes, fallback);
-    if (host::ServiceDirectory::read(address.octets) == directory) return;
+    if (read_directory(address.octets) == directory) return;
   }
 }
 
@@ -309,7 +317,7 @@ std::vector<wire::CommId> Gsi::communications_with(std::uint32_t slot) const {
 /// meanwhile, what he has begun since is his.
 void Gsi::look_at_deaths(Instant at) noexcept {
   if (deaths_.empty()) return;
-  const auto living = host::ServiceDirectory::read({}).slots;
+  const auto living = read_directory({}).value_or(host::ServiceDirectory{}).slots;
   std::vector<Death> all;
   all.swap(deaths_);
   for (Death& death : all) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/expected.h"
@@ -14,6 +15,7 @@
 #include "host/peer_watch.h"
 #include "host/port_blocks.h"
 #include "host/request_box.h"
+#include "host/service_directory.h"
 #include "host/service_name.h"
 #include "host/slot.h"
 #include "link/udp_link.h"
@@ -121,6 +123,8 @@ class Gsi {
   void steer(const wire::Gid& address) noexcept;
   [[nodiscard]] bool is_for_another_user(const cm::Addressee& to,
                                          const wire::Gid& address) noexcept;
+  [[nodiscard]] std::optional<host::ServiceDirectory> read_directory(
+      const std::array<std::uint8_t, 16>& address) const;
   [[nodiscard]] bool has_news() const noexcept;
   void note_deaths() noexcept;
   void look_at_deaths(Instant at) noexcept;

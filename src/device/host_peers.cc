@@ -18,6 +18,7 @@ constexpr Duration kAttachPatience = std::chrono::milliseconds(100);
 Status HostPeers::open(std::uint32_t slot, int epoll, const host::Door::Offer& offer) noexcept {
   slot_ = slot;
   epoll_ = epoll;
+  own_ = host::Credentials::current();
   return door_.open(slot, epoll, offer);
 }
 
@@ -43,6 +44,7 @@ std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
     const std::lock_guard lock(mutex_);
     if (auto peer = find()) return peer;
   }
+  if (!own_.admit_others()) return nullptr;
   auto attached = host::Peer::attach(slot_, slot, kAttachPatience);
   if (!attached) return nullptr;
   const std::lock_guard lock(mutex_);
@@ -53,9 +55,9 @@ std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
   return *attached;
 }
 
-void HostPeers::set_listener(const host::Door::Listener& listener) {
+void HostPeers::set_listener(const host::Door::Hearer& listener) {
   listener_ = listener;
-  door_.set_listener(listener);
+  door_.set_hearer(listener);
 }
 
 HostPeers::News HostPeers::serve() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "host/credentials.h"
 #include "host/door.h"
 #include "host/peer.h"
 
@@ -28,11 +29,12 @@ class HostPeers {
   [[nodiscard]] Status open(std::uint32_t slot, int epoll, const host::Door::Offer& offer) noexcept;
   void close() noexcept;
 
-  /// The process in a slot; null when there is none, or it cannot be attached to.
+  /// The process in a slot; null when there is none, or it cannot be attached to, or we are not the
+  /// user any more that we were when this was opened.
   [[nodiscard]] std::shared_ptr<host::Peer> attach(std::uint32_t slot);
 
   /// What other processes say to us, and the connection to answer through.
-  void set_listener(const host::Door::Listener& listener);
+  void set_listener(const host::Door::Hearer& listener);
 
   /// Answers who attaches, hears what is said, and looks who has gone.
   struct News {
@@ -48,12 +50,13 @@ class HostPeers {
 
  private:
   std::uint32_t slot_ = 0;
-  int epoll_ = -1;      // the engine's
-  std::mutex serving_;  // guards the door
+  host::Credentials own_{};  // when it was opened
+  int epoll_ = -1;           // the engine's
+  std::mutex serving_;       // guards the door
   host::Door door_;
   std::mutex mutex_;  // guards the peers; taken after the adapter's lock
   std::vector<std::shared_ptr<host::Peer>> peers_;
-  host::Door::Listener listener_;
+  host::Door::Hearer listener_;
   std::vector<std::byte> saying_;
 };
 

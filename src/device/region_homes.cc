@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "device/clock.h"
-#include "host/peer_calls.h"
 
 namespace verbatim::device {
 
@@ -53,7 +52,6 @@ void RegionHomes::orphan(Home& home) {
 }
 
 void RegionHomes::withdraw(const Domains& domains) {
-  if (has_peer_calls_) host::allow_peer_calls();
   for (auto& [key, home] : homes_) {
     if (!home.placement || !domains.contains(home.region.domain)) continue;
     keys_.change_backing(wire::MemoryKey{key}, memory::Backing::kPrivate, 0);
@@ -84,8 +82,7 @@ void RegionHomes::share(memory::DomainId domain) {
 
 void RegionHomes::move_in(wire::MemoryKey key, Home& home) {
   if (home.placement || home.region.octets == 0) return;
-  const bool is_shared = try_to_move_in(key, home);
-  if (!is_shared && has_peer_calls_) host::allow_peer_calls();
+  (void)try_to_move_in(key, home);  // else peers read and write by system calls
 }
 
 /// Whether peers can map all of it.

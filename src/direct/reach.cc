@@ -26,19 +26,7 @@ constexpr int kTriesWhileMoving = 100;
 // Of a region at once.
 constexpr std::uint64_t kMapOctets = std::uint64_t{1} << 30;
 
-Reached reached_of(int error) noexcept {
-  switch (error) {
-    case ESRCH:
-      return Reached::kGone;
-    case EFAULT:
-      return Reached::kNotMapped;
-    default:
-      return Reached::kForbidden;  // EPERM, ENOSYS, a filter's whim
-  }
-}
-
-/// A call does not say whose memory was not there. If it is ours, this faults, and whoever guards
-/// us knows.
+/// Our own memory is not there: this faults, and the fault guard of the caller takes note.
 void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   constexpr std::size_t kPage = 4096;
   for (const iovec& piece : pieces) {
@@ -58,19 +46,20 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, std::uint64_
                  std::uint64_t octets) noexcept {
   int tries = 0;
   while (octets > 0) {
-    iovec remote{.iov_base = std::bit_cast<void*>(static_cast<std::uintptr_t>(address)),
-                 .iov_len = octets};
-    const ssize_t moved = call(pieces, remote);
+    const ssize_t moved = call(pieces, static_cast<off_t>(address));
+    if (moved == 0) return Reached::kGone;  // the address space is
     if (moved < 0 && errno == EINTR) continue;
-    const bool is_not_there = moved == 0 || (moved < 0 && errno == EFAULT);
-    if (is_not_there && tries == 0) touch_own(pieces, stores);
-    if (is_not_there && ++tries < kTriesWhileMoving) {  // it may be moving just now
+    if (moved < 0 && errno == EFAULT) {
+      touch_own(pieces, stores);
+      return Reached::kNotMapped;
+    }
+    if (moved < 0 && errno != EIO) return Reached::kForbidden;
+    if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kNotMapped;
+    if (moved < 0) {  // it may be moving just now
       const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
       (void)::nanosleep(&nap, nullptr);
       continue;
     }
-    if (moved < 0) return reached_of(errno);
-    if (moved == 0) return Reached::kNotMapped;
     tries = 0;
     auto left = static_cast<std::size_t>(moved);
     address += left;
@@ -167,7 +156,7 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
 /// Two calls, the body and then the tail: a call says nothing about the order of its stores.
 Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
                              std::uint64_t octets, bool is_end) const noexcept {
-  if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
+  if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   std::span<iovec> body(copy.data(), pieces.size());
@@ -178,8 +167,8 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
   std::memcpy(tail.data(),
               static_cast<const std::byte*>(body.back().iov_base) + body.back().iov_len,
               tail_octets);
-  const auto call = [&](std::span<iovec> local, iovec& remote) {
-    return ::process_vm_writev(process_, local.data(), local.size(), &remote, 1, 0);
+  const auto call = [&](std::span<iovec> local, off_t at) {
+    return ::pwritev(memory_, local.data(), static_cast<int>(local.size()), at);
   };
   const std::uint64_t body_octets = octets - tail_octets;
   full_fence();  // what was stored so far, and then what the kernel stores
@@ -205,11 +194,11 @@ Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
 
 Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces,
                             std::uint64_t octets) const noexcept {
-  if (process_ == 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
+  if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
-  const auto call = [&](std::span<iovec> local, iovec& remote) {
-    return ::process_vm_readv(process_, local.data(), local.size(), &remote, 1, 0);
+  const auto call = [&](std::span<iovec> local, off_t at) {
+    return ::preadv(memory_, local.data(), static_cast<int>(local.size()), at);
   };
   return move_all(call, {copy.data(), pieces.size()}, true, address, octets);
 }

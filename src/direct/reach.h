@@ -24,7 +24,8 @@ enum class Reached : std::uint8_t {
 };
 
 /// Registered memory of a peer process, for one that executes requests there: through a mapping of
-/// our own where the memory is shared, through system calls elsewhere.
+/// our own where the memory is shared, through system calls elsewhere. These name the address space
+/// by a descriptor: what another program does with the number of the process is out of their reach.
 ///
 /// A WRITE's last octets become visible last: whoever polls them finds all the others.
 class Reach {
@@ -32,8 +33,8 @@ class Reach {
   Reach() noexcept = default;
   /// Memory of this very process.
   static Reach own() noexcept;
-  /// `arena` is the peer's shared memory; `process` its number, 0 for none.
-  Reach(host::ArenaViews& arena, int process) noexcept : arena_(&arena), process_(process) {}
+  /// `arena` is the peer's shared memory; `memory` a descriptor of its address space, -1 for none.
+  Reach(host::ArenaViews& arena, int memory) noexcept : arena_(&arena), memory_(memory) {}
 
   /// Where the octets are, if a pointer reaches them; null otherwise.
   [[nodiscard]] std::byte* pointer(const memory::Grant& grant, std::uint64_t octets) noexcept {
@@ -78,7 +79,7 @@ class Reach {
   std::array<host::ArenaViews::View, 8> known_{};  // used last, by their place
   host::ArenaViews* arena_ = nullptr;
   std::span<const std::byte> touched_;  // last, through a pointer
-  int process_ = 0;
+  int memory_ = -1;
   bool is_own_ = false;
 };
 

@@ -94,7 +94,7 @@ Target::Target(std::shared_ptr<host::Peer> peer, const Own& own, const Self& sel
                         host::Membarrier::global() == Fencing::kExpedited;
   fencing_ = both_can ? Fencing::kExpedited : Fencing::kFenced;
   reach_ = peer_ == nullptr ? Reach::own()
-                            : Reach(peer_->arena(), own.has_peer_calls ? peer_->process() : 0);
+                            : Reach(peer_->arena(), own.has_peer_calls ? peer_->memory() : -1);
 }
 
 Target::Meeting Target::meet() noexcept {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +19,7 @@ namespace verbatim::host {
 /// that did not. Closes what is not taken, by putting a -1 in its place.
 struct AttachAnswer {
   AttachMessage message{};
-  std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1};
+  std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1, -1};  // by kind
   bool makes_sense = false;  // of our version, and with as many descriptors as it says
 
   /// Takes what has arrived; does not wait.
@@ -32,15 +33,24 @@ struct AttachAnswer {
     header.msg_controllen = control.size();
     const ssize_t got = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) return;
+    std::array<int, AttachMessage::kDescriptorCount> arrived{-1, -1, -1, -1};
     std::size_t count = 0;
     for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
       if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-      count = std::min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), descriptors.size());
-      std::memcpy(descriptors.data(), CMSG_DATA(c), count * sizeof(int));
+      count = std::min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), arrived.size());
+      std::memcpy(arrived.data(), CMSG_DATA(c), count * sizeof(int));
+    }
+    constexpr std::uint32_t kAll = (1U << AttachMessage::kDescriptorCount) - 1;
+    const auto said = static_cast<std::size_t>(std::popcount(message.descriptors & kAll));
+    const bool is_right = said == count && (message.descriptors & ~kAll) == 0;
+    std::size_t next = 0;
+    for (std::uint32_t kind = 0; kind < AttachMessage::kDescriptorCount; ++kind) {
+      const bool is_next = is_right ? message.has(AttachMessage::Descriptor{kind}) : next < count;
+      if (is_next) descriptors[kind] = arrived[next++];  // to be closed, where it is not right
     }
     makes_sense = got == static_cast<ssize_t>(sizeof message) &&
                   message.magic == AttachMessage::kMagic &&
-                  message.version == SegmentHeader::kVersion && message.descriptors == count;
+                  message.version == SegmentHeader::kVersion && is_right;
   }
   ~AttachAnswer() {
     for (const int descriptor : descriptors) {

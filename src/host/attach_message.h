@@ -13,17 +13,22 @@
 namespace verbatim::host {
 
 /// What is said at a Door, each way once: who knocks, and whether the door opens. With the answer
-/// travel the descriptors, in the order of the enumerators.
+/// travel the descriptors, in the order of the enumerators. kMemory is /proc/self/mem of the
+/// process that answers: it reaches that address space alone, never the one of another program that
+/// the process executes later or that gets its number (docs/decisions/0022).
 struct AttachMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4131;
-  enum Descriptor : std::uint32_t { kSegment, kBell, kArena, kDescriptorCount };
+  enum Descriptor : std::uint32_t { kSegment, kBell, kArena, kMemory, kDescriptorCount };
   /// The slot of those who have none: they get the segment, to look at it, and nothing else.
   static constexpr std::uint32_t kViewer = 0xffff'ffff;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = SegmentHeader::kVersion;
   std::uint32_t slot = 0;         // of the sender
-  std::uint32_t descriptors = 0;  // how many travel along; without an arena two, refused none
+  std::uint32_t descriptors = 0;  // which travel along, a bit for each; none: refused
+
+  void add(Descriptor kind) noexcept { descriptors |= 1U << kind; }
+  [[nodiscard]] bool has(Descriptor kind) const noexcept { return (descriptors >> kind & 1) != 0; }
 };
 static_assert(sizeof(AttachMessage) == 16);
 

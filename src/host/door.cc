@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/door.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,22 +25,15 @@ Status Door::open(std::uint32_t slot, int epoll, const Offer& offer) noexcept {
   slot_ = slot;
   epoll_ = epoll;
   offer_ = offer;
-  listener_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener_ < 0) return Errc::kNoMemory;
-  const UnixName name = offer.admits_peers ? UnixName::of_door(slot) : UnixName::of_view(slot);
-  if (name.bind(listener_) != 0 || ::listen(listener_, kSlotCount) != 0) {
-    close();
-    return Errc::kAddressInUse;
-  }
-  watch(listener_);
-  return Ok{};
+  own_ = Credentials::current();
+  return listener_.open(offer.admits_peers ? UnixName::of_door(slot) : UnixName::of_view(slot),
+                        kSlotCount, epoll);
 }
 
 void Door::close() noexcept {
   for (const Guest& guest : guests_) ::close(guest.descriptor);
   guests_.clear();
-  if (listener_ >= 0) ::close(listener_);
-  listener_ = -1;
+  listener_.close();
 }
 
 void Door::watch(int descriptor) const noexcept {
@@ -48,14 +42,14 @@ void Door::watch(int descriptor) const noexcept {
 }
 
 bool Door::is_ours(int descriptor) const noexcept {
-  return descriptor == listener_ ||
+  return descriptor == listener_.descriptor() ||
          std::any_of(guests_.begin(), guests_.end(),
                      [&](const Guest& guest) { return guest.descriptor == descriptor; });
 }
 
 std::vector<std::uint32_t> Door::serve() {
   std::vector<std::uint32_t> gone;
-  if (listener_ < 0) return gone;
+  if (!listener_.is_open()) return gone;
   accept_all();
   std::erase_if(guests_, [&](Guest& guest) {
     if (listen_to(guest)) return false;
@@ -67,10 +61,9 @@ std::vector<std::uint32_t> Door::serve() {
 }
 
 void Door::accept_all() {
-  for (;;) {
-    const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) return;
-    if (peer_of(descriptor).uid != ::geteuid() || guests_.size() >= kGuestLimit) {
+  for (int descriptor = listener_.accept(); descriptor >= 0; descriptor = listener_.accept()) {
+    const bool is_welcome = own_.match(peer_of(descriptor)) && own_.admit_others();
+    if (!is_welcome || guests_.size() >= kGuestLimit) {
       ::close(descriptor);
       continue;
     }
@@ -117,16 +110,21 @@ bool Door::has_room_for_viewers() const noexcept {
 }
 
 bool Door::answer(const Guest& guest, bool is_welcome) const noexcept {
-  std::array<int, AttachMessage::kDescriptorCount> descriptors{};
-  std::uint32_t count = 0;
-  if (is_welcome) {
-    descriptors[count++] = offer_.segment;
-    if (guest.is_peer()) descriptors[count++] = offer_.bell;
-    if (guest.is_peer() && offer_.arena >= 0) descriptors[count++] = offer_.arena;
-  }
   AttachMessage message;
   message.slot = slot_;
-  message.descriptors = count;
+  std::array<int, AttachMessage::kDescriptorCount> descriptors{};
+  std::uint32_t count = 0;
+  const auto add = [&](AttachMessage::Descriptor kind, int descriptor) {
+    if (!is_welcome || descriptor < 0) return;
+    descriptors[count++] = descriptor;
+    message.add(kind);
+  };
+  const bool lends = guest.is_peer() && offer_.lends_memory;
+  const int memory = lends ? ::open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
+  add(AttachMessage::kSegment, offer_.segment);
+  if (guest.is_peer()) add(AttachMessage::kBell, offer_.bell);
+  if (guest.is_peer()) add(AttachMessage::kArena, offer_.arena);
+  add(AttachMessage::kMemory, memory);
   iovec octets{.iov_base = &message, .iov_len = sizeof message};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptors)> control{};
   msghdr header{};
@@ -141,8 +139,9 @@ bool Door::answer(const Guest& guest, bool is_welcome) const noexcept {
     rights->cmsg_len = CMSG_LEN(count * sizeof(int));
     std::memcpy(CMSG_DATA(rights), descriptors.data(), count * sizeof(int));
   }
-  return ::sendmsg(guest.descriptor, &header, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(sizeof message);
+  const ssize_t sent = ::sendmsg(guest.descriptor, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (memory >= 0) ::close(memory);
+  return sent == static_cast<ssize_t>(sizeof message);
 }
 
 }  // namespace verbatim::host

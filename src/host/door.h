@@ -10,15 +10,21 @@
 
 #include "base/expected.h"
 #include "host/attach_message.h"
+#include "host/credentials.h"
+#include "host/listener.h"
 
 namespace verbatim::host {
 
-/// Where the other processes of this user attach to this one (`@verbatim/<uid>/<slot>/attach`):
-/// each gets descriptors of what they may map, and keeps the connection, so that its end tells of
-/// its death. Nobody of another user gets anything.
+/// Where the other processes of this user attach to this one (the UNIX name `<slot>.attach`): each
+/// gets descriptors of what it may map, and keeps the connection, so that its end tells of its
+/// death. A process of another user cannot connect, because the name is in a directory that is
+/// closed to it; one that has another user or group than we had when the door was opened is
+/// refused; and so are all others once our own have changed, or we are no longer dumpable.
 ///
-/// Viewers (AttachMessage::kViewer) get the segment alone. That they come and go is nobody's
-/// business. A process that lets no peers in shows itself at `@verbatim/<uid>/<slot>/view`.
+/// Viewers (AttachMessage::kViewer) get the segment alone, and that they come and go is not
+/// reported. A process that lets no peers in shows itself at `<slot>.view`.
+///
+/// A process that has no descriptor left for a guest refuses it.
 ///
 /// Thread: one at a time.
 class Door {
@@ -26,9 +32,10 @@ class Door {
   /// The descriptors stay the caller's.
   struct Offer {
     int segment = -1;
-    int bell = -1;             // an eventfd that wakes us
-    int arena = -1;            // registered memory that peers may map; -1: none
-    bool admits_peers = true;  // else viewers only
+    int bell = -1;              // an eventfd that wakes us
+    int arena = -1;             // registered memory that peers may map; -1: none
+    bool admits_peers = true;   // else viewers only
+    bool lends_memory = false;  // peers get a descriptor of our address space
   };
 
   Door() noexcept = default;
@@ -42,8 +49,8 @@ class Door {
   [[nodiscard]] bool is_ours(int descriptor) const noexcept;
 
   /// What a guest says once it is in, and the connection to answer through.
-  using Listener = std::function<void(std::span<const std::byte>, int)>;
-  void set_listener(Listener listener) { hearer_ = std::move(listener); }
+  using Hearer = std::function<void(std::span<const std::byte>, int)>;
+  void set_hearer(Hearer hearer) { hearer_ = std::move(hearer); }
 
   /// Answers who knocked. Returns the slots whose process has gone since.
   [[nodiscard]] std::vector<std::uint32_t> serve();
@@ -67,10 +74,11 @@ class Door {
 
   std::uint32_t slot_ = 0;
   int epoll_ = -1;  // the caller's
-  int listener_ = -1;
+  Listener listener_;
+  Credentials own_{};  // when it was opened
   Offer offer_;
   std::vector<Guest> guests_;
-  Listener hearer_;
+  Hearer hearer_;
   std::vector<std::byte> saying_;
 };
 

@@ -11,14 +11,17 @@
 namespace verbatim::host {
 
 /// A name of this process, and the datagram socket behind it, through which the other processes of
-/// this user hand over what reached them instead of us. The kernel releases the name when the
-/// process ends, however it ends.
+/// this user hand over what reached them instead of us. Other users cannot send to it, because the
+/// name is in a directory that is closed to them. The name is free when the process ends, however
+/// it ends.
 class Mailbox {
  public:
   Mailbox() noexcept = default;
-  Mailbox(Mailbox&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Mailbox(Mailbox&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), process_(other.process_) {}
   Mailbox& operator=(Mailbox&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
+    std::swap(process_, other.process_);
     return *this;
   }
   Mailbox(const Mailbox&) = delete;
@@ -30,17 +33,17 @@ class Mailbox {
 
   /// Readable when there is a message.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// Takes one message of this user's; 0 when there is none. What strangers sent, and what is
-  /// longer than `into`, is thrown away.
+  /// Takes one message; 0 when there is none. What is longer than `into` is thrown away.
   [[nodiscard]] std::size_t take(std::span<std::byte> into) const noexcept;
 
-  /// Sends octets to whoever has a name, through any UNIX datagram socket of ours; false when
-  /// nobody has it or it cannot take more.
+  /// Sends octets to the process that has a name, through any UNIX datagram socket of ours; false,
+  /// with errno, when no process has it or that process cannot take more.
   [[nodiscard]] static bool send(int through, const UnixName& to,
                                  std::span<const std::byte> octets) noexcept;
 
  private:
   int descriptor_ = -1;
+  int process_ = 0;  // which has bound the name
 };
 
 }  // namespace verbatim::host

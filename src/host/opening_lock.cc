@@ -1,72 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/opening_lock.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 
-#include "host/unix_name.h"
+#include "host/runtime_directory.h"
 
 namespace verbatim::host {
 
 namespace {
 
-constexpr int kWaitersMax = 4096;                                 // in the kernel's queue
-constexpr Duration kLongestWait = std::chrono::milliseconds(50);  // before the name is tried again
+constexpr int kNapMilliseconds = 1;
 
-int open_socket() noexcept {
-  return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+bool set_lock(int file, short type) noexcept {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-void nap(Duration time) noexcept {
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-  (void)::poll(nullptr, 0, std::max(1, static_cast<int>(milliseconds)));
-}
-
-/// The holder never accepts: a connection in its queue ends when the holder lets go, or dies.
-void wait_for(const UnixName& name, Duration patience, OpeningLock::Holder& holder) noexcept {
-  const int waiter = open_socket();
-  if (waiter < 0 || name.connect(waiter) != 0) {  // between two holders, or a full queue
-    nap(std::chrono::milliseconds(1));
-  } else {
-    const ucred peer = peer_of(waiter);
-    holder = {.pid = peer.pid, .uid = peer.uid};
-    pollfd gone{.fd = waiter, .events = POLLIN, .revents = 0};
-    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
-    (void)::poll(&gone, 1, std::max(1, static_cast<int>(limit)));
-  }
-  if (waiter >= 0) ::close(waiter);
+/// The file says which process has locked it last. 0: unknown.
+pid_t holder_in(int file) noexcept {
+  pid_t pid = 0;
+  return ::pread(file, &pid, sizeof pid, 0) == sizeof pid ? pid : 0;
 }
 
 }  // namespace
 
 Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexcept {
   using Clock = std::chrono::steady_clock;
-  auto end = Clock::now() + patience;
-  const UnixName name = UnixName::of_opening();
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return Errc::kNoMemory;
+  const RuntimeDirectory* directory = RuntimeDirectory::of(socket);
+  ::close(socket);
+  if (directory == nullptr) return Errc::kAccessDenied;
   OpeningLock lock;
-  lock.descriptor_ = open_socket();
-  if (lock.descriptor_ < 0) return Errc::kNoMemory;
-  for (;;) {
-    if (name.bind(lock.descriptor_) == 0) {
-      (void)::listen(lock.descriptor_, kWaitersMax);  // who cannot queue up naps instead
-      return lock;
-    }
-    if (errno != EADDRINUSE) return errno == EACCES ? Errc::kAccessDenied : Errc::kNoMemory;
-    const Duration left = end - Clock::now();
-    if (left <= Duration::zero()) return Errc::kTimedOut;
-    const pid_t before = holder.pid;
-    wait_for(name, std::min(left, kLongestWait), holder);
+  lock.file_ =
+      ::openat(directory->descriptor(), "opening.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock.file_ < 0) return Errc::kAccessDenied;
+  auto end = Clock::now() + patience;
+  while (!set_lock(lock.file_, F_WRLCK)) {
+    const pid_t before = std::exchange(holder.pid, holder_in(lock.file_));
     if (holder.pid != before) end = Clock::now() + patience;
+    if (Clock::now() >= end) {
+      ::close(std::exchange(lock.file_, -1));
+      return Errc::kTimedOut;
+    }
+    (void)::poll(nullptr, 0, kNapMilliseconds);
   }
+  const pid_t own = ::getpid();
+  (void)!::pwrite(lock.file_, &own, sizeof own, 0);  // else nobody can say for whom it waits
+  return lock;
 }
 
 void OpeningLock::release() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  if (file_ < 0) return;
+  (void)set_lock(file_, F_UNLCK);  // a forked child may have a copy of the descriptor
+  ::close(std::exchange(file_, -1));
 }
 
 }  // namespace verbatim::host

@@ -10,17 +10,18 @@
 
 namespace verbatim::host {
 
-/// Held by the one process of this user that is changing the sockets of the port. An abstract UNIX
-/// name: the kernel releases it when its holder ends, however it ends.
+/// Held by the one process of this user that is changing the sockets of the port: a lock on a file
+/// in the RuntimeDirectory, where no other user can take it. The kernel releases it when its holder
+/// ends, however it ends.
 ///
-/// A holder that is stopped keeps it. Whoever waits gives up after its patience and can say for
-/// whom it waited.
+/// A holder that is stopped keeps it. A process that waits gives up after its patience and can say
+/// for which process it waited.
 class OpeningLock {
  public:
   OpeningLock() noexcept = default;
-  OpeningLock(OpeningLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  OpeningLock(OpeningLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   OpeningLock& operator=(OpeningLock&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
+    std::swap(file_, other.file_);
     return *this;
   }
   OpeningLock(const OpeningLock&) = delete;
@@ -29,15 +30,15 @@ class OpeningLock {
 
   struct Holder {
     pid_t pid = 0;  // 0: unknown
-    uid_t uid = 0;
   };
   /// kTimedOut when one and the same `holder` has kept it for the whole of `patience`: a crowd of
-  /// newcomers is waited for, however long it takes.
+  /// newcomers is waited for, however long it takes. kAccessDenied when the process has no
+  /// RuntimeDirectory.
   [[nodiscard]] static Expected<OpeningLock> take(Duration patience, Holder& holder) noexcept;
   void release() noexcept;
 
  private:
-  int descriptor_ = -1;
+  int file_ = -1;
 };
 
 }  // namespace verbatim::host

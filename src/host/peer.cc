@@ -13,6 +13,7 @@
 #include "base/uncancelled.h"
 #include "host/attach_answer.h"
 #include "host/bells.h"
+#include "host/credentials.h"
 #include "host/huge_pages.h"
 #include "host/ring.h"
 #include "host/sealed_file.h"
@@ -28,9 +29,7 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
   if (connection < 0) return Errc::kNoMemory;
   peer->connection_ = connection;
   if (UnixName::of_door(slot).connect(connection) != 0) return Errc::kNoSuchObject;
-  const ucred other = peer_of(connection);
-  if (other.uid != ::geteuid()) return Errc::kAccessDenied;
-  peer->process_ = other.pid;
+  if (!Credentials::current().match(peer_of(connection))) return Errc::kAccessDenied;
   AttachMessage hello;
   hello.slot = own_slot;
   if (::send(connection, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL) !=
@@ -46,9 +45,9 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
   } while (ready < 0 && errno == EINTR);
   if (ready <= 0) return Errc::kTimedOut;
   AttachAnswer received(connection);
-  if (!received.makes_sense || received.message.descriptors < AttachMessage::kArena) {
-    return Errc::kNotSupported;
-  }
+  const bool is_let_in = received.makes_sense && received.message.has(AttachMessage::kSegment) &&
+                         received.message.has(AttachMessage::kBell);
+  if (!is_let_in) return Errc::kNotSupported;
   if (auto mapped = peer->map(received.descriptors[AttachMessage::kSegment]); !mapped) {
     return mapped.error();
   }
@@ -57,6 +56,7 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
   int arena = -1;
   std::swap(arena, received.descriptors[AttachMessage::kArena]);
   if (arena >= 0) peer->arena_.open(arena);
+  std::swap(peer->memory_, received.descriptors[AttachMessage::kMemory]);
   return peer;
 }
 
@@ -82,6 +82,7 @@ Peer::~Peer() {
   if (segment_ != nullptr) ::munmap(segment_, header_.octets);
   if (connection_ >= 0) ::close(connection_);
   if (bell_ >= 0) ::close(bell_);
+  if (memory_ >= 0) ::close(memory_);
 }
 
 bool Peer::look() noexcept {

@@ -20,9 +20,9 @@ namespace verbatim::host {
 /// death of the process. What is mapped stays mapped after that, and is nobody's any more.
 class Peer {
  public:
-  /// kNoSuchObject when nobody is in that slot, kTimedOut when it does not answer, kAccessDenied
-  /// when it belongs to another user, kNotSupported when it is of another version or its segment
-  /// makes no sense, kNoMemory.
+  /// kNoSuchObject when no process is in that slot, kTimedOut when it does not answer,
+  /// kAccessDenied when it has another user or group than this process, kNotSupported when it is of
+  /// another version or its segment makes no sense, kNoMemory.
   [[nodiscard]] static Expected<std::shared_ptr<Peer>> attach(std::uint32_t own_slot,
                                                               std::uint32_t slot,
                                                               Duration patience);
@@ -39,8 +39,9 @@ class Peer {
   }
   /// Its registered memory.
   [[nodiscard]] ArenaViews& arena() noexcept { return arena_; }
-  /// Its number in our process namespace; 0 when it has none.
-  [[nodiscard]] int process() const noexcept { return process_; }
+  /// A descriptor of its address space, for pread(2) and pwrite(2); -1 when it does not lend it.
+  /// What they return is 0 once the process has ended, or has executed another program.
+  [[nodiscard]] int memory() const noexcept { return memory_; }
   /// Readable when the process has gone, or has something to say.
   [[nodiscard]] int descriptor() const noexcept { return connection_; }
 
@@ -63,7 +64,7 @@ class Peer {
   SegmentHeader header_{};
   std::byte* segment_ = nullptr;
   ArenaViews arena_;
-  int process_ = 0;
+  int memory_ = -1;
   int connection_ = -1;
   int bell_ = -1;
   std::atomic<bool> gone_{false};

@@ -21,28 +21,18 @@ int open_socket() noexcept {
   return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-bool is_of_our_user(int descriptor) noexcept { return peer_of(descriptor).uid == ::geteuid(); }
-
 }  // namespace
 
 Status PeerWatch::open(std::uint32_t slot, int epoll) {
   slot_ = slot;
   epoll_ = epoll;
-  listener_ = open_socket();
-  if (listener_ < 0) return Errc::kNoMemory;
-  if (UnixName::of_alive(slot).bind(listener_) != 0 || ::listen(listener_, kBacklog) != 0) {
-    close();
-    return Errc::kAddressInUse;
-  }
-  add(listener_);
-  return Ok{};
+  return listener_.open(UnixName::of_alive(slot), kBacklog, epoll);
 }
 
 void PeerWatch::close() noexcept {
   for (const Connection& connection : connections_) ::close(connection.descriptor);
   connections_.clear();
-  if (listener_ >= 0) ::close(listener_);
-  listener_ = -1;
+  listener_.close();
 }
 
 void PeerWatch::add(int descriptor) const noexcept {
@@ -51,7 +41,7 @@ void PeerWatch::add(int descriptor) const noexcept {
 }
 
 void PeerWatch::watch(std::uint32_t slot) {
-  if (listener_ < 0 || slot == slot_) return;
+  if (!listener_.is_open() || slot == slot_) return;
   const bool is_watched = std::any_of(
       connections_.begin(), connections_.end(),
       [&](const Connection& connection) { return connection.is_named && connection.slot == slot; });
@@ -59,7 +49,6 @@ void PeerWatch::watch(std::uint32_t slot) {
   const int descriptor = open_socket();
   if (descriptor < 0) return;
   const bool is_there = UnixName::of_alive(slot).connect(descriptor) == 0 &&
-                        is_of_our_user(descriptor) &&
                         ::send(descriptor, &slot_, sizeof slot_, MSG_DONTWAIT | MSG_NOSIGNAL) ==
                             static_cast<ssize_t>(sizeof slot_);
   if (!is_there) {
@@ -71,10 +60,8 @@ void PeerWatch::watch(std::uint32_t slot) {
 }
 
 void PeerWatch::accept_all() {
-  for (;;) {
-    const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) return;
-    if (!is_of_our_user(descriptor) || connections_.size() >= 2 * kSlotCount) {
+  for (int descriptor = listener_.accept(); descriptor >= 0; descriptor = listener_.accept()) {
+    if (connections_.size() >= 2 * kSlotCount) {
       ::close(descriptor);
       continue;
     }
@@ -85,7 +72,7 @@ void PeerWatch::accept_all() {
 
 std::vector<std::uint32_t> PeerWatch::take_deaths() {
   std::vector<std::uint32_t> deaths;
-  if (listener_ < 0) return deaths;
+  if (!listener_.is_open()) return deaths;
   accept_all();
   std::erase_if(connections_, [&](Connection& connection) {
     std::uint32_t slot = 0;

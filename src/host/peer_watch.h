@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "host/listener.h"
 
 namespace verbatim::host {
 
 /// Notices when a process of this user on this host is gone, however it went: a connection to each
-/// of them (`@verbatim/<uid>/<slot>/alive`) that carries nothing and is closed by the kernel. Who
-/// comes later connects to those who are there.
+/// of them (the UNIX name `<slot>.alive`) that carries nothing and is closed by the kernel. A
+/// process that comes later connects to those that are there.
 ///
 /// One thread at a time.
 class PeerWatch {
@@ -41,7 +42,7 @@ class PeerWatch {
 
   std::uint32_t slot_ = 0;
   int epoll_ = -1;  // the caller's
-  int listener_ = -1;
+  Listener listener_;
   std::vector<Connection> connections_;
 };
 

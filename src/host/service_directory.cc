@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/service_directory.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
+#include <memory>
 #include <string>
 
+#include "host/runtime_directory.h"
 #include "host/slot.h"
+#include "host/unix_name.h"
 
 namespace verbatim::host {
 
@@ -23,42 +27,46 @@ std::optional<Number> number_in(std::string_view text, int base) noexcept {
   return value;
 }
 
-std::string own_prefix() { return "@verbatim/" + std::to_string(::geteuid()) + "/"; }
+struct CloseFolder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
 
 }  // namespace
 
-void ServiceDirectory::add(std::string_view name, const std::array<std::uint8_t, 16>& address) {
-  const std::string prefix = own_prefix();
-  if (name.substr(0, prefix.size()) != prefix) return;
-  name.remove_prefix(prefix.size());
+bool ServiceDirectory::add(std::string_view name, const std::array<std::uint8_t, 16>& address) {
   if (const auto slot = number_in<std::uint32_t>(name, 10); slot && *slot < kSlotCount) {
     slots.push_back(*slot);
-    return;
+    return true;
   }
-  const std::string place = "at/" + digits_of(address) + "/";
-  if (name.substr(0, place.size()) != place) return;
+  const std::string place = "at-" + digits_of(address) + "-";
+  if (name.substr(0, place.size()) != place) return false;
   name.remove_prefix(place.size());
-  const std::size_t slash = name.find('/');
-  if (slash == std::string_view::npos) return;
-  const auto service = number_in<std::uint64_t>(name.substr(0, slash), 16);
-  const auto slot = number_in<std::uint32_t>(name.substr(slash + 1), 10);
-  if (service && slot && *slot < kSlotCount) {
-    services.push_back({.service = *service, .slot = *slot});
-  }
+  const std::size_t dash = name.find('-');
+  if (dash == std::string_view::npos) return false;
+  const auto service = number_in<std::uint64_t>(name.substr(0, dash), 16);
+  const auto slot = number_in<std::uint32_t>(name.substr(dash + 1), 10);
+  if (!service || !slot || *slot >= kSlotCount) return false;
+  services.push_back({.service = *service, .slot = *slot});
+  return true;
 }
 
-ServiceDirectory ServiceDirectory::read(const std::array<std::uint8_t, 16>& address) {
+std::optional<ServiceDirectory> ServiceDirectory::read(
+    int through, const std::array<std::uint8_t, 16>& address) {
+  const RuntimeDirectory* names = RuntimeDirectory::of(through);
+  const int list = names != nullptr
+                       ? ::openat(names->descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                       : -1;
+  const std::unique_ptr<DIR, CloseFolder> folder(list >= 0 ? ::fdopendir(list) : nullptr);
+  if (!folder && list >= 0) ::close(list);
+  if (!folder) return std::nullopt;
   ServiceDirectory directory;
-  std::FILE* list = std::fopen("/proc/net/unix", "re");
-  if (list == nullptr) return directory;
-  char line[512];
-  while (std::fgets(line, sizeof line, list) != nullptr) {
-    const std::string_view text(line);
-    const std::size_t at = text.find('@');
-    if (at == std::string_view::npos) continue;
-    directory.add(text.substr(at, text.find_last_not_of("\n") + 1 - at), address);
+  while (const dirent* entry = ::readdir(folder.get())) {
+    ServiceDirectory said;
+    if (!said.add(entry->d_name, address)) continue;
+    if (!UnixName::of_text(entry->d_name).is_held_beside(through)) continue;
+    directory.slots.insert(directory.slots.end(), said.slots.begin(), said.slots.end());
+    directory.services.insert(directory.services.end(), said.services.begin(), said.services.end());
   }
-  std::fclose(list);
   // In one order, whatever the kernel's is: so that two readings can be compared.
   std::ranges::sort(directory.slots);
   std::ranges::sort(directory.services, [](const ServicePlace& a, const ServicePlace& b) {

@@ -18,17 +18,21 @@ struct ServicePlace {
   friend bool operator==(const ServicePlace&, const ServicePlace&) noexcept = default;
 };
 
-/// Who listens at one address, and which slots have a process, as all processes of this user on
-/// this host can see: the names of their sockets say so (`@verbatim/<uid>/at/<address>/<service>/
-/// <slot>`), and the kernel lists them. Empty where it does not.
+/// Which processes listen at one address, and which slots have a process, as all processes of this
+/// user on this host can see: the names of their sockets in the RuntimeDirectory say so
+/// (`at-<address>-<service>-<slot>` and `<slot>`). Other users can put no names there. A name that
+/// a killed process has left behind does not count.
 struct ServiceDirectory {
   std::vector<ServicePlace> services;
   std::vector<std::uint32_t> slots;
   friend bool operator==(const ServiceDirectory&, const ServiceDirectory&) noexcept = default;
 
-  [[nodiscard]] static ServiceDirectory read(const std::array<std::uint8_t, 16>& address);
-  /// Adds what one name of the kernel's list says, if it is about this user and address.
-  void add(std::string_view name, const std::array<std::uint8_t, 16>& address);
+  /// As seen through a UNIX socket, which says where the names are. Nothing when the directory
+  /// cannot be read: the process has given up its user since.
+  [[nodiscard]] static std::optional<ServiceDirectory> read(
+      int through, const std::array<std::uint8_t, 16>& address);
+  /// Adds what one name says, if it is about a slot or this address; false when it is not.
+  bool add(std::string_view name, const std::array<std::uint8_t, 16>& address);
 };
 
 }  // namespace verbatim::host

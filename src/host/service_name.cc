@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/service_name.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 
 namespace verbatim::host {
 
 namespace {
 
-/// What the names of a service of this user have in common behind `kind`.
 std::string text_of(const char* kind, const Service& service) {
   char id[17];
   std::snprintf(id, sizeof id, "%llx", static_cast<unsigned long long>(service.id));
-  return "verbatim/" + std::to_string(::geteuid()) + "/" + kind + "/" + digits_of(service.address) +
-         "/" + id;
+  return std::string(kind) + "-" + digits_of(service.address) + "-" + id;
 }
 
 }  // namespace
@@ -34,7 +30,7 @@ Expected<ServiceName> ServiceName::claim(const Service& service) noexcept {
 }
 
 Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32_t slot) noexcept {
-  return take(text_of("at", service) + "/" + std::to_string(slot));
+  return take(text_of("at", service) + "-" + std::to_string(slot));
 }
 
 Expected<ServiceName> ServiceName::take(const std::string& text) noexcept {

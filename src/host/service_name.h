@@ -23,8 +23,8 @@ struct Service {
 [[nodiscard]] std::string digits_of(const std::array<std::uint8_t, 16>& address);
 
 /// A service that this process holds against all others of its user on this host, as sockets hold
-/// ports: by the abstract UNIX name `@verbatim/<uid>/cm/<address>/<service>`, which the kernel
-/// releases when the process ends, however it ends.
+/// ports: by the UNIX name `cm-<address>-<service>`, which is free when the process ends, however
+/// it ends.
 ///
 /// The name is a mailbox. A request that reached another process is forwarded through it.
 class ServiceName {
@@ -32,8 +32,8 @@ class ServiceName {
   /// kAddressInUse when a process, this one included, holds it.
   [[nodiscard]] static Expected<ServiceName> claim(const Service& service) noexcept;
 
-  /// Says in `@verbatim/<uid>/at/<address>/<service>/<slot>` where requests for a service are
-  /// taken, for all to read.
+  /// Says by the name `at-<address>-<service>-<slot>` where requests for a service are taken, for
+  /// all processes of this user to read.
   [[nodiscard]] static Expected<ServiceName> advertise(const Service& service,
                                                        std::uint32_t slot) noexcept;
 

@@ -77,7 +77,8 @@ TEST(ServiceName, GetsWhatIsForwardedToIt) {
 
 TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
   test::in_a_private_network([] {
-    EXPECT_EQ(ServiceDirectory::read(kService.address), ServiceDirectory{});
+    const int through = open_sender();
+    EXPECT_EQ(ServiceDirectory::read(through, kService.address), ServiceDirectory{});
     auto slot = Slot::claim();
     ASSERT_TRUE(slot.ok());
     auto here = ServiceName::advertise(kService, 7);
@@ -87,26 +88,44 @@ TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
     ASSERT_TRUE(here.ok() && there.ok());
     auto held = ServiceName::claim(kService);  // held, and yet nobody listens by that
     ASSERT_TRUE(held.ok());
-    const auto directory = ServiceDirectory::read(kService.address);
-    EXPECT_EQ(directory.slots, std::vector<std::uint32_t>{0});
+    const auto directory = ServiceDirectory::read(through, kService.address);
+    ASSERT_TRUE(directory.has_value());
+    EXPECT_EQ(directory->slots, std::vector<std::uint32_t>{0});
     const std::vector<ServicePlace> expected{{.service = kService.id, .slot = 7}};
-    EXPECT_EQ(directory.services, expected);
+    EXPECT_EQ(directory->services, expected);
+    ::close(through);
   });
 }
 
-TEST(ServiceDirectory, IgnoresNamesOfOthersAndNonsense) {
-  const std::string ours = "@verbatim/" + std::to_string(::geteuid()) + "/";
-  const std::string place = ours + "at/" + digits_of(kService.address) + "/";
+TEST(ServiceDirectory, DoesNotListWhatAKilledProcessHasLeftBehind) {
+  test::in_a_private_network([] {
+    const int through = open_sender();
+    ASSERT_EQ(UnixName::of_text("unrelated").bind(through), 0);  // the directory is in use
+    EXPECT_EQ(test::in_a_child([] {
+                auto slot = Slot::claim();
+                auto here = ServiceName::advertise(kService, 7);
+                EXPECT_TRUE(slot.ok() && here.ok());
+                ::_exit(0);  // as if killed: the names stay
+              }),
+              0);
+    EXPECT_EQ(ServiceDirectory::read(through, kService.address), ServiceDirectory{});
+    ::close(through);
+  });
+}
+
+TEST(ServiceDirectory, IgnoresNonsense) {
+  const std::string place = "at-" + digits_of(kService.address) + "-";
   for (const std::string& name :
-       {std::string("@"), std::string("@verbatim/99999/at/0/1"), ours, ours + "256", ours + "12x",
-        ours + "-1", place, place + "1061c06", place + "1061c06/", place + "1061c06/256",
-        place + "xyz/1", place + "/1", place + "1061c06/1/2", ours + "at/" + "/1061c06/1"}) {
+       {std::string(""), std::string("at-0-1"), std::string("256"), std::string("12x"),
+        std::string("-1"), std::string("5.attach"), place, place + "1061c06", place + "1061c06-",
+        place + "1061c06-256", place + "xyz-1", place + "-1", place + "1061c06-1-2",
+        std::string("at--1061c06-1")}) {
     ServiceDirectory directory;
-    directory.add(name, kService.address);
+    EXPECT_FALSE(directory.add(name, kService.address)) << name;
     EXPECT_EQ(directory, ServiceDirectory{}) << name;
   }
   ServiceDirectory directory;
-  directory.add(place + "1061c06/255", kService.address);
+  EXPECT_TRUE(directory.add(place + "1061c06-255", kService.address));
   EXPECT_EQ(directory.services.size(), 1U);
 }
 

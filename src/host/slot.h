@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kSlotCount = 256;
 inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
 
 /// This process's place among the processes of its user on this host (docs/ARCHITECTURE.md, section
-/// 6). Held by the abstract UNIX name `@verbatim/<uid>/<slot>`: exclusive, scoped to the network
-/// namespace, released by the kernel when the process ends, however it ends.
+/// 6). Held by the UNIX name `<slot>`: exclusive, scoped to the network namespace, free when the
+/// process ends, however it ends.
 ///
 /// The name is a mailbox. A packet that reached the wrong process is forwarded through it.
 class Slot {

@@ -2,81 +2,83 @@
 #pragma once
 
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <span>
 #include <string_view>
 
 namespace verbatim::host {
 
-/// An abstract UNIX name (a zero in front, none behind): exclusive in its network namespace, and
-/// released by the kernel when the last descriptor of its socket is closed.
+/// The name of a UNIX socket in the RuntimeDirectory of a socket's network namespace: exclusive
+/// there, and out of the reach of other users. The kernel does not remove it when its process ends,
+/// but a name whose socket is closed is free: bind() takes it.
 ///
 /// What processes of different versions must agree on is these names and host/share_message.h.
-struct UnixName {
-  union {
-    sockaddr base;
-    sockaddr_un un;
-  };
-  socklen_t octets = 0;
+class UnixName {
+ public:
+  static constexpr std::size_t kOctetsMax = 64;
 
-  UnixName() noexcept : un{} { un.sun_family = AF_UNIX; }
-
-  [[nodiscard]] int bind(int socket) const noexcept { return ::bind(socket, &base, octets); }
-  [[nodiscard]] int connect(int socket) const noexcept { return ::connect(socket, &base, octets); }
-
-  /// `@verbatim/<uid>/<slot>`: the slot itself, a datagram socket.
-  [[nodiscard]] static UnixName of_slot(std::uint32_t slot) noexcept {
-    return made("verbatim/%u/%u", slot);
-  }
-  /// `@verbatim/<uid>/<slot>/port`: where its process hands out the sockets of the port.
+  UnixName() noexcept = default;
+  /// `<slot>`: the slot itself, a datagram socket.
+  [[nodiscard]] static UnixName of_slot(std::uint32_t slot) noexcept { return made("%u", slot); }
+  /// `<slot>.port`: where its process hands out the sockets of the port.
   [[nodiscard]] static UnixName of_share(std::uint32_t slot) noexcept {
-    return made("verbatim/%u/%u/port", slot);
+    return made("%u.port", slot);
   }
-  /// `@verbatim/<uid>/<slot>/alive`: where others notice that its process is gone.
+  /// `<slot>.alive`: where others notice that its process is gone.
   [[nodiscard]] static UnixName of_alive(std::uint32_t slot) noexcept {
-    return made("verbatim/%u/%u/alive", slot);
+    return made("%u.alive", slot);
   }
-  /// `@verbatim/<uid>/<slot>/attach`: where others get descriptors of what they may map.
+  /// `<slot>.attach`: where others get descriptors of what they may map.
   [[nodiscard]] static UnixName of_door(std::uint32_t slot) noexcept {
-    return made("verbatim/%u/%u/attach", slot);
+    return made("%u.attach", slot);
   }
-  /// `@verbatim/<uid>/<slot>/view`: likewise, where its process lets them look only.
+  /// `<slot>.view`: likewise, where its process lets them look only.
   [[nodiscard]] static UnixName of_view(std::uint32_t slot) noexcept {
-    return made("verbatim/%u/%u/view", slot);
+    return made("%u.view", slot);
   }
-  /// `@verbatim/<uid>/opening`: whoever changes the sockets of the port.
-  [[nodiscard]] static UnixName of_opening() noexcept { return made("verbatim/%u/opening", 0); }
-  /// `@<text>`, cut off where a name ends.
+  /// Any other, cut off where a name ends.
   [[nodiscard]] static UnixName of_text(std::string_view text) noexcept {
     UnixName name;
-    const std::size_t length = std::min(text.size(), sizeof name.un.sun_path - 1);
-    std::memcpy(name.un.sun_path + 1, text.data(), length);
-    name.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    std::copy_n(text.begin(), std::min(text.size(), kOctetsMax - 1), name.text_.begin());
     return name;
   }
+
+  [[nodiscard]] std::string_view text() const noexcept { return text_.data(); }
+
+  /// These return what the system calls of the same names return, with errno. ECONNREFUSED: no
+  /// process has the name. EADDRINUSE: a process, this one included, has it. EACCES: the process
+  /// has no RuntimeDirectory, or no leave to use it any more.
+  [[nodiscard]] int bind(int socket) const noexcept;
+  [[nodiscard]] int connect(int socket) const noexcept;
+  [[nodiscard]] ssize_t send(int socket, std::span<const std::byte> octets) const noexcept;
+
+  /// Whether a process has a datagram socket of this name in the directory of `socket`.
+  [[nodiscard]] bool is_held_beside(int socket) const noexcept;
+
+  /// Removes the name of a socket that this process has bound, before it is closed.
+  static void remove(int socket) noexcept;
 
  private:
   [[nodiscard]] static UnixName made(const char* pattern, std::uint32_t slot) noexcept {
     UnixName name;
-    const int length = std::snprintf(name.un.sun_path + 1, sizeof name.un.sun_path - 1, pattern,
-                                     static_cast<unsigned>(::geteuid()), slot);
-    name.octets =
-        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+    std::snprintf(name.text_.data(), name.text_.size(), pattern, slot);
     return name;
   }
+
+  std::array<char, kOctetsMax> text_{};
 };
 
-/// Who is at the other end of a connected UNIX socket, as the kernel says.
+/// The process at the other end of a connected UNIX socket, as the kernel says.
 [[nodiscard]] inline ucred peer_of(int socket) noexcept {
   ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t octets = sizeof peer;
-  (void)::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &octets);  // stays nobody then
+  (void)::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &octets);  // else it stays unknown
   return peer;
 }
 

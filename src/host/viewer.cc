@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "host/attach_answer.h"
+#include "host/credentials.h"
 #include "host/sealed_file.h"
 #include "host/unix_name.h"
 
@@ -94,7 +95,7 @@ void Viewer::knock(Place& place) noexcept {
   AttachMessage hello;
   hello.slot = AttachMessage::kViewer;
   const ssize_t sent = ::send(connection, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (owner.uid != ::geteuid() || sent != static_cast<ssize_t>(sizeof hello)) {
+  if (!Credentials::current().match(owner) || sent != static_cast<ssize_t>(sizeof hello)) {
     ::close(std::exchange(place.connection, -1));
     return;
   }

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "host/opening_lock.h"
+#include "host/runtime_directory.h"
 #include "link/lent_socket.h"
 #include "link/socket_address.h"
 #include "link/udp_link.h"
@@ -103,7 +104,8 @@ Expected<host::OpeningLock> take_opening_lock(std::string& message,
                   ? "process " + pid + " began to open " + port_text() +
                         " and has not finished; if it is stopped, continue it (kill -CONT " + pid +
                         "), or end it"
-                  : "the system gives no UNIX socket; check `ulimit -n`";
+                  : host::RuntimeDirectory::explain();
+    if (message.empty()) message = "the system gives no UNIX socket; check `ulimit -n`";
   }
   return lock;
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/listener.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace verbatim::host {
+namespace {
+
+int accept_from(int listener) noexcept {
+  int accepted = -1;
+  do {
+    accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  } while (accepted < 0 && (errno == EINTR || errno == ECONNABORTED));
+  return accepted;
+}
+
+int open_spare() noexcept { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+}  // namespace
+
+Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
+  epoll_ = epoll;
+  process_ = ::getpid();
+  socket_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket_ < 0) return Errc::kNoMemory;
+  spare_ = open_spare();
+  if (name.bind(socket_) != 0 || ::listen(socket_, backlog) != 0) {
+    const Errc reason = errno == EACCES ? Errc::kAccessDenied : Errc::kAddressInUse;
+    process_ = 0;  // the name is another's
+    close();
+    return reason;
+  }
+  watch(true);
+  return Ok{};
+}
+
+void Listener::close() noexcept {
+  if (socket_ >= 0 && process_ == ::getpid()) UnixName::remove(socket_);
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  if (spare_ >= 0) ::close(std::exchange(spare_, -1));
+  is_watched_ = false;
+}
+
+void Listener::watch(bool wanted) noexcept {
+  if (wanted == is_watched_) return;
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = socket_}};
+  (void)::epoll_ctl(epoll_, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, socket_, &readable);
+  is_watched_ = wanted;
+}
+
+int Listener::accept() noexcept {
+  int accepted = accept_from(socket_);
+  // The system looks for a descriptor first, and then for a connection.
+  while (accepted < 0 && errno != EAGAIN && refuse_one()) accepted = accept_from(socket_);
+  watch(accepted >= 0 || errno == EAGAIN);
+  return accepted;
+}
+
+/// False, with errno, when there was none to refuse: EAGAIN, or still no descriptor.
+bool Listener::refuse_one() noexcept {
+  if (spare_ >= 0) ::close(std::exchange(spare_, -1));
+  const int refused = accept_from(socket_);
+  const int reason = errno;
+  if (refused >= 0) ::close(refused);
+  spare_ = open_spare();
+  errno = reason;
+  return refused >= 0;
+}
+
+}  // namespace verbatim::host

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace verbatim::host {
+
+/// The directory in which the processes of one user in one network namespace find each other: their
+/// UNIX sockets and their opening lock lie there. It is `/tmp/.verbatim-<uid>/net-<cookie>`, with
+/// mode 0700 and owned by the user, so the kernel keeps other users from connecting to a socket in
+/// it, from taking a name in it, and from reading which names there are (docs/decisions/0022).
+///
+/// Where another user has made `/tmp/.verbatim-<uid>` first, a directory `/tmp/.verbatim-<uid>-*`
+/// that the user owns is used instead, and made where there is none; where /tmp cannot be written,
+/// /dev/shm is tried. VERBATIM_DIR=<path> names another place: containers that share a network
+/// namespace find each other through a directory that is mounted in all of them.
+///
+/// An object lives as long as the process. Any thread.
+class RuntimeDirectory {
+ public:
+  /// The directory in which a UNIX socket has its name; for one without a name, that of its network
+  /// namespace and the effective user of the process. Null when there is none: explain() says why.
+  [[nodiscard]] static const RuntimeDirectory* of(int socket) noexcept;
+  /// What keeps this process from having one, and what to do about it; empty when it has one.
+  [[nodiscard]] static std::string explain();
+  /// Of VERBATIM_DIR: the names in it must fit into the address of a UNIX socket.
+  static constexpr std::size_t kPathOctetsMax = 26;
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+  RuntimeDirectory(const RuntimeDirectory&) = delete;
+  RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
+
+ private:
+  RuntimeDirectory() = default;
+  [[nodiscard]] static const RuntimeDirectory* find_by_name(int socket) noexcept;
+
+  std::string path_;
+  int descriptor_ = -1;  // locked shared for as long as the process lives
+  std::uint64_t network_ = 0;
+  uid_t user_ = 0;
+  const RuntimeDirectory* next_ = nullptr;
+};
+
+}  // namespace verbatim::host

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/runtime_directory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include "host/test_process.h"
+#include "host/unix_name.h"
+
+namespace verbatim::host {
+namespace {
+
+int open_socket(int type = SOCK_DGRAM) { return ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0); }
+
+std::string directory() {
+  const int socket = open_socket();
+  const RuntimeDirectory* found = RuntimeDirectory::of(socket);
+  ::close(socket);
+  return found != nullptr ? found->path() : "none: " + RuntimeDirectory::explain();
+}
+
+/// Runs `body` with a VERBATIM_DIR of its own, which does not exist yet.
+template <typename Body>
+void with_a_place(Body&& body) {
+  std::string parent = "/tmp/vbXXXXXX";
+  ASSERT_NE(::mkdtemp(parent.data()), nullptr);
+  const std::string place = parent + "/d";
+  EXPECT_EQ(test::in_a_child([&] {
+              ::setenv("VERBATIM_DIR", place.c_str(), 1);
+              body(place);
+            }),
+            0);
+  EXPECT_EQ(std::system(("rm -rf " + parent).c_str()), 0);
+}
+
+TEST(RuntimeDirectory, IsClosedToOtherUsers) {
+  with_a_place([](const std::string& place) {
+    const std::string path = directory();
+    EXPECT_EQ(path.substr(0, place.size()), place);
+    for (const std::string& folder : {place, path}) {
+      struct stat about {};
+      ASSERT_EQ(::stat(folder.c_str(), &about), 0);
+      EXPECT_EQ(about.st_mode & 07777, 0700U);
+      EXPECT_EQ(about.st_uid, ::geteuid());
+    }
+  });
+}
+
+TEST(RuntimeDirectory, IsClosedAgainWhenItWasOpened) {
+  with_a_place([](const std::string& place) {
+    ASSERT_EQ(::mkdir(place.c_str(), 0777), 0);
+    ASSERT_EQ(::chmod(place.c_str(), 0777), 0);
+    EXPECT_EQ(directory().substr(0, place.size()), place);
+    struct stat about {};
+    ASSERT_EQ(::stat(place.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 07777, 0700U);
+  });
+}
+
+TEST(RuntimeDirectory, IsNoSymbolicLink) {
+  with_a_place([](const std::string& place) {
+    ASSERT_EQ(::mkdir((place + "2").c_str(), 0700), 0);
+    ASSERT_EQ(::symlink((place + "2").c_str(), place.c_str()), 0);
+    EXPECT_EQ(directory().substr(0, 5), "none:");
+    EXPECT_NE(RuntimeDirectory::explain().find(place), std::string::npos);
+  });
+}
+
+TEST(RuntimeDirectory, IsAnotherInAnotherNetwork) {
+  with_a_place([](const std::string&) {
+    const std::string here = directory();
+    EXPECT_EQ(directory(), here);
+    test::in_a_private_network([&] { EXPECT_NE(directory(), here); });
+  });
+}
+
+TEST(RuntimeDirectory, IsTheOneOfASocketsNameWhoeverTheProcessIsNow) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  with_a_place([](const std::string&) {
+    const int socket = open_socket();
+    ASSERT_EQ(UnixName::of_text("here").bind(socket), 0);
+    const std::string here = directory();
+    ::unsetenv("VERBATIM_DIR");
+    ASSERT_EQ(::setuid(54321), 0);
+    ASSERT_NE(RuntimeDirectory::of(socket), nullptr);
+    EXPECT_EQ(RuntimeDirectory::of(socket)->path(), here);
+    EXPECT_NE(directory(), here);
+    const std::byte octet{1};
+    EXPECT_EQ(UnixName::of_text("here").send(socket, {&octet, 1}), -1);
+    EXPECT_EQ(errno, EACCES);
+  });
+  EXPECT_EQ(std::system("rm -rf /tmp/.verbatim-54321"), 0);
+}
+
+TEST(RuntimeDirectory, IsFoundAlthoughAnotherUserHasTakenItsName) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kVictim = 54323;
+  constexpr uid_t kStranger = 54322;
+  const std::string taken = "/tmp/.verbatim-" + std::to_string(kVictim);
+  EXPECT_EQ(test::in_a_child([&] {
+              ASSERT_EQ(::setuid(kStranger), 0);
+              ASSERT_EQ(::mkdir(taken.c_str(), 0777), 0);
+              ASSERT_EQ(::chmod(taken.c_str(), 0777), 0);
+              ASSERT_EQ(::mkdir((taken + "-00000000").c_str(), 0777), 0);
+            }),
+            0);
+  EXPECT_EQ(test::in_a_child([&] {
+              ASSERT_EQ(::setuid(kVictim), 0);
+              const std::string path = directory();
+              EXPECT_EQ(path.substr(0, taken.size() + 1), taken + "-");
+              struct stat about {};
+              ASSERT_EQ(::stat(path.c_str(), &about), 0);
+              EXPECT_EQ(about.st_uid, kVictim);
+              EXPECT_EQ(test::in_a_child([&] { EXPECT_EQ(directory(), path); }), 0);
+            }),
+            0);
+  EXPECT_EQ(std::system(("rm -rf " + taken + " " + taken + "-*").c_str()), 0);
+}
+
+TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
+  with_a_place([](const std::string&) {
+    const std::string here = directory();  // in use, so that nothing is removed
+    const UnixName name = UnixName::of_text("test");
+    EXPECT_EQ(test::in_a_child([&] {
+                EXPECT_EQ(name.bind(open_socket()), 0);
+                EXPECT_EQ(name.bind(open_socket()), -1);
+                EXPECT_EQ(errno, EADDRINUSE);
+                ::_exit(0);
+              }),
+              0);
+    EXPECT_EQ(::access((here + "/test").c_str(), F_OK), 0) << "it has left its name behind";
+    const int socket = open_socket();
+    EXPECT_EQ(name.connect(socket), -1);
+    EXPECT_EQ(errno, ECONNREFUSED);
+    EXPECT_EQ(name.bind(socket), 0);
+    EXPECT_EQ(test::in_a_child([&] {
+                EXPECT_EQ(name.bind(open_socket()), -1);
+                EXPECT_EQ(errno, EADDRINUSE);
+              }),
+              0);
+    UnixName::remove(socket);
+    EXPECT_EQ(::access((here + "/test").c_str(), F_OK), -1);
+  });
+}
+
+TEST(RuntimeDirectory, IsEmptiedByTheNextProcessWhenNoneUsesIt) {
+  with_a_place([](const std::string& place) {
+    std::string path;
+    EXPECT_EQ(test::in_a_child([&] {
+                EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
+                ::_exit(0);
+              }),
+              0);
+    EXPECT_EQ(test::in_a_child([&] {
+                test::in_a_private_network([] { (void)directory(); });
+                EXPECT_EQ(std::system(("test -e " + place + "/net-*/left").c_str()) != 0, true);
+              }),
+              0);
+    path = directory();
+    EXPECT_NE(::access((path + "/left").c_str(), F_OK), 0);
+  });
+}
+
+}  // namespace
+}  // namespace verbatim::host
