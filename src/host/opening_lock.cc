@@ -39,8 +39,9 @@ Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexc
   ::close(socket);
   if (directory == nullptr) return Errc::kAccessDenied;
   OpeningLock lock;
-  lock.file_ =
-      ::openat(directory->descriptor(), "opening.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock.directory_ = directory->hold();
+  if (lock.directory_ < 0) return Errc::kAccessDenied;
+  lock.file_ = ::openat(lock.directory_, "opening.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock.file_ < 0) return Errc::kAccessDenied;
   auto end = Clock::now() + patience;
   while (!set_lock(lock.file_, F_WRLCK)) {
@@ -58,9 +59,11 @@ Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexc
 }
 
 void OpeningLock::release() noexcept {
-  if (file_ < 0) return;
-  (void)set_lock(file_, F_UNLCK);  // a forked child may have a copy of the descriptor
-  ::close(std::exchange(file_, -1));
+  if (file_ >= 0) {
+    (void)set_lock(file_, F_UNLCK);  // a forked child may have a copy of the descriptor
+    ::close(std::exchange(file_, -1));
+  }
+  if (directory_ >= 0) ::close(std::exchange(directory_, -1));
 }
 
 }  // namespace verbatim::host

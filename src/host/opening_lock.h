@@ -19,8 +19,10 @@ namespace verbatim::host {
 class OpeningLock {
  public:
   OpeningLock() noexcept = default;
-  OpeningLock(OpeningLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  OpeningLock(OpeningLock&& other) noexcept
+      : directory_(std::exchange(other.directory_, -1)), file_(std::exchange(other.file_, -1)) {}
   OpeningLock& operator=(OpeningLock&& other) noexcept {
+    std::swap(directory_, other.directory_);
     std::swap(file_, other.file_);
     return *this;
   }
@@ -38,7 +40,8 @@ class OpeningLock {
   void release() noexcept;
 
  private:
-  int file_ = -1;
+  int directory_ = -1;
+  int file_ = -1;  // in it
 };
 
 }  // namespace verbatim::host

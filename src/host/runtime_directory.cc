@@ -21,6 +21,8 @@
 #include <string_view>
 #include <utility>
 
+#include "host/unix_name.h"
+
 namespace verbatim::host {
 namespace {
 
@@ -121,54 +123,36 @@ std::string chosen_directory() {
   return {};
 }
 
-/// What processes that were killed have left behind. Nothing uses the directory.
-void empty(int descriptor) noexcept {
-  const int copy = ::openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const Folder folder(::fdopendir(copy));
-  if (!folder) ::close(copy);
+/// Removes what processes that were killed have left behind.
+void clear(const std::string& path) {
+  const Folder folder(::opendir(path.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    (void)::unlinkat(descriptor, entry->d_name, 0);  // "." and ".." stay
+    const std::string_view name(entry->d_name);
+    if (name != "." && name != "..") UnixName::remove_if_unused(path + "/" + entry->d_name);
   }
 }
 
-/// Directories of network namespaces that are gone.
-void remove_unused(int own) noexcept {
-  const int copy = ::openat(own, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const Folder folder(::fdopendir(copy));
-  if (!folder) ::close(copy);
+/// Removes the directories of network namespaces that are gone.
+void remove_unused(const std::string& parent) {
+  const Folder folder(::opendir(parent.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
     if (std::string_view(entry->d_name).substr(0, 4) != "net-") continue;
-    const Descriptor other(open_if_own(own, entry->d_name));
+    const std::string path = parent + "/" + entry->d_name;
+    const Descriptor other(open_if_own(AT_FDCWD, path.c_str()));
     if (!other.is_open() || ::flock(other.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    empty(other.get());
-    (void)::unlinkat(own, entry->d_name, AT_REMOVEDIR);
+    clear(path);
+    (void)::rmdir(path.c_str());  // refused while there is a name in use
   }
 }
 
-/// Shared, as long as the process lives: so the directory is in use, and programs that clear /tmp
+/// Shared, so that other processes see that the directory is in use, and programs that clear /tmp
 /// of what is old leave it alone.
-void lock_for_life(int descriptor) noexcept {
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) empty(descriptor);
+void lock_shared(int descriptor, const std::string& path) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) clear(path);
   for (int tries = 0; tries < kLockTries; ++tries) {
     if (::flock(descriptor, LOCK_SH | LOCK_NB) == 0) return;
     (void)::poll(nullptr, 0, 1);
   }
-}
-
-/// -1: the system does not let us.
-int open_network(const std::string& own, const std::string& name) noexcept {
-  const Descriptor parent(open_if_own(AT_FDCWD, own.c_str()));
-  for (int tries = 0; parent.is_open() && tries < kOpenTries; ++tries) {
-    if (::mkdirat(parent.get(), name.c_str(), 0700) == 0) remove_unused(parent.get());
-    Descriptor network(make_own(parent.get(), name.c_str()));
-    if (!network.is_open()) return -1;
-    lock_for_life(network.get());
-    struct stat about {};
-    if (::fstat(network.get(), &about) == 0 && about.st_nlink > 0) return network.release();
-  }
-  return -1;
 }
 
 std::atomic<const RuntimeDirectory*> g_known{nullptr};
@@ -204,18 +188,13 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
     if (known->network_ == network && known->user_ == user) return known;
   }
   const int error = errno;
-  const std::string own = chosen_directory();
+  std::string parent = chosen_directory();
+  auto* made = parent.empty() ? nullptr : new (std::nothrow) RuntimeDirectory;
+  if (made == nullptr) return nullptr;
   char name[32];
-  std::snprintf(name, sizeof name, "net-%llx", static_cast<unsigned long long>(network));
-  const int descriptor = own.empty() ? -1 : open_network(own, name);
-  if (descriptor < 0) return nullptr;
-  auto* made = new (std::nothrow) RuntimeDirectory;
-  if (made == nullptr) {
-    ::close(descriptor);
-    return nullptr;
-  }
-  made->path_ = own + "/" + name;
-  made->descriptor_ = descriptor;
+  std::snprintf(name, sizeof name, "/net-%llx", static_cast<unsigned long long>(network));
+  made->path_ = parent + name;
+  made->parent_ = std::move(parent);
   made->network_ = network;
   made->user_ = user;
   made->next_ = g_known.load(std::memory_order_relaxed);
@@ -226,10 +205,26 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
   return made;
 }
 
+int RuntimeDirectory::hold() const noexcept {
+  for (int tries = 0; tries < kOpenTries; ++tries) {
+    // A user's directory that was removed is made again.
+    const Descriptor parent(make_own(AT_FDCWD, parent_.c_str()));
+    if (!parent.is_open()) return -1;
+    if (::mkdir(path_.c_str(), 0700) == 0) remove_unused(parent_);
+    Descriptor own(make_own(AT_FDCWD, path_.c_str()));
+    if (!own.is_open()) return -1;
+    lock_shared(own.get(), path_);
+    struct stat about {};
+    if (::fstat(own.get(), &about) == 0 && about.st_nlink > 0) return own.release();
+  }
+  return -1;
+}
+
 std::string RuntimeDirectory::explain() {
   const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return "the system gives no UNIX socket; check `ulimit -n`";
-  if (of(socket.get()) != nullptr) return {};
+  const RuntimeDirectory* found = of(socket.get());
+  if (const Descriptor held(found != nullptr ? found->hold() : -1); held.is_open()) return {};
   const char* given = std::getenv("VERBATIM_DIR");
   if (given != nullptr && *given != '\0') {
     return "VERBATIM_DIR=" + std::string(given) +

@@ -31,7 +31,10 @@ class RuntimeDirectory {
   static constexpr std::size_t kPathOctetsMax = 26;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Makes the directory where it is not there. The descriptor is the caller's; as long as it is
+  /// open, no other process removes the directory, or a name in it that is about to be used. -1
+  /// when the system does not allow it.
+  [[nodiscard]] int hold() const noexcept;
 
   RuntimeDirectory(const RuntimeDirectory&) = delete;
   RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
@@ -40,8 +43,8 @@ class RuntimeDirectory {
   RuntimeDirectory() = default;
   [[nodiscard]] static const RuntimeDirectory* find_by_name(int socket) noexcept;
 
+  std::string parent_;
   std::string path_;
-  int descriptor_ = -1;  // locked shared for as long as the process lives
   std::uint64_t network_ = 0;
   uid_t user_ = 0;
   const RuntimeDirectory* next_ = nullptr;

@@ -23,6 +23,7 @@ std::string directory() {
   const int socket = open_socket();
   const RuntimeDirectory* found = RuntimeDirectory::of(socket);
   ::close(socket);
+  if (found != nullptr) ::close(found->hold());
   return found != nullptr ? found->path() : "none: " + RuntimeDirectory::explain();
 }
 
@@ -126,7 +127,7 @@ TEST(RuntimeDirectory, IsFoundAlthoughAnotherUserHasTakenItsName) {
 
 TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
   with_a_place([](const std::string&) {
-    const std::string here = directory();  // in use, so that nothing is removed
+    const std::string here = directory();
     const UnixName name = UnixName::of_text("test");
     EXPECT_EQ(test::in_a_child([&] {
                 EXPECT_EQ(name.bind(open_socket()), 0);
@@ -150,21 +151,50 @@ TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
   });
 }
 
-TEST(RuntimeDirectory, IsEmptiedByTheNextProcessWhenNoneUsesIt) {
+TEST(RuntimeDirectory, LosesWhatKilledProcessesHaveLeftBehindAndNothingElse) {
+  with_a_place([](const std::string&) {
+    const int socket = open_socket();
+    ASSERT_EQ(UnixName::of_text("used").bind(socket), 0);
+    const int listener = open_socket(SOCK_SEQPACKET);
+    ASSERT_EQ(UnixName::of_text("used.too").bind(listener), 0);  // and will listen soon
+    const std::string path = RuntimeDirectory::of(socket)->path();
+    const auto leave_something = [&] {
+      EXPECT_EQ(test::in_a_child([&] {
+                  EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
+                  ::_exit(0);
+                }),
+                0);
+    };
+    const auto is_there = [&](const char* name) {
+      return ::access((path + "/" + name).c_str(), F_OK) == 0;
+    };
+    leave_something();
+    EXPECT_TRUE(is_there("left"));
+    const int held = RuntimeDirectory::of(socket)->hold();
+    EXPECT_FALSE(is_there("left"));
+    EXPECT_TRUE(is_there("used") && is_there("used.too"));
+    leave_something();
+    ::close(RuntimeDirectory::of(socket)->hold());
+    EXPECT_TRUE(is_there("left")) << "another process has the directory in use";
+    ::close(held);
+  });
+}
+
+TEST(RuntimeDirectory, OfANetworkThatIsGoneIsRemoved) {
   with_a_place([](const std::string& place) {
-    std::string path;
-    EXPECT_EQ(test::in_a_child([&] {
-                EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
-                ::_exit(0);
-              }),
-              0);
-    EXPECT_EQ(test::in_a_child([&] {
-                test::in_a_private_network([] { (void)directory(); });
-                EXPECT_EQ(std::system(("test -e " + place + "/net-*/left").c_str()) != 0, true);
-              }),
-              0);
-    path = directory();
-    EXPECT_NE(::access((path + "/left").c_str(), F_OK), 0);
+    std::string here;
+    test::in_a_private_network([] {
+      (void)directory();
+      EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
+      ::_exit(0);
+    });
+    here = directory();
+    std::size_t count = 0;
+    DIR* folder = ::opendir(place.c_str());
+    ASSERT_NE(folder, nullptr);
+    while (const dirent* entry = ::readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
+    ::closedir(folder);
+    EXPECT_EQ(count, 1U) << here;
   });
 }
 

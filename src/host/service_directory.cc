@@ -2,10 +2,9 @@
 #include "host/service_directory.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <memory>
 #include <string>
@@ -53,11 +52,9 @@ bool ServiceDirectory::add(std::string_view name, const std::array<std::uint8_t,
 std::optional<ServiceDirectory> ServiceDirectory::read(
     int through, const std::array<std::uint8_t, 16>& address) {
   const RuntimeDirectory* names = RuntimeDirectory::of(through);
-  const int list = names != nullptr
-                       ? ::openat(names->descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                       : -1;
-  const std::unique_ptr<DIR, CloseFolder> folder(list >= 0 ? ::fdopendir(list) : nullptr);
-  if (!folder && list >= 0) ::close(list);
+  const std::unique_ptr<DIR, CloseFolder> folder(names != nullptr ? ::opendir(names->path().c_str())
+                                                                  : nullptr);
+  if (!folder && names != nullptr && errno == ENOENT) return ServiceDirectory{};
   if (!folder) return std::nullopt;
   ServiceDirectory directory;
   while (const dirent* entry = ::readdir(folder.get())) {

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/slot.h"
 
+#include <unistd.h>
+
+#include "host/runtime_directory.h"
+
 namespace verbatim::host {
+
+Slot::~Slot() {
+  if (directory_ >= 0) ::close(directory_);
+}
 
 Expected<Slot> Slot::claim() noexcept {
   for (std::uint32_t number = 0; number < kSlotCount; ++number) {
@@ -18,6 +26,9 @@ Expected<Slot> Slot::claim(std::uint32_t number) noexcept {
     return mailbox.error() == Errc::kAddressInUse ? Errc::kBusy : mailbox.error();
   }
   Slot slot;
+  const RuntimeDirectory* directory = RuntimeDirectory::of(mailbox->descriptor());
+  slot.directory_ = directory != nullptr ? directory->hold() : -1;
+  if (slot.directory_ < 0) return Errc::kAccessDenied;
   slot.mailbox_ = std::move(*mailbox);
   slot.number_ = number;
   return slot;

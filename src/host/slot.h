@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/expected.h"
 #include "host/mailbox.h"
@@ -23,6 +24,21 @@ inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
 /// The name is a mailbox. A packet that reached the wrong process is forwarded through it.
 class Slot {
  public:
+  Slot() noexcept = default;
+  Slot(Slot&& other) noexcept
+      : directory_(std::exchange(other.directory_, -1)),
+        mailbox_(std::move(other.mailbox_)),
+        number_(other.number_) {}
+  Slot& operator=(Slot&& other) noexcept {
+    std::swap(directory_, other.directory_);
+    mailbox_ = std::move(other.mailbox_);
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot();
+
   /// Claims the lowest free slot. kNoMemory when all are taken.
   [[nodiscard]] static Expected<Slot> claim() noexcept;
   /// Claims this one. kBusy when a process has it.
@@ -40,6 +56,7 @@ class Slot {
   }
 
  private:
+  int directory_ = -1;  // so long is it in use
   Mailbox mailbox_;
   std::uint32_t number_ = 0;
 };

@@ -55,15 +55,9 @@ int with_one_reason(int result) noexcept {
   return result;
 }
 
-int type_of(int socket) noexcept {
-  int type = SOCK_DGRAM;
-  socklen_t octets = sizeof type;
-  (void)::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &octets);
-  return type;
-}
-
-bool is_held(const Address& address, int type) noexcept {
-  const int probe = ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+/// A socket of another type answers as well, with EPROTOTYPE, and does not notice it.
+bool is_held(const Address& address) noexcept {
+  const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return true;  // unknown
   const bool is_free = ::connect(probe, &address.base, address.octets) != 0 &&
                        (errno == ECONNREFUSED || errno == ENOENT);
@@ -75,7 +69,8 @@ bool is_held(const Address& address, int type) noexcept {
 class TakeOver {
  public:
   explicit TakeOver(const RuntimeDirectory& directory) noexcept
-      : file_(::openat(directory.descriptor(), "names.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+      : file_(::open((directory.path() + "/names.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC,
+                     0600)) {
     for (int tries = 0; file_ >= 0 && !has_lock_ && tries < kLockTries; ++tries) {
       if (tries > 0) (void)::poll(nullptr, 0, 1);
       has_lock_ = set(F_WRLCK);
@@ -107,13 +102,19 @@ int UnixName::bind(int socket) const noexcept {
   const auto address = address_of(text(), socket);
   if (!address) return -1;
   if (::bind(socket, &address->base, address->octets) == 0) return 0;
+  if (errno == ENOENT) {  // the first name in that directory
+    const int directory = address->directory->hold();
+    const int result = ::bind(socket, &address->base, address->octets);
+    if (directory >= 0) ::close(directory);
+    return result;
+  }
   if (errno != EADDRINUSE) return -1;
-  if (is_held(*address, type_of(socket))) {
+  if (is_held(*address)) {
     errno = EADDRINUSE;
     return -1;
   }
   const TakeOver take_over(*address->directory);
-  if (!take_over.has_lock() || is_held(*address, type_of(socket))) {  // another process was faster
+  if (!take_over.has_lock() || is_held(*address)) {  // another process was faster
     errno = EADDRINUSE;
     return -1;
   }
@@ -140,7 +141,7 @@ ssize_t UnixName::send(int socket, std::span<const std::byte> octets) const noex
 
 bool UnixName::is_held_beside(int socket) const noexcept {
   const auto address = address_of(text(), socket);
-  return address && is_held(*address, SOCK_DGRAM);
+  return address && is_held(*address);
 }
 
 void UnixName::remove(int socket) noexcept {
@@ -149,6 +150,14 @@ void UnixName::remove(int socket) noexcept {
   const bool has_path = ::getsockname(socket, &own.base, &octets) == 0 &&
                         octets > offsetof(sockaddr_un, sun_path) && own.un.sun_path[0] == '/';
   if (has_path) (void)::unlink(own.un.sun_path);
+}
+
+void UnixName::remove_if_unused(const std::string& path) noexcept {
+  Address address;
+  if (path.size() >= sizeof address.un.sun_path) return;
+  std::memcpy(address.un.sun_path, path.data(), path.size());
+  address.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  if (!is_held(address)) (void)::unlink(path.c_str());
 }
 
 }  // namespace verbatim::host

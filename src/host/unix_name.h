@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace verbatim::host {
@@ -58,11 +59,13 @@ class UnixName {
   [[nodiscard]] int connect(int socket) const noexcept;
   [[nodiscard]] ssize_t send(int socket, std::span<const std::byte> octets) const noexcept;
 
-  /// Whether a process has a datagram socket of this name in the directory of `socket`.
+  /// Whether a process has a socket of this name in the directory of `socket`.
   [[nodiscard]] bool is_held_beside(int socket) const noexcept;
 
   /// Removes the name of a socket that this process has bound, before it is closed.
   static void remove(int socket) noexcept;
+  /// Removes a file, unless it is a socket that a process has open.
+  static void remove_if_unused(const std::string& path) noexcept;
 
  private:
   [[nodiscard]] static UnixName made(const char* pattern, std::uint32_t slot) noexcept {
