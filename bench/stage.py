@@ -115,7 +115,7 @@ class Stage:
         text = subprocess.run(["ip", "netns", "exec", self.network.server.name, "cat", *tables],
                               capture_output=True, text=True).stdout
         return (f":{port:04X} " in text
-                or re.search(rf"/at/.*{port:04x}/\d+$", text, re.M) is not None)
+                or re.search(rf"/at-.*{port:04x}-\d+$", text, re.M) is not None)
 
 
 def end_server(serving):

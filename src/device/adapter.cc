@@ -742,7 +742,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
       operation == wire::Operation::kWriteMiddle || operation == wire::Operation::kSendMiddle;
   QueuePair* qp = find(bth->dest_qp());
   if (!goes_on || qp == nullptr) return 0;
-  if (!qp->admits_packets()) return 0;
+  if (!qp->takes_packets()) return 0;
   const transport::TrainArrival train{.octets = incoming.octets,
                                       .packet_octets = packet_octets,
                                       .identification = origin.identification,
@@ -788,12 +788,14 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
     return count(wire::WireError::kBadChecksum);
   }
+  const transport::Arrival arrival = arrival_of(incoming, *packet);
   const bool is_request = !packet->info().is_response;
-  if (is_request && !qp->admits_packets()) {
+  if (is_request && !qp->admits(arrival)) {
     ++record_->counters.unexpected;
     return;
   }
-  if (qp->has_guests() || qp->lets_wait(*packet, origin.at)) [[unlikely]] {
+  const bool is_behind_others = qp->has_guests() && qp->machine().is_addressed_by(arrival);
+  if (is_behind_others || qp->lets_wait(arrival, origin.at)) [[unlikely]] {
     if (!waiting_room_.admit(incoming)) return;  // lost, for want of room
     qp->count_guests(+1);
     return;
@@ -808,7 +810,7 @@ void Adapter::look_into_waiting_room(Instant at) noexcept {
     const auto packet = wire::PacketView::parse(guest.octets);
     QueuePair* qp = packet ? find(packet->bth().dest_qp()) : nullptr;
     if (qp == nullptr) return true;
-    if (qp->lets_wait(*packet, at)) return false;
+    if (qp->lets_wait(arrival_of(guest, *packet), at)) return false;
     qp->count_guests(-1);
     deliver(*qp, guest, *packet, at);
     return true;
@@ -817,20 +819,25 @@ void Adapter::look_into_waiting_room(Instant at) noexcept {
   engine_->note_deadline(look_into_room_at_);
 }
 
+transport::Arrival Adapter::arrival_of(const link::Incoming& incoming,
+                                       const wire::PacketView& packet) const noexcept {
+  return {.packet = packet,
+          .source = incoming.source,
+          .destination = incoming.destination,
+          .network_header = network_header_};
+}
+
 /// The ICRC is right.
 void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
                       Instant at) noexcept {
   if (qp.setup().type == transport::QpType::kUd) {
     fill_network_header(incoming, network_header_);
   }
-  if (qp.awaited() != wire::CommId{}) {
+  const transport::Arrival arrival = arrival_of(incoming, packet);
+  if (qp.awaited() != wire::CommId{} && qp.machine().is_addressed_by(arrival)) {
     gsi_->handle_first_data(qp.awaited());
     qp.set_awaited({});
   }
-  const transport::Arrival arrival{.packet = packet,
-                                   .source = incoming.source,
-                                   .destination = incoming.destination,
-                                   .network_header = network_header_};
   {
     const auto held = qp.hold();
     if (packet.operation() == wire::Operation::kAcknowledge) {  // touches nobody's memory

@@ -38,6 +38,10 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
+namespace verbatim::transport {
+struct Arrival;
+}
+
 namespace verbatim::device {
 
 class QueuePair;
@@ -214,6 +218,8 @@ class Adapter {
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
   [[nodiscard]] QueuePair* find(wire::QpNumber number) const noexcept;
   void look_into_waiting_room(Instant at) noexcept;
+  [[nodiscard]] transport::Arrival arrival_of(const link::Incoming& incoming,
+                                              const wire::PacketView& packet) const noexcept;
   void deliver(QueuePair& qp, const link::Incoming& incoming, const wire::PacketView& packet,
                Instant at) noexcept;
   void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
@@ -284,7 +290,7 @@ class Adapter {
   host::Bells bells_;
   bool has_door_ = false;
   PathPolicy path_policy_ = PathPolicy::kAutomatic;
-  bool has_peer_calls_ = true;  // process_vm_readv(2) and its like
+  bool has_peer_calls_ = true;  // memory is lent and borrowed
   std::size_t receive_buffer_octets_ = 0;
   std::unique_ptr<Gsi> gsi_;
   std::unique_ptr<Engine> engine_;

@@ -143,8 +143,8 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   const std::string calls = environment("VERBATIM_CMA");
   if (!calls.empty() && calls != "0" && calls != "1") {
     message = "VERBATIM_CMA: '" + calls +
-              "' is neither 1 (processes of this host may copy from each other's memory with " +
-              "process_vm_readv and process_vm_writev) nor 0 (each copies its own)";
+              "' is neither 1 (processes of this host lend each other their memory) nor 0 (each " +
+              "copies its own)";
     return Errc::kInvalidArgument;
   }
   config.has_peer_calls = calls != "0";

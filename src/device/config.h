@@ -42,7 +42,7 @@ struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
   PathPolicy path = PathPolicy::kAutomatic;                    // VERBATIM_PATH
   PathCause path_cause = PathCause::kNothing;
-  bool has_peer_calls = true;  // VERBATIM_CMA=0: no process_vm_readv(2) and its like, either way
+  bool has_peer_calls = true;  // VERBATIM_CMA=0: no memory is lent or borrowed
   bool lends_sockets = true;   // VERBATIM_LEND=0: not to other users (docs/decisions/0025)
   link::FaultRules faults{};   // VERBATIM_FAULTS; without rules: none
   std::string capture;         // VERBATIM_CAPTURE, a file's name; empty: none

@@ -29,6 +29,9 @@ constexpr int kRequestsPerTurn = 32;
 constexpr Duration kFirstLook = std::chrono::milliseconds(1);
 constexpr Duration kLastLook = std::chrono::milliseconds(64);
 constexpr Duration kLastLookOfFriends = std::chrono::milliseconds(1024);
+// How many messages that name no process are passed on to all of them.
+constexpr int kTellsPerPeriod = 64;
+constexpr Duration kTellPeriod = std::chrono::seconds(1);
 constexpr int kSteeringTries = 8;       // while others come and go
 constexpr std::size_t kEarlyMax = 256;  // requests that wait at a time
 
@@ -233,12 +236,20 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
          (!adapter_.link_.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
-  if (std::holds_alternative<cm::Everybody>(to)) {
-    for (std::uint32_t slot = 0; slot < host::kSlotCount; ++slot) {
-      if (slot != adapter_.slot()) (void)adapter_.slot_.forward(slot, message);  // if it is there
-    }
+  if (std::holds_alternative<cm::Everybody>(to) && may_tell_all(now())) {
+    for (const std::uint32_t slot : watch_.living()) (void)adapter_.slot_.forward(slot, message);
   }
   return Whose::kOurs;
+}
+
+/// One packet from anywhere costs a system call for each process of this user. What is not passed
+/// on any more, the other processes learn by their own timeouts.
+bool Gsi::may_tell_all(Instant at) noexcept {
+  if (at - tells_since_ >= kTellPeriod) {
+    tells_since_ = at;
+    tells_ = 0;
+  }
+  return tells_++ < kTellsPerPeriod;
 }
 
 bool Gsi::keep_early(const Arrival& arrival) noexcept {

@@ -136,6 +136,8 @@ class Gsi {
   enum class Whose : std::uint8_t { kOurs, kOthers, kNobodys };
   [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept;
   [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept;
+  /// Whether a message that names no process may go to all of them.
+  [[nodiscard]] bool may_tell_all(Instant at) noexcept;
   /// The agent hears of it.
   void take(const Arrival& arrival) noexcept;
 
@@ -165,6 +167,8 @@ class Gsi {
   std::vector<Death> deaths_;
   host::PeerWatch watch_;
   bool has_left_ = false;
+  Instant tells_since_{};  // messages to all processes: this period's
+  int tells_ = 0;
   int epoll_ = -1;  // over the sockets of all claims
   wire::Psn next_psn_{};
   std::vector<std::byte> message_;  // a forwarded request, or one to forward

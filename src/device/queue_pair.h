@@ -122,8 +122,18 @@ class QueuePair : public Pooled<QueuePair> {
   void handle_bell() noexcept;
   /// The owner of the peer's memory has executed a part of a request for us.
   void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets);
-  /// Whether requests may come in packets.
-  [[nodiscard]] bool admits_packets() noexcept { return !half_.exists() || half_.admits_packets(); }
+  /// Whether requests come in packets.
+  [[nodiscard]] bool takes_packets() noexcept {
+    return !half_.exists() || (!half_.is_unclaimed() && half_.admits_packets());
+  }
+  /// Whether this request may: the first decides for all, so it must be one that the peer can have
+  /// sent. Any other takes nothing away from the peer's direct path.
+  [[nodiscard]] bool admits(const transport::Arrival& request) noexcept {
+    if (!half_.exists()) return true;
+    const bool may_decide = !half_.is_unclaimed() || (machine_->is_addressed_by(request) &&
+                                                      half_.may_begin_with(request.packet.psn()));
+    return may_decide && half_.admits_packets();
+  }
   [[nodiscard]] direct::Half& half() noexcept { return half_; }
   /// How long a peer that is in our receiving half is waited for. Who is longer there is stopped.
   static constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
@@ -140,8 +150,8 @@ class QueuePair : public Pooled<QueuePair> {
   }
   [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
   /// Whether the packet should wait for a receive that the program may be about to post.
-  [[nodiscard]] bool lets_wait(const wire::PacketView& packet, Instant at) noexcept {
-    return machine_->lacks_receive_for(packet) &&
+  [[nodiscard]] bool lets_wait(const transport::Arrival& arrival, Instant at) noexcept {
+    return machine_->lacks_receive_for(arrival.packet) && machine_->is_addressed_by(arrival) &&
            late_.is_worth_waiting_for(machine_->receives_posted(), at);
   }
   /// Packets of its own that do so.

@@ -179,6 +179,17 @@ bool Half::admits_packets() noexcept {
   return claim.compare_exchange_strong(now, ours, std::memory_order_acq_rel);
 }
 
+bool Half::is_unclaimed() const noexcept {
+  return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) ==
+         HalfRecord::claim_of(life_, HalfRecord::kNobody);
+}
+
+bool Half::may_begin_with(wire::Psn psn) const noexcept {
+  constexpr std::int32_t kInFlightMax = 1 << 12;
+  const std::int32_t ahead = psn.distance_from(wire::Psn(record_->first_psn));
+  return ahead >= 0 && (ahead < kInFlightMax || record_->type == transport::QpType::kUc);
+}
+
 bool Half::is_claimed_directly() const noexcept {
   const std::uint64_t now = std::atomic_ref(record_->claim).load(std::memory_order_relaxed);
   return (now & HalfRecord::kDirectBit) != 0 && visitor_.exists();

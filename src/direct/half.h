@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "direct/half_record.h"
 #include "host/peer.h"
+#include "wire/psn.h"
 
 namespace verbatim::direct {
 
@@ -87,6 +88,12 @@ class Half {
   /// A request has come in a packet: false when requests are executed directly, and packets are
   /// not ours.
   [[nodiscard]] bool admits_packets() noexcept;
+  /// No request has come yet, neither in a packet nor directly.
+  [[nodiscard]] bool is_unclaimed() const noexcept;
+  /// Whether the first packet that arrives may have this PSN. Packets in front of it may have been
+  /// lost: on a reliable connection as many as a requester sends before it waits, on an unreliable
+  /// one any number.
+  [[nodiscard]] bool may_begin_with(wire::Psn psn) const noexcept;
   [[nodiscard]] bool is_claimed_directly() const noexcept;
   [[nodiscard]] bool is_claimed_by_packets() const noexcept;
   [[nodiscard]] bool has_begun() const noexcept;

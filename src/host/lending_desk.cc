@@ -204,6 +204,17 @@ void LendingDesk::answer(Connection& connection) noexcept {
 
 // ---- Borrowing ----
 
+bool has_desk(uid_t user) {
+  const auto names = read_desk_names();
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const int desk = open_socket();
+    const bool is_there =
+        desk >= 0 && UnixName::of_text(name).connect(desk) == 0 && peer_of(desk).uid == user;
+    if (desk >= 0) ::close(desk);
+    return is_there;
+  });
+}
+
 std::vector<int> borrow(const LoanRequest& request) {
   using Clock = std::chrono::steady_clock;
   std::array<std::byte, LendingMessage::kOctets> question{};

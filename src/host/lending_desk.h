@@ -84,5 +84,7 @@ struct LoanRequest {
   Duration patience{};
 };
 [[nodiscard]] std::vector<int> borrow(const LoanRequest& request);
+/// Whether a process of this user has a desk in this network namespace.
+[[nodiscard]] bool has_desk(uid_t user);
 
 }  // namespace verbatim::host

@@ -57,7 +57,7 @@ class NoDescriptors {
 TEST(Listener, RefusesWithoutBeingWokenAgainWhenThereIsNoDescriptorLeft) {
   test::in_a_private_network([] {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
-    const UnixName name = UnixName::of_text("test");
+    const UnixName name = UnixName::in_directory("test");
     Listener listener;
     ASSERT_TRUE(listener.open(name, kBacklog, epoll).ok());
     const int first = connect_to(name);
@@ -82,7 +82,7 @@ TEST(Listener, RefusesWithoutBeingWokenAgainWhenThereIsNoDescriptorLeft) {
 TEST(Listener, RestsUntilTheNextCallWhenItsSpareDescriptorIsTakenAsWell) {
   test::in_a_private_network([] {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
-    const UnixName name = UnixName::of_text("test");
+    const UnixName name = UnixName::in_directory("test");
     Listener listener;
     ASSERT_TRUE(listener.open(name, kBacklog, epoll).ok());
     const int waiting = connect_to(name);

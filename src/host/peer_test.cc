@@ -5,12 +5,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <functional>
 #include <thread>
 
@@ -59,7 +63,8 @@ class FakeProcess {
     if (offering.seals != 0) {
       EXPECT_EQ(::fcntl(file_, F_ADD_SEALS, offering.seals), 0);
     }
-    EXPECT_TRUE(door_.open(kSlot, epoll_, {.segment = file_, .bell = bell_}).ok());
+    EXPECT_TRUE(
+        door_.open(kSlot, epoll_, {.segment = file_, .bell = bell_, .lends_memory = true}).ok());
     server_ = std::thread([this] {
       while (!stop_) {
         epoll_event event;
@@ -148,6 +153,97 @@ TEST(Peer, NoticesThatTheOtherHasGone) {
     process.reset();
     EXPECT_TRUE((*attached)->look());
     EXPECT_EQ(static_cast<int>(*(*attached)->at(kOctets - 1, 1)), 0) << "still mapped";
+  });
+}
+
+/// In a process of its own, which serves until it is told to stop: then it does what `last` does.
+class OtherProcess {
+ public:
+  template <typename First, typename Last>
+  OtherProcess(First&& first, Last&& last) {
+    EXPECT_EQ(::pipe2(ready_, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(go_, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ != 0) {
+      char octet = 0;
+      EXPECT_EQ(::read(ready_[0], &octet, 1), 1);
+      return;
+    }
+    const FakeProcess process(Offering{});
+    first();
+    (void)!::write(ready_[1], "x", 1);
+    char octet = 0;
+    (void)!::read(go_[0], &octet, 1);
+    last();
+    while (true) ::pause();
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+  ~OtherProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    for (const int end : {ready_[0], ready_[1], go_[0], go_[1]}) ::close(end);
+  }
+  void go() { (void)!::write(go_[1], "x", 1); }
+
+ private:
+  int ready_[2]{};
+  int go_[2]{};
+  pid_t pid_ = 0;
+};
+
+TEST(Peer, IsReachedThroughItsDescriptorUntilItExecutesAnotherProgram) {
+  test::in_a_private_network([] {
+    static std::uint64_t value = 1;
+    OtherProcess other([] {}, [] { ::execl("/bin/sleep", "sleep", "1000", nullptr); });
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    const int memory = (*attached)->memory();
+    ASSERT_GE(memory, 0);
+    const auto at = static_cast<off_t>(std::bit_cast<std::uintptr_t>(&value));
+    const std::uint64_t written = 2;
+    EXPECT_EQ(::pwrite(memory, &written, sizeof written, at), 8);
+    std::uint64_t found = 0;
+    EXPECT_EQ(::pread(memory, &found, sizeof found, at), 8);
+    EXPECT_EQ(found, 2U);
+    EXPECT_EQ(value, 1U) << "its memory, not ours";
+    other.go();
+    pollfd ends{.fd = (*attached)->descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&ends, 1, 30'000), 1);
+    EXPECT_EQ(::pwrite(memory, &written, sizeof written, at), 0);
+    EXPECT_EQ(::pread(memory, &found, sizeof found, at), 0);
+  });
+}
+
+TEST(Peer, LetsNobodyInOnceItIsNotDumpable) {
+  test::in_a_private_network([] {
+    OtherProcess other([] { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }, [] {});
+    EXPECT_FALSE(Peer::attach(kOwnSlot, kSlot, kPatience).ok());
+  });
+}
+
+TEST(Peer, LetsNobodyInOnceItIsAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  test::in_a_private_network([] {
+    OtherProcess other(
+        [] {
+          EXPECT_EQ(::setresuid(54321, 54321, 54321), 0);
+          ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+        },
+        [] {});
+    EXPECT_FALSE(Peer::attach(kOwnSlot, kSlot, kPatience).ok());
+  });
+}
+
+TEST(Peer, LetsNobodyInOfAnotherGroup) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  test::in_a_private_network([] {
+    const FakeProcess process(Offering{});
+    EXPECT_EQ(test::in_a_child([] {
+                ASSERT_EQ(::setresgid(54321, 54321, 54321), 0);
+                EXPECT_EQ(Peer::attach(kOwnSlot, kSlot, kPatience).error(), Errc::kAccessDenied);
+              }),
+              0);
   });
 }
 

@@ -70,6 +70,14 @@ void PeerWatch::accept_all() {
   }
 }
 
+std::vector<std::uint32_t> PeerWatch::living() const {
+  std::vector<std::uint32_t> slots;
+  for (const Connection& connection : connections_) {
+    if (connection.is_named) slots.push_back(connection.slot);
+  }
+  return slots;
+}
+
 std::vector<std::uint32_t> PeerWatch::take_deaths() {
   std::vector<std::uint32_t> deaths;
   if (!listener_.is_open()) return deaths;

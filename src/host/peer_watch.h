@@ -28,6 +28,8 @@ class PeerWatch {
 
   /// Connects to the process in a slot, if there is one.
   void watch(std::uint32_t slot);
+  /// The slots of the processes that are watched.
+  [[nodiscard]] std::vector<std::uint32_t> living() const;
   /// The slots that have lost their process since last asked.
   [[nodiscard]] std::vector<std::uint32_t> take_deaths();
 

@@ -55,12 +55,14 @@ TEST(PeerWatch, NoticesADeathWhoeverCameFirst) {
     const pid_t later = start_peer(5, 4);
     ASSERT_TRUE(await(epoll));
     EXPECT_EQ(watch.take_deaths(), Slots{}) << "one has come";
+    EXPECT_EQ(watch.living(), (Slots{3, 5}));
     end(earlier);
     ASSERT_TRUE(await(epoll));
     EXPECT_EQ(watch.take_deaths(), Slots{3});
     end(later);
     ASSERT_TRUE(await(epoll));
     EXPECT_EQ(watch.take_deaths(), Slots{5});
+    EXPECT_EQ(watch.living(), Slots{});
     EXPECT_EQ(watch.take_deaths(), Slots{});
     ::close(epoll);
   });

@@ -86,7 +86,7 @@ TEST(RuntimeDirectory, IsTheOneOfASocketsNameWhoeverTheProcessIsNow) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   with_a_place([](const std::string&) {
     const int socket = open_socket();
-    ASSERT_EQ(UnixName::of_text("here").bind(socket), 0);
+    ASSERT_EQ(UnixName::in_directory("here").bind(socket), 0);
     const std::string here = directory();
     ::unsetenv("VERBATIM_DIR");
     ASSERT_EQ(::setuid(54321), 0);
@@ -94,7 +94,7 @@ TEST(RuntimeDirectory, IsTheOneOfASocketsNameWhoeverTheProcessIsNow) {
     EXPECT_EQ(RuntimeDirectory::of(socket)->path(), here);
     EXPECT_NE(directory(), here);
     const std::byte octet{1};
-    EXPECT_EQ(UnixName::of_text("here").send(socket, {&octet, 1}), -1);
+    EXPECT_EQ(UnixName::in_directory("here").send(socket, {&octet, 1}), -1);
     EXPECT_EQ(errno, EACCES);
   });
   EXPECT_EQ(std::system("rm -rf /tmp/.verbatim-54321"), 0);
@@ -128,7 +128,7 @@ TEST(RuntimeDirectory, IsFoundAlthoughAnotherUserHasTakenItsName) {
 TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
   with_a_place([](const std::string&) {
     const std::string here = directory();
-    const UnixName name = UnixName::of_text("test");
+    const UnixName name = UnixName::in_directory("test");
     EXPECT_EQ(test::in_a_child([&] {
                 EXPECT_EQ(name.bind(open_socket()), 0);
                 EXPECT_EQ(name.bind(open_socket()), -1);
@@ -154,13 +154,13 @@ TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
 TEST(RuntimeDirectory, LosesWhatKilledProcessesHaveLeftBehindAndNothingElse) {
   with_a_place([](const std::string&) {
     const int socket = open_socket();
-    ASSERT_EQ(UnixName::of_text("used").bind(socket), 0);
+    ASSERT_EQ(UnixName::in_directory("used").bind(socket), 0);
     const int listener = open_socket(SOCK_SEQPACKET);
-    ASSERT_EQ(UnixName::of_text("used.too").bind(listener), 0);  // and will listen soon
+    ASSERT_EQ(UnixName::in_directory("used.too").bind(listener), 0);  // and will listen soon
     const std::string path = RuntimeDirectory::of(socket)->path();
     const auto leave_something = [&] {
       EXPECT_EQ(test::in_a_child([&] {
-                  EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
+                  EXPECT_EQ(UnixName::in_directory("left").bind(open_socket()), 0);
                   ::_exit(0);
                 }),
                 0);
@@ -185,7 +185,7 @@ TEST(RuntimeDirectory, OfANetworkThatIsGoneIsRemoved) {
     std::string here;
     test::in_a_private_network([] {
       (void)directory();
-      EXPECT_EQ(UnixName::of_text("left").bind(open_socket()), 0);
+      EXPECT_EQ(UnixName::in_directory("left").bind(open_socket()), 0);
       ::_exit(0);
     });
     here = directory();

@@ -60,7 +60,7 @@ std::optional<ServiceDirectory> ServiceDirectory::read(
   while (const dirent* entry = ::readdir(folder.get())) {
     ServiceDirectory said;
     if (!said.add(entry->d_name, address)) continue;
-    if (!UnixName::of_text(entry->d_name).is_held_beside(through)) continue;
+    if (!UnixName::in_directory(entry->d_name).is_held_beside(through)) continue;
     directory.slots.insert(directory.slots.end(), said.slots.begin(), said.slots.end());
     directory.services.insert(directory.services.end(), said.services.begin(), said.services.end());
   }

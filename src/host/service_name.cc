@@ -34,7 +34,7 @@ Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32
 }
 
 Expected<ServiceName> ServiceName::take(const std::string& text) noexcept {
-  auto mailbox = Mailbox::open(UnixName::of_text(text));
+  auto mailbox = Mailbox::open(UnixName::in_directory(text));
   if (!mailbox) return mailbox.error();
   ServiceName held;
   held.mailbox_ = std::move(*mailbox);
@@ -43,7 +43,7 @@ Expected<ServiceName> ServiceName::take(const std::string& text) noexcept {
 
 bool ServiceName::forward(int through, const Service& to,
                           std::span<const std::byte> octets) noexcept {
-  return Mailbox::send(through, UnixName::of_text(text_of("cm", to)), octets);
+  return Mailbox::send(through, UnixName::in_directory(text_of("cm", to)), octets);
 }
 
 }  // namespace verbatim::host

@@ -100,7 +100,7 @@ TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
 TEST(ServiceDirectory, DoesNotListWhatAKilledProcessHasLeftBehind) {
   test::in_a_private_network([] {
     const int through = open_sender();
-    ASSERT_EQ(UnixName::of_text("unrelated").bind(through), 0);  // the directory is in use
+    ASSERT_EQ(UnixName::in_directory("unrelated").bind(through), 0);  // the directory is in use
     EXPECT_EQ(test::in_a_child([] {
                 auto slot = Slot::claim();
                 auto here = ServiceName::advertise(kService, 7);

@@ -11,6 +11,7 @@
 #include <array>
 #include <optional>
 
+#include "host/lending_desk.h"
 #include "host/opening_lock.h"
 #include "host/runtime_directory.h"
 #include "link/lent_socket.h"
@@ -135,7 +136,9 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
     message = "none of the device's addresses is one of this host";
     return Errc::kNoDevice;
   }
-  gather(groups, {}, options);
+  if (gather(groups, {}, options) == 0 && is_held_by_others_of_this_user(groups, message)) {
+    return Errc::kAddressInUse;
+  }
   if (auto borrowed = borrow_first(groups, message, options); !borrowed) return borrowed.error();
   pass(options, Step::kAsked);
   const auto claim = [&] {
@@ -183,7 +186,7 @@ Expected<std::vector<Receiver>> SharedPort::try_to_extend(std::span<const LocalA
                                                           std::uint32_t slot, std::string& message,
                                                           const Options& options) {
   std::vector<Group> groups = groups_of(addresses);
-  gather(groups, slot, options);
+  (void)gather(groups, slot, options);
   if (auto borrowed = borrow_first(groups, message, options); !borrowed) return borrowed.error();
   const auto other = std::find_if_not(groups.begin(), groups.end(),
                                       [&](const Group& group) { return is_fit(group, slot); });
@@ -231,8 +234,8 @@ Expected<std::vector<Receiver>> SharedPort::take_receivers(std::span<Group> grou
 
 /// Asks the others, one after the other, until every socket there is has been given to us. One that
 /// does not answer is stopped, or slow: it is not waited for while others can be asked.
-void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> own,
-                        const Options& options) {
+std::size_t SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> own,
+                               const Options& options) {
   using Clock = std::chrono::steady_clock;
   for (Group& group : groups) {
     group.counted = count_sockets(group.address, kRocePort);
@@ -241,7 +244,7 @@ void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> ow
     group.is_lent = user && (*user != ::geteuid() || was_refused);
   }
   const auto end = Clock::now() + options.answer_patience;
-  share_.find_peers(own);
+  const std::size_t peer_count = share_.find_peers(own);
   for (auto at = Clock::now(); !holds_all(groups) && at < end; at = Clock::now()) {
     const bool asked = share_.ask_next_peer();
     const bool is_owed_something =
@@ -249,6 +252,21 @@ void SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> ow
     if (!asked && !is_owed_something) break;
   }
   for (Group& group : groups) group.update_size(share_);
+  return peer_count;
+}
+
+/// They hold sockets that they cannot give us, and the numbers of ours would change when they end.
+/// Sockets without a living process of this user are a forked child's, and do no harm.
+bool SharedPort::is_held_by_others_of_this_user(std::span<const Group> groups,
+                                                std::string& message) {
+  const auto found = std::find_if(groups.begin(), groups.end(),
+                                  [](const Group& group) { return group.counted.value_or(0) > 0; });
+  if (found == groups.end() || !host::has_desk(::geteuid())) return false;
+  message = port_text() + " on " + text_of(found->address) +
+            " is in use by processes of this user that this one cannot find: they run in another "
+            "container, or have another VERBATIM_DIR; set VERBATIM_DIR for all of them to one "
+            "directory of this user that each of them can open";
+  return true;
 }
 
 /// Of a lent port: those of this user, of which each of its processes has all.

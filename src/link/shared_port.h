@@ -108,7 +108,11 @@ class SharedPort {
       const Options& options);
   [[nodiscard]] Expected<Place> try_to_join(std::span<const LocalAddress> addresses,
                                             std::string& message, const Options& options);
-  void gather(std::span<Group> groups, std::optional<std::uint32_t> own, const Options& options);
+  /// Returns how many processes of this user there are.
+  std::size_t gather(std::span<Group> groups, std::optional<std::uint32_t> own,
+                     const Options& options);
+  [[nodiscard]] static bool is_held_by_others_of_this_user(std::span<const Group> groups,
+                                                           std::string& message);
   [[nodiscard]] bool holds_all(std::span<const Group> groups) const noexcept;
   [[nodiscard]] Status borrow_first(std::span<Group> groups, std::string& message,
                                     const Options& options);

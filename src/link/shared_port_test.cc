@@ -124,6 +124,23 @@ TEST(SharedPort, ADeathMovesNobody) {
   });
 }
 
+TEST(SharedPort, ProcessesOfThisUserThatCannotBeFoundAreNamedAsTheReason) {
+  std::string place = "/tmp/vbXXXXXX";
+  ASSERT_NE(::mkdtemp(place.data()), nullptr);
+  in_a_private_network([&] {
+    ::setenv("VERBATIM_DIR", (place + "/a").c_str(), 1);  // as in another container
+    auto elsewhere = std::make_optional<MemberProcess>();
+    EXPECT_EQ(elsewhere->slot(), 0U);
+    ::setenv("VERBATIM_DIR", (place + "/b").c_str(), 1);
+    Member member;
+    EXPECT_EQ(member.join().error(), Errc::kAddressInUse);
+    EXPECT_NE(member.message.find("VERBATIM_DIR"), std::string::npos) << member.message;
+    elsewhere.reset();
+    EXPECT_TRUE(member.join().ok()) << member.message;
+  });
+  EXPECT_EQ(std::system(("rm -rf " + place).c_str()), 0);
+}
+
 TEST(SharedPort, NothingIsLeftWhenTheLastProcessEnds) {
   in_a_private_network([] {
     {

@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include <functional>
 #include <utility>
 
+#include "host/runtime_directory.h"
 #include "tools/doctor.h"
 
 namespace verbatim::tools {
@@ -82,12 +82,12 @@ bool has_membarrier() {
   return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0;
 }
 
-bool has_process_writes() {
-  char from = 'x';
-  char to = 0;
-  const iovec here{.iov_base = &from, .iov_len = 1};
-  const iovec there{.iov_base = &to, .iov_len = 1};
-  return ::process_vm_writev(::getpid(), &here, 1, &there, 1, 0) == 1 && to == 'x';
+bool has_lent_memory() {
+  volatile char to = 0;
+  const char from = 'x';
+  const Descriptor memory(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+  const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(&to));
+  return memory.is_open() && ::pwrite(memory.get(), &from, 1, at) == 1 && to == 'x';
 }
 
 bool has_userfaultfd() {
@@ -119,8 +119,9 @@ constexpr Feature kFeatures[] = {
      "packets straight to their process; without it they take a detour through another", kNewer},
     {"membarrier", has_membarrier, Finding::Grade::kWarning,
      "the fast path between processes of one host", kAllow},
-    {"process_vm_writev", has_process_writes, Finding::Grade::kWarning,
-     "the fast path between processes of one host", kAllow},
+    {"/proc/self/mem", has_lent_memory, Finding::Grade::kWarning,
+     "memory that peers on this host cannot map; without it the process that owns it copies",
+     "mount /proc, and allow its use where the container or sandbox forbids it"},
     {"userfaultfd", has_userfaultfd, Finding::Grade::kWarning,
      "moving memory that is registered to where peers can reach it directly", kAllow},
 };
@@ -222,14 +223,30 @@ void look_at_ptrace_scope(Findings& findings) {
   if (scope == 0) return add_ok(findings, subject, "processes of one user may reach each other");
   if (scope == 1) {
     return add_ok(findings, subject,
-                  "1: processes reach each other where they allow it, and ours do");
+                  "1: processes reach the memory of those that lend it to them, and ours do");
   }
   add_warning(findings, subject,
               std::to_string(scope) +
-                  ": no process may reach another one's memory; what peers on this host access is "
-                  "copied through the network instead, which is slower",
+                  ": no process may reach another one's memory; what peers on this host cannot map "
+                  "is copied by the process that owns it, which is slower",
               "as root: sysctl -w kernel.yama.ptrace_scope=1" +
                   std::string(scope >= 3 ? " in /etc/sysctl.d, then restart" : ""));
+}
+
+/// Where the processes of this user find each other.
+void look_at_directory(Findings& findings) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const std::string subject = "directory";
+  const std::string problem = host::RuntimeDirectory::explain();
+  const auto* found = host::RuntimeDirectory::of(socket.get());
+  if (!problem.empty() || found == nullptr) {
+    findings.push_back({Finding::Grade::kProblem, subject, problem, "see docs/decisions/0022"});
+    return;
+  }
+  add_ok(findings, subject,
+         "processes of this user that can open " + found->path() +
+             " find each other; those in other containers need VERBATIM_DIR, a directory that is "
+             "mounted in all of them");
 }
 
 }  // namespace
@@ -255,6 +272,7 @@ void look_at_limits(Findings& findings) {
   look_at_address_space(findings);
   look_at_socket_buffers(findings);
   look_at_ptrace_scope(findings);
+  look_at_directory(findings);
 }
 
 }  // namespace verbatim::tools

@@ -168,7 +168,8 @@ int main(int argc, char** argv) {
       "travel: direct (in the peer's memory), packets, undecided (no request yet), both (one way\n"
       "each). `out` counts the queue pair's own requests, `in` those of its peer. Memory is "
       "shared\n"
-      "(peers map it), cma (peers use process_vm_readv) or its owner moves the octets.\n"
+      "(peers map it), cma (peers use a descriptor that it lends them) or its owner moves the "
+      "octets.\n"
       "docs/STAT.md says more.");
 
   const std::vector<char*> words = without_separator(argc, argv);

@@ -11,6 +11,7 @@
 
 #include "device/clock.h"
 #include "direct/half_record.h"
+#include "host/peer_calls.h"
 #include "host/segment_header.h"
 #include "memory/key_entry.h"
 #include "tools/segment_reader.h"
@@ -41,17 +42,6 @@ char state_letter(int process) {
   return name_ends != std::string::npos && name_ends + 2 < line.size() ? line[name_ends + 2] : '?';
 }
 
-/// Whether processes of this user may use process_vm_readv(2) on that one: to open its memory takes
-/// the same rights, and disturbs nobody.
-bool admits_calls(int process) {
-  if (process == 0) return false;
-  const std::string path = "/proc/" + std::to_string(process) + "/mem";
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  ::close(descriptor);
-  return true;
-}
-
 bool read_memory(const SegmentReader& segment, const SegmentHeader& header, ProcessView& view) {
   std::uint64_t private_octets = 0;
   const auto count = [&](std::uint32_t, const memory::KeyEntry& entry) {
@@ -66,8 +56,7 @@ bool read_memory(const SegmentReader& segment, const SegmentHeader& header, Proc
   };
   if (!segment.visit_array<memory::KeyEntry>(header.keys_at, header.key_count, count)) return false;
   if (private_octets > 0) {
-    (admits_calls(view.process) ? view.memory.cma_octets : view.memory.owner_octets) =
-        private_octets;
+    (host::may_lend_memory() ? view.memory.cma_octets : view.memory.owner_octets) = private_octets;
   }
   return true;
 }

@@ -45,7 +45,7 @@ struct MemoryView {
   std::uint32_t regions = 0;
   std::uint32_t windows = 0;
   std::uint64_t shared_octets = 0;  // mapped
-  std::uint64_t cma_octets = 0;     // through process_vm_readv(2) and its sibling
+  std::uint64_t cma_octets = 0;     // through a descriptor that peers were lent
   std::uint64_t owner_octets = 0;   // by the owner itself, who is asked
 };
 

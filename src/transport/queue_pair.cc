@@ -428,6 +428,11 @@ std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const no
   return std::nullopt;
 }
 
+bool QueuePair::is_addressed_by(const Arrival& arrival) const noexcept {
+  if (find_fault(arrival)) return false;
+  return !is_datagram() || arrival.packet.deth().qkey == rc_.state().qkey;
+}
+
 [[gnu::flatten]] void QueuePair::handle_packet(Instant now, const Arrival& arrival,
                                                SharedReceiveQueue xrc_shared) noexcept {
   auto fault = find_fault(arrival);

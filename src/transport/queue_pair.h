@@ -169,6 +169,9 @@ class alignas(64) QueuePair {
   void handle_send_failure() noexcept;
   /// The first request was executed in our receiving half.
   void handle_first_request() noexcept;
+  /// Whether the packet is one of those that come to this queue pair: of its service and partition,
+  /// from the peer that it is connected to, or with its Q_Key. All others are dropped.
+  [[nodiscard]] bool is_addressed_by(const Arrival& arrival) const noexcept;
   /// Whether the packet would be lost for want of a receive: those of services that say so to
   /// nobody. How many were ever posted tells whether one has come since; it wraps.
   [[nodiscard]] bool lacks_receive_for(const wire::PacketView& packet) const noexcept;

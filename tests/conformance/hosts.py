@@ -107,19 +107,20 @@ class Process:
 
     def _serves(self, port):
         """Whether an rdma_cm id listens on the port, in whichever port space. A bound one has the name
-        .../cm/<address>/<service>; where it listens there is also .../at/<address>/<service>/<slot>."""
+        .../cm-<address>-<service>; where it listens there is also .../at-<address>-<service>-<slot>."""
         services = [f"{space}{port:04x}" for space in PORT_SPACES]
         bound, listening = set(), set()
         try:
             with open(f"/proc/{self.child.pid}/net/unix") as table:
                 for line in table:
-                    parts = line.split()[-1].split("/")
-                    if parts[0] != "@verbatim" or len(parts) < 5 or parts[4] not in services:
+                    path = line.split()[-1]
+                    parts = path.rsplit("/", 1)[-1].split("-")
+                    if ".verbatim-" not in path or len(parts) < 3 or parts[2] not in services:
                         continue
-                    if parts[2] == "cm":
-                        bound.add((parts[3], parts[4]))
-                    elif parts[2] == "at":
-                        listening.add((parts[3], parts[4]))
+                    if parts[0] == "cm":
+                        bound.add((parts[1], parts[2]))
+                    elif parts[0] == "at":
+                        listening.add((parts[1], parts[2]))
         except OSError:
             return False
         return bool(bound) and bound <= listening

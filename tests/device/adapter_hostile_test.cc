@@ -243,5 +243,25 @@ TEST_F(AdapterHostile, ADatagramQueueCountsWhatItRefuses) {
   expect("Q_Key", near.make(headers, 8));
 }
 
+TEST_F(AdapterHostile, WhatIsRefusedAnywayDoesNotWaitForAReceive) {
+  auto refused = headers_for(*datagrams, Transport::kUd, Operation::kSendOnly);
+  refused.deth.qkey = wire::QKey{kQKey + 1};
+  auto unknown = refused;
+  unknown.bth.dest_qp = wire::QpNumber{static_cast<std::uint32_t>(datagrams->number()) ^ 0x8000};
+  Counts expected = counts();
+  ++expected["Q_Key"];
+  ++expected["unknown queue pair"];
+  near.send(near.make(refused, 8));
+  near.send(near.make(unknown, 8));  // when this was counted, the other has been handled
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  Counts seen = counts();
+  while (!seen.contains("unknown queue pair") && std::chrono::steady_clock::now() < end) {
+    seen = counts();
+  }
+  EXPECT_EQ(seen, expected);
+  const std::lock_guard lock(adapter->mutex());
+  EXPECT_FALSE(datagrams->has_guests());
+}
+
 }  // namespace
 }  // namespace verbatim::testing
