@@ -209,7 +209,7 @@ bool has_desk(uid_t user) {
   return std::ranges::any_of(names, [&](const std::string& name) {
     const int desk = open_socket();
     const bool is_there =
-        desk >= 0 && UnixName::of_text(name).connect(desk) == 0 && peer_of(desk).uid == user;
+        desk >= 0 && PublicName(name).connect(desk) == 0 && peer_of(desk).uid == user;
     if (desk >= 0) ::close(desk);
     return is_there;
   });

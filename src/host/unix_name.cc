@@ -23,19 +23,13 @@ struct Address {
     sockaddr_un un;
   };
   socklen_t octets = 0;
-  const RuntimeDirectory* directory = nullptr;  // none: a public name
+  const RuntimeDirectory* directory = nullptr;
 
   Address() noexcept : un{} { un.sun_family = AF_UNIX; }
 };
 
-std::optional<Address> address_of(const UnixName& unix_name, int socket) noexcept {
-  const std::string_view name = unix_name.text();
+std::optional<Address> address_of(std::string_view name, int socket) noexcept {
   Address address;
-  if (unix_name.is_public()) {
-    std::memcpy(address.un.sun_path + 1, name.data(), name.size());
-    address.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    return address;
-  }
   address.directory = RuntimeDirectory::of(socket);
   if (address.directory == nullptr) {
     errno = EACCES;
@@ -105,10 +99,9 @@ class TakeOver {
 }  // namespace
 
 int UnixName::bind(int socket) const noexcept {
-  const auto address = address_of(*this, socket);
+  const auto address = address_of(text(), socket);
   if (!address) return -1;
   if (::bind(socket, &address->base, address->octets) == 0) return 0;
-  if (is_public_) return -1;
   if (errno == ENOENT) {  // the first name in that directory
     const int directory = address->directory->hold();
     const int result = ::bind(socket, &address->base, address->octets);
@@ -130,12 +123,12 @@ int UnixName::bind(int socket) const noexcept {
 }
 
 int UnixName::connect(int socket) const noexcept {
-  const auto address = address_of(*this, socket);
+  const auto address = address_of(text(), socket);
   return address ? with_one_reason(::connect(socket, &address->base, address->octets)) : -1;
 }
 
 ssize_t UnixName::send(int socket, std::span<const std::byte> octets) const noexcept {
-  const auto address = address_of(*this, socket);
+  const auto address = address_of(text(), socket);
   if (!address) return -1;
   ssize_t sent = -1;
   do {
@@ -147,7 +140,7 @@ ssize_t UnixName::send(int socket, std::span<const std::byte> octets) const noex
 }
 
 bool UnixName::is_held_beside(int socket) const noexcept {
-  const auto address = address_of(*this, socket);
+  const auto address = address_of(text(), socket);
   return address && is_held(*address);
 }
 

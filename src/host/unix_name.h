@@ -19,8 +19,6 @@ namespace verbatim::host {
 /// there, and out of the reach of other users. The kernel does not remove it when its process ends,
 /// but a name whose socket is closed is free: bind() takes it.
 ///
-/// Public names (of_text) are abstract: any user can connect to them, and take them.
-///
 /// What processes of different versions must agree on is these names and host/share_message.h.
 class UnixName {
  public:
@@ -51,15 +49,8 @@ class UnixName {
     std::copy_n(text.begin(), std::min(text.size(), kOctetsMax - 1), name.text_.begin());
     return name;
   }
-  /// `@<text>`, a public name, cut off where a name ends.
-  [[nodiscard]] static UnixName of_text(std::string_view text) noexcept {
-    UnixName name = in_directory(text);
-    name.is_public_ = true;
-    return name;
-  }
 
   [[nodiscard]] std::string_view text() const noexcept { return text_.data(); }
-  [[nodiscard]] bool is_public() const noexcept { return is_public_; }
 
   /// These return what the system calls of the same names return, with errno. ECONNREFUSED: no
   /// process has the name. EADDRINUSE: a process, this one included, has it. EACCES: the process
@@ -84,7 +75,6 @@ class UnixName {
   }
 
   std::array<char, kOctetsMax> text_{};
-  bool is_public_ = false;
 };
 
 /// The process at the other end of a connected UNIX socket, as the kernel says.
