@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
@@ -587,6 +588,7 @@ void Adapter::serve(QueuePair& qp) noexcept {
 /// Each has one more turn; who still has more comes again with the next progress. What can wait
 /// until the packets are on their way does.
 [[gnu::flatten]] void Adapter::serve_ready() noexcept {
+  const Uncancelled uncancelled;
   kept_since_ = Instant::never();
   serving_.swap(ready_);
   const Instant at = now();
@@ -617,6 +619,10 @@ void Adapter::arm_timer(QueuePair& qp) noexcept {
 }
 
 void Adapter::run_timers(Instant at) noexcept {
+  const bool is_due = !timers_.empty() && timers_.begin()->first <= at;
+  if (!is_due && at < next_look_) [[likely]]
+    return;
+  const Uncancelled uncancelled;
   if (at >= next_look_) [[unlikely]]
     look_after_strays(at);
   while (!timers_.empty() && timers_.begin()->first <= at) {
@@ -654,6 +660,11 @@ bool Adapter::advance(Look look, Instant at) noexcept {
   const bool everywhere = look == Look::kEverywhere;
   const auto burst = link_.receive(everywhere ? link::UdpLink::Look::kAtAllAddresses
                                               : link::UdpLink::Look::kAtTheLastAddress);
+  if (burst.empty() && !everywhere && waiting_room_.is_empty()) [[likely]] {
+    run_timers(at);
+    return false;
+  }
+  const Uncancelled uncancelled;  // not before: most looks find nothing, and cost a system call
   if (!burst.empty()) let_faults_through();
   for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire, at);
   if (everywhere) take_forwarded(at);

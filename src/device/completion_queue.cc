@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 
@@ -52,7 +51,6 @@ CompletionQueue::~CompletionQueue() {
 }
 
 std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
-  const Uncancelled uncancelled;
   const std::lock_guard progress(adapter_->mutex());
   const Instant at = adapter_->progress_for_caller();
   std::size_t count = 0;

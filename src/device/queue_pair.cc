@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/limits.h"
 
@@ -277,7 +276,6 @@ std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
 }
 
 void QueuePair::end_packet_posting(Sends sends) noexcept {
-  const Uncancelled uncancelled;
   const std::lock_guard lock(adapter_->mutex(), std::adopt_lock);
   if (sends != Sends::kNone) {
     adapter_->serve(*this);
@@ -288,7 +286,6 @@ void QueuePair::end_packet_posting(Sends sends) noexcept {
 
 /// What a thread cannot do alone. It has no lock.
 void QueuePair::finish(Rest rest) noexcept {
-  const Uncancelled uncancelled;
   const std::lock_guard lock(adapter_->mutex());
   const bool is_quiet = rest == Rest::kAnnounce && !send_cq_->announce();
   if (!is_quiet) adapter_->serve(*this);

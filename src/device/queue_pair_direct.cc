@@ -3,6 +3,7 @@
 // queue_pair.cc.
 #include <algorithm>
 
+#include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
 #include "device/process.h"
@@ -233,6 +234,7 @@ void QueuePair::wake_peer() noexcept {
 }
 
 QueuePair::Rest QueuePair::execute_queue() noexcept {
+  const Uncancelled uncancelled;
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {

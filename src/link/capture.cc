@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/uncancelled.h"
 #include "wire/ethernet.h"
 #include "wire/icrc.h"
 #include "wire/roce_datagram.h"
@@ -171,6 +172,7 @@ void Capture::write_out() noexcept {
   used_ = 0;
   due_ = Instant::never();
   if (has_ended_ || blocks.empty() || ::getpid() != owner_) return;
+  const Uncancelled uncancelled;
   const int error = file_.append(blocks);
   if (error == 0) return;
   has_ended_ = true;

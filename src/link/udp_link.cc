@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/uncancelled.h"
 #include "link/lent_socket.h"
 #include "link/train_receiver.h"
 #include "link/train_sender.h"
@@ -397,6 +398,7 @@ bool UdpLink::State::move_to_a_ready_socket() noexcept {
   const bool rested = bursts_in_a_row >= kBurstsInARow;
   bursts_in_a_row = 0;
   if (locals.size() == 1) return rested;  // the only one was not asked yet
+  const Uncancelled uncancelled;
   if (::poll(polled.data(), polled.size(), 0) <= 0) return false;
   for (std::size_t step = 1; step <= polled.size(); ++step) {
     const std::size_t candidate = (current + step) % polled.size();
