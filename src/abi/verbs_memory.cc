@@ -38,6 +38,17 @@ bool is_mapped(const void* address, std::size_t octets) noexcept {
   return true;
 }
 
+/// Memory moves without the adapter's lock, before a key names it.
+device::RegionHomes::Home find_home(device::Adapter& adapter,
+                                    const device::RegionHomes::Region& region) {
+  bool has_peers = false;
+  {
+    const std::lock_guard lock(adapter.mutex());
+    has_peers = adapter.homes().has_peers(region.domain);
+  }
+  return device::RegionHomes::find(region, has_peers);
+}
+
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint64_t iova,
                         unsigned access) {
   const unsigned rights = access & ~kOptionalAccess;
@@ -46,21 +57,28 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
   PdHandle& domain = handle_of<PdHandle>(pd);
   device::Adapter& adapter = *domain.owner->adapter;
   auto handle = std::make_unique<MrHandle>();
+  const device::RegionHomes::Region region{.domain = domain.domain,
+                                           .address = reinterpret_cast<std::uintptr_t>(address),
+                                           .octets = octets};
+  const device::RegionHomes::Home home = find_home(adapter, region);
   {
-    const std::lock_guard lock(adapter.mutex());
+    std::unique_lock lock(adapter.mutex());
     auto key = adapter.keys().register_region(
         {.domain = domain.domain,
          .address = reinterpret_cast<std::uintptr_t>(address),
          .octets = octets,
          .base = iova,
          .access = memory::Access(rights & ~static_cast<unsigned>(IBV_ACCESS_HUGETLB))});
-    if (!key) return as_null<ibv_mr>(key.error());
+    if (!key) {
+      lock.unlock();
+      device::RegionHomes::give_up(home, true);
+      return as_null<ibv_mr>(key.error());
+    }
     (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
     handle->key = *key;
-    adapter.homes().add(*key, {.domain = domain.domain,
-                               .address = reinterpret_cast<std::uintptr_t>(address),
-                               .octets = octets});
+    adapter.homes().add(*key, home);
   }
+  adapter.settle_memory();
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
   mr.context = pd->context;
@@ -226,14 +244,21 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
     return IBV_REREG_MR_ERR_INPUT;
   }
   device::Adapter& adapter = *handle.owner->owner->adapter;
+  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
+  const device::RegionHomes::Home home =
+      find_home(adapter, {.domain = domain->domain, .address = start, .octets = octets});
   std::unique_lock lock(adapter.mutex());
   memory::KeyRegistry& keys = adapter.keys();
   const memory::KeyEntry* entry = keys.table().find(handle.key);
   const unsigned rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
                               ? static_cast<unsigned>(access) & ~kOptionalAccess
                               : static_cast<unsigned>(entry->access);
-  if ((rights & ~kKnownAccess) != 0) return IBV_REREG_MR_ERR_INPUT;
-  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
+  const auto undo = [&](int answer) {
+    lock.unlock();
+    device::RegionHomes::give_up(home, true);
+    return answer;
+  };
+  if ((rights & ~kKnownAccess) != 0) return undo(IBV_REREG_MR_ERR_INPUT);
   const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   auto changed = keys.change_region(handle.key, {.domain = domain->domain,
                                                  .address = start,
@@ -242,17 +267,21 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
                                                  .access = memory::Access(rights)});
   if (!changed) {
     errno = to_errno(changed.error());
-    return IBV_REREG_MR_ERR_CMD;
+    return undo(IBV_REREG_MR_ERR_CMD);
   }
-  adapter.homes().remove(handle.key, adapter.wait_for_peers());
+  const bool has_left = adapter.wait_for_peers();
   adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
-  adapter.homes().add(handle.key, {.domain = domain->domain, .address = start, .octets = octets});
+  const device::RegionHomes::Home old = adapter.homes().take(handle.key);
+  adapter.homes().add(handle.key, home);
   (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
   adapter.domains().drop_user(handle.owner->domain);
   handle.owner = domain;
   mr->pd = &domain->pd;
   mr->addr = address;
   mr->length = octets;
+  lock.unlock();
+  device::RegionHomes::give_up(old, has_left);
+  adapter.settle_memory();
   return 0;
 }
 
@@ -261,14 +290,18 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   if (!LiveHandles::instance().contains(mr)) return as_errno_value(EINVAL);
   MrHandle& handle = handle_of<MrHandle>(mr);
   device::Adapter& adapter = *handle.owner->owner->adapter;
+  device::RegionHomes::Home home;
+  bool has_left = true;
   {
     std::unique_lock lock(adapter.mutex());
     auto gone = adapter.keys().deregister_region(handle.key);
     if (!gone) return as_errno_value(gone.error());
-    adapter.homes().remove(handle.key, adapter.wait_for_peers());
+    has_left = adapter.wait_for_peers();
     adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
+    home = adapter.homes().take(handle.key);
     adapter.domains().drop_user(handle.owner->domain);
   }
+  device::RegionHomes::give_up(home, has_left);
   discard(&handle, *handle.owner->owner);
   return 0;
 }

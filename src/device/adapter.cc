@@ -50,9 +50,6 @@ constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 
 // Whether there ever was an adapter in this process or its parents; set under a ForkPause.
 bool g_has_opened = false;
-// Adapters of this process that may hand out the arena.
-std::atomic<int> g_open_doors{0};
-
 /// The adapters of this process. Never destroyed: programs exit with threads running.
 struct Registry {
   std::mutex mutex;
@@ -128,7 +125,6 @@ Adapter::~Adapter() {
   engine_.reset();
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
   host_peers_.close();
-  if (has_door_ && --g_open_doors == 0 && !abandoned_) process_rehoming().rest();
   link_.close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
   slot_ = host::Slot{};
@@ -192,8 +188,28 @@ void end_fork_in_child() {
   }
   all.adapters.clear();
   all.existing.clear();
-  g_open_doors = 0;
   renew(all.mutex);
+}
+
+/// Memory that has moved is shared by nature. Where it can become private for parent and child, no
+/// peer may reach it by a pointer any longer.
+void prepare_moved_memory() {
+  if (!g_has_opened) return;
+  using ForkMode = rehome::Rehoming::ForkMode;
+  rehome::Rehoming& rehoming = process_rehoming();
+  const auto& adapters = registry().existing;
+  ForkMode mode = rehoming.fork_mode();
+  // After ibv_fork_init(3) registered memory stays as it is, and the child does not have it.
+  if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
+    for (Adapter* adapter : adapters) adapter->homes().withdraw_all();
+    const bool have_left =
+        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->wait_for_peers(); });
+    if (!have_left) mode = ForkMode::kCopies;
+    for (Adapter* adapter : adapters) {
+      have_left ? adapter->homes().note_fork() : adapter->homes().restore_all();
+    }
+  }
+  rehoming.prepare_fork(mode);
 }
 
 /// A program that ends has received what it was told it has: the peers are told, too.
@@ -212,17 +228,19 @@ const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
                                  .prepare = prepare_fork,
                                  .parent = end_fork_in_parent,
                                  .child = end_fork_in_child});
-/// A process that has opened no adapter has moved nothing, and has not read its environment yet: a
-/// child may have another one.
-template <void (rehome::Rehoming::*kStep)()>
+/// A process that has opened no adapter has moved nothing.
+template <void (rehome::Rehoming::*kStep)() noexcept>
 void rehome_for_fork() {
   if (g_has_opened) (process_rehoming().*kStep)();
 }
 const TakesPartInForks kRehomingInForks(
     {.rank = ForkRank::kRehoming,
-     .prepare = rehome_for_fork<&rehome::Rehoming::before_fork>,
+     .prepare = rehome_for_fork<&rehome::Rehoming::lock_for_fork>,
      .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent>,
-     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child>});
+     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child>,
+     .is_first_in_child = true});
+const TakesPartInForks kMovedMemoryInForks({.rank = ForkRank::kMovedMemory,
+                                            .prepare = prepare_moved_memory});
 const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);
 const TakesPartInExit kCaptureInExit(ExitRank::kCapture, link::Capture::flush_at_exit);
 
@@ -257,7 +275,6 @@ Status Adapter::open(std::string& message) {
   path_policy_ = link_config->path;
   if (auto laid_out = lay_out_segment(link_config->path_cause); !laid_out) return laid_out;
   has_peer_calls_ = link_config->has_peer_calls;
-  homes_->allow_peer_calls(has_peer_calls_);
 
   if (auto opened = link_.open(std::move(place->receivers), slot_.number(), link_config->trains);
       !opened) {
@@ -387,7 +404,6 @@ Status Adapter::lay_out_segment(PathCause cause) {
 
 Status Adapter::open_door(int epoll, int bell) noexcept {
   has_door_ = true;
-  ++g_open_doors;
   if (!goes_directly()) {
     return host_peers_.open(slot_.number(), epoll,
                             {.segment = segment_.descriptor(), .admits_peers = false});
@@ -397,13 +413,11 @@ Status Adapter::open_door(int epoll, int bell) noexcept {
     handle_saying(copy, connection);
   });
   // Peers that attach get the arena with the rest, so it is there before anything moves.
-  rehome::Arena& arena = process_rehoming().arena();
-  const auto somewhere = std::bit_cast<std::uintptr_t>(domain_entries_.data());
-  (void)arena.open({.begin = somewhere, .end = somewhere + 1});  // none: system calls do it
+  prepare_process_rehoming();
   return host_peers_.open(slot_.number(), epoll,
                           {.segment = segment_.descriptor(),
                            .bell = bell,
-                           .arena = arena.descriptor(),
+                           .arena = process_rehoming().arena().descriptor(),
                            .lends_memory = has_peer_calls_ && host::may_lend_memory()});
 }
 

@@ -94,6 +94,10 @@ class Adapter {
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
   [[nodiscard]] RegionHomes& homes() noexcept { return *homes_; }
+  /// Without the lock: moves the memory that a change of a queue pair has left to be moved.
+  void settle_memory() {
+    if (homes_->has_moves() || homes_->has_strays()) homes_->settle(mutex_);
+  }
   [[nodiscard]] Gsi& gsi() noexcept { return *gsi_; }
 
   /// Gives a queue pair a number. kNoMemory when none is left.

@@ -111,7 +111,6 @@ void Adapter::look_after_strays(Instant at) {
   quarantine_.look();
   std::erase_if(strays_, [](const auto& stray) { return stray.first.has_left(stray.second); });
   const bool is_over = quarantine_.is_empty() && g_strays == 0;
-  if (is_over) homes_->restore();
   next_look_ = is_over ? Instant::never() : at + kStrayPeriod;
 }
 

@@ -114,6 +114,7 @@ Status Engine::start() noexcept {
   // Faults inside guarded() must reach the thread that causes them.
   for (const int fault : {SIGSEGV, SIGBUS}) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  OwnThread::announce();
   thread_ = std::thread([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(thread_.native_handle(), "verbatim-engine");
@@ -212,6 +213,7 @@ void Engine::run() noexcept {
     const Instant deadline = take_turn();
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
+    if (adapter_.homes().has_strays()) adapter_.settle_memory();
     sleep_until(deadline);
   }
 }

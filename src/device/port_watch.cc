@@ -100,6 +100,7 @@ Status PortWatch::start() {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  OwnThread::announce();
   thread_ = std::thread([this, life] { run(*life); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(thread_.native_handle(), "verbatim-watch");

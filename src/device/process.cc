@@ -110,8 +110,11 @@ void end_fork_in_child() noexcept {
   g_process = ::getpid();
   g_generation.fetch_add(1, std::memory_order_relaxed);
   OwnThread::reset_in_child();
-  for (std::size_t i = 0; i < g_forks.count; ++i) {
-    if (g_forks.all[i].child != nullptr) g_forks.all[i].child();
+  for (const bool is_first : {true, false}) {
+    for (std::size_t i = 0; i < g_forks.count; ++i) {
+      const ForkParticipant& each = g_forks.all[i];
+      if (each.child != nullptr && each.is_first_in_child == is_first) each.child();
+    }
   }
   renew(g_forking);
   ::pthread_setcancelstate(g_cancel_state, nullptr);

@@ -20,15 +20,16 @@ enum class ForkRank : int {
   kConnectedDevices,  // abi/cm_device.cc: the devices of rdma_cm
   kNeighbours,        // abi/cm_neighbours.cc: the neighbours that are looked for
   kPause,             // ForkPause, below
+  kRehoming,          // rehome: memory that has moved
   kAdapters,  // device/adapter.cc: the table of adapters; then, of all adapters, what is heard from
               // peers, the shared sockets, and the adapters' own locks
-  kRehoming,  // rehome: memory that has moved
-  kPortWatch,   // device/port_watch.cc: the adapters that are told of changes
-  kGivenPorts,  // device/gsi.cc: the ports that were given to ids
-  kEvents,      // abi/cm_channel.cc: the events of rdma_cm
-  kHandles,     // abi/handles.cc: which handles exist
-  kDevices,     // abi/verbs_device.cc: the devices that programs have seen
-  kPools,       // device/block_pool.cc: memory for objects
+  kMovedMemory,  // device/adapter.cc: how the child gets the memory that has moved; no lock
+  kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
+  kGivenPorts,   // device/gsi.cc: the ports that were given to ids
+  kEvents,       // abi/cm_channel.cc: the events of rdma_cm
+  kHandles,      // abi/handles.cc: which handles exist
+  kDevices,      // abi/verbs_device.cc: the devices that programs have seen
+  kPools,        // device/block_pool.cc: memory for objects
 };
 
 /// How a subsystem goes through a fork. Any function may be null.
@@ -42,6 +43,9 @@ struct ForkParticipant {
   /// The child has one thread: its locks are made anew (renew()), and what belongs to the parent is
   /// given up. In the order of ranks.
   void (*child)() = nullptr;
+  /// Whether it is the first in the child, whatever its rank: the others may touch the memory that
+  /// it brings back.
+  bool is_first_in_child = false;
 };
 /// Registers a participant. An object of static storage duration, one for each rank.
 class TakesPartInForks {

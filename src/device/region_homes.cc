@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <new>
 #include <utility>
 
-#include "device/clock.h"
+#include "base/own_threads.h"
 
 namespace verbatim::device {
 
@@ -16,91 +18,169 @@ namespace {
 rehome::Policy policy_of_environment() noexcept {
   const char* value = std::getenv("VERBATIM_REHOME");
   if (value != nullptr && std::strcmp(value, "0") == 0) return rehome::Policy::kNever;
-  if (value != nullptr && std::strcmp(value, "1") == 0) return rehome::Policy::kAlways;
+  if (value != nullptr && std::strcmp(value, "1") == 0) return rehome::Policy::kEdges;
   return rehome::Policy::kAutomatic;
+}
+
+rehome::Range range_of(const RegionHomes::Region& region) noexcept {
+  return {.begin = region.address, .end = region.address + region.octets};
+}
+
+/// Moves the region, or notes why not.
+void move(RegionHomes::Home& home) {
+  auto moved = process_rehoming().move_in(range_of(home.region));
+  if (moved) {
+    home.placement = *moved;
+    home.why = rehome::Why::kMoved;
+  } else {
+    home.why = moved.error();
+  }
 }
 
 }  // namespace
 
-/// Never destroyed: programs exit with memory registered.
+/// Never destroyed: programs exit with memory registered. Not on the heap: a forked child looks at
+/// it before the heap's pages that have moved are there.
 rehome::Rehoming& process_rehoming() noexcept {
-  static auto* const instance =
-      new rehome::Rehoming(rehome::Rehoming::Config{.policy = policy_of_environment()});
+  alignas(rehome::Rehoming) static std::byte place[sizeof(rehome::Rehoming)];
+  static auto* const instance = new (place) rehome::Rehoming;
   return *instance;
 }
 
-void RegionHomes::add(wire::MemoryKey key, const Region& region) {
-  remove(key, true);  // one that was changed
-  Home& home = homes_[static_cast<std::uint32_t>(key)];
-  home.region = region;
-  if (shared_.contains(region.domain)) move_in(key, home);
+void prepare_process_rehoming() noexcept {
+  process_rehoming().set_policy(policy_of_environment());
+  process_rehoming().open_arena();
 }
 
-void RegionHomes::remove(wire::MemoryKey key, bool is_left) {
-  const auto found = homes_.find(static_cast<std::uint32_t>(key));
-  if (found == homes_.end()) return;
-  if (auto& home = found->second; home.placement) {
-    is_left ? process_rehoming().move_back(*home.placement, now()) : orphan(home);
+RegionHomes::RegionHomes(memory::KeyRegistry& keys) noexcept
+    : keys_(keys),
+      listener_{.handle_unmap =
+                    [](void* context, rehome::Range range) noexcept {
+                      return static_cast<RegionHomes*>(context)->keys_.close(range.begin,
+                                                                             range.end);
+                    },
+                .context = this} {
+  (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
+}
+
+RegionHomes::~RegionHomes() { process_rehoming().remove_listener(listener_); }
+
+RegionHomes::Home RegionHomes::find(const Region& region, bool is_shared) {
+  Home home{.region = region};
+  if (region.octets == 0) return home;
+  if (is_shared) move(home);
+  (void)process_rehoming().watch(range_of(region));
+  return home;
+}
+
+void RegionHomes::give_up(const Home& home, bool is_left) {
+  if (!home.placement) return;
+  is_left ? process_rehoming().drop(*home.placement) : process_rehoming().detach(*home.placement);
+}
+
+void RegionHomes::add(wire::MemoryKey key, const Home& home) {
+  homes_[static_cast<std::uint32_t>(key)] = home;
+  show(key, home);
+  if (home.why == rehome::Why::kNoPeer && has_peers(home.region.domain)) {
+    to_move_.push_back(key);  // the first peer has come meanwhile
+    has_moves_.store(true, std::memory_order_relaxed);
   }
-  homes_.erase(found);
 }
 
-void RegionHomes::orphan(Home& home) {
-  process_rehoming().orphan(*home.placement, now());
-  orphaned_.push_back(home.placement->pages);
-  home.placement.reset();
+/// Tells peers how they reach it.
+void RegionHomes::show(wire::MemoryKey key, const Home& home) {
+  keys_.note(key, static_cast<std::uint32_t>(home.why));
+  if (!home.placement) return;
+  const rehome::Range range = range_of(home.region);
+  const rehome::Range pages = home.placement->pages;
+  const bool is_whole = pages.covers(range);
+  const bool pages_are_usual =
+      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == memory::kSharedPageOctets;
+  if (!is_whole && !pages_are_usual) return;  // a peer could not tell which pages
+  // Neighbours in memory are neighbours in the arena, so this is right for the first octet, too.
+  const std::uint64_t shared_at = home.placement->offset - (pages.begin - range.begin);
+  keys_.change_backing(key, is_whole ? memory::Backing::kShared : memory::Backing::kSharedInside,
+                       shared_at);
+}
+
+RegionHomes::Home RegionHomes::take(wire::MemoryKey key) {
+  const auto node = homes_.extract(static_cast<std::uint32_t>(key));
+  return node.empty() ? Home{} : std::move(node.mapped());
+}
+
+void RegionHomes::share(memory::DomainId domain) {
+  if (!shared_.insert(domain).second) return;
+  for (const auto& [key, home] : homes_) {
+    if (home.region.domain == domain) to_move_.push_back(wire::MemoryKey{key});
+  }
+  has_moves_.store(!to_move_.empty(), std::memory_order_relaxed);
+}
+
+/// Memory moves only while the program has one thread, so no other one deregisters meanwhile.
+void RegionHomes::settle(host::AdapterLock& lock) {
+  std::unique_lock held(lock);
+  std::vector<wire::MemoryKey> keys;
+  if (!OwnThread::is_mine()) keys.swap(to_move_);
+  const auto stopped = std::exchange(to_detach_, {});
+  has_moves_.store(!to_move_.empty(), std::memory_order_relaxed);
+  has_strays_.store(false, std::memory_order_relaxed);
+  for (const wire::MemoryKey key : keys) {
+    const auto found = homes_.find(static_cast<std::uint32_t>(key));
+    if (found == homes_.end() || found->second.placement) continue;
+    Home home = found->second;
+    held.unlock();
+    if (home.region.octets > 0) move(home);
+    held.lock();
+    const auto again = homes_.find(static_cast<std::uint32_t>(key));
+    if (again != homes_.end() && !again->second.placement) {
+      again->second = home;
+      show(key, home);
+    } else if (home.placement) {
+      held.unlock();
+      give_up(home, true);
+      held.lock();
+    }
+  }
+  held.unlock();
+  for (const Home& home : stopped) give_up(home, false);
+}
+
+void RegionHomes::withdraw(wire::MemoryKey key, const Home& home) {
+  if (home.placement) keys_.change_backing(key, memory::Backing::kPrivate, 0);
 }
 
 void RegionHomes::withdraw(const Domains& domains) {
-  for (auto& [key, home] : homes_) {
-    if (!home.placement || !domains.contains(home.region.domain)) continue;
-    keys_.change_backing(wire::MemoryKey{key}, memory::Backing::kPrivate, 0);
+  for (const auto& [key, home] : homes_) {
+    if (domains.contains(home.region.domain)) withdraw(wire::MemoryKey{key}, home);
   }
 }
 
 void RegionHomes::abandon(const Domains& domains) {
   for (auto& [key, home] : homes_) {
-    if (home.placement && domains.contains(home.region.domain)) orphan(home);
+    if (!home.placement || !domains.contains(home.region.domain)) continue;
+    to_detach_.push_back(home);
+    home.placement.reset();
+    home.why = rehome::Why::kStopped;
+    show(wire::MemoryKey{key}, home);
   }
-  for (const memory::DomainId domain : domains) {
-    if (shared_.erase(domain) > 0) exiled_.insert(domain);
-  }
+  has_strays_.store(!to_detach_.empty(), std::memory_order_relaxed);
 }
 
-void RegionHomes::restore() {
-  for (const rehome::Range& pages : orphaned_) process_rehoming().release(pages);
-  orphaned_.clear();
-  for (const memory::DomainId domain : std::exchange(exiled_, {})) share(domain);
+void RegionHomes::withdraw_all() {
+  for (const auto& [key, home] : homes_) withdraw(wire::MemoryKey{key}, home);
 }
 
-void RegionHomes::share(memory::DomainId domain) {
-  if (exiled_.contains(domain) || !shared_.insert(domain).second) return;
+void RegionHomes::note_fork() {
   for (auto& [key, home] : homes_) {
-    if (home.region.domain == domain) move_in(wire::MemoryKey{key}, home);
+    if (!home.placement) continue;
+    home.placement.reset();
+    home.why = rehome::Why::kForked;
+    show(wire::MemoryKey{key}, home);
   }
 }
 
-void RegionHomes::move_in(wire::MemoryKey key, Home& home) {
-  if (home.placement || home.region.octets == 0) return;
-  (void)try_to_move_in(key, home);  // else peers read and write by system calls
-}
-
-/// Whether peers can map all of it.
-bool RegionHomes::try_to_move_in(wire::MemoryKey key, Home& home) {
-  const rehome::Range range{.begin = home.region.address,
-                            .end = home.region.address + home.region.octets};
-  auto moved = process_rehoming().move_in(range, now());
-  if (!moved) return false;
-  home.placement = *moved;
-  const bool is_whole = moved->pages.covers(range);
-  const bool pages_are_usual =
-      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == memory::kSharedPageOctets;
-  if (!is_whole && !pages_are_usual) return false;  // a peer could not tell which pages
-  // Neighbours in memory are neighbours in the arena, so this is right for the first octet, too.
-  const std::uint64_t shared_at = moved->offset - (moved->pages.begin - range.begin);
-  keys_.change_backing(key, is_whole ? memory::Backing::kShared : memory::Backing::kSharedInside,
-                       shared_at);
-  return is_whole;
+void RegionHomes::restore_all() {
+  for (const auto& [key, home] : homes_) show(wire::MemoryKey{key}, home);
 }
 
 }  // namespace verbatim::device

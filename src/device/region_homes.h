@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -8,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "host/queue_lock.h"
 #include "memory/key_registry.h"
 #include "rehome/rehoming.h"
 
@@ -15,56 +17,87 @@ namespace verbatim::device {
 
 /// The one of this process.
 [[nodiscard]] rehome::Rehoming& process_rehoming() noexcept;
+/// Before the first region: reads the environment (VERBATIM_REHOME) and makes the memory file.
+void prepare_process_rehoming() noexcept;
 
 /// Where the regions of an adapter live: in private memory, or, once a queue pair of their domain
 /// has a peer on this host, in memory that peers map. Regions that cannot move are reached through
-/// system calls; nothing fails.
+/// system calls; nothing fails. A region whose memory the program unmaps is closed: its key no
+/// longer works.
 ///
-/// Thread: whoever holds the adapter's lock.
+/// Moving memory takes time, and the lock of Rehoming is taken before that of an adapter. So the
+/// functions come in two kinds: those that run with the adapter's lock held and move nothing, and
+/// those that run without it.
 class RegionHomes {
  public:
-  explicit RegionHomes(memory::KeyRegistry& keys) noexcept : keys_(keys) {}
+  explicit RegionHomes(memory::KeyRegistry& keys) noexcept;
+  RegionHomes(const RegionHomes&) = delete;
+  RegionHomes& operator=(const RegionHomes&) = delete;
+  ~RegionHomes();
 
   struct Region {
     memory::DomainId domain = memory::DomainId::kNone;
     std::uintptr_t address = 0;
     std::size_t octets = 0;
   };
-  /// A region was registered, or changed.
-  void add(wire::MemoryKey key, const Region& region);
-  /// It is gone, and no peer is in the middle of an access. `is_left` is false when a peer that is
+  struct Home {
+    Region region;
+    std::optional<rehome::Placement> placement{};
+    rehome::Why why = rehome::Why::kNoPeer;  // it did not move
+  };
+
+  // ---- Without the adapter's lock ----
+
+  /// For a region that is about to be registered. `is_shared` is has_peers() of its domain.
+  [[nodiscard]] static Home find(const Region& region, bool is_shared);
+  /// The region is deregistered, and its home was taken. `is_left` is false when a peer that is
   /// stopped may still store there.
-  void remove(wire::MemoryKey key, bool is_left);
-  /// Whether peers may reach what does not move with system calls; true unless told.
-  void allow_peer_calls(bool allowed) noexcept { has_peer_calls_ = allowed; }
+  static void give_up(const Home& home, bool is_left);
+  /// Does what share() and abandon() have left to be done. Threads of the library's own move
+  /// nothing in: the program's threads do, where they may.
+  void settle(host::AdapterLock& lock);
+  [[nodiscard]] bool has_moves() const noexcept {
+    return has_moves_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has_strays() const noexcept {
+    return has_strays_.load(std::memory_order_relaxed);
+  }
+
+  // ---- With it ----
+
+  /// A region was registered, or changed.
+  void add(wire::MemoryKey key, const Home& home);
+  /// The region is gone, and no peer is in the middle of an access that is not stopped.
+  [[nodiscard]] Home take(wire::MemoryKey key);
   /// A queue pair of this domain has a peer on this host.
   void share(memory::DomainId domain);
+  [[nodiscard]] bool has_peers(memory::DomainId domain) const { return shared_.contains(domain); }
 
   using Domains = std::set<memory::DomainId>;
   /// From now on peers are to reach the regions of these domains by system calls, not by pointers.
   void withdraw(const Domains& domains);
-  /// Then, when nobody is left in there but who is stopped: the pages move back to private memory,
-  /// and what such a peer still stores goes where nobody looks. Nothing of these domains moves in
-  /// again before restore().
+  /// Then, when every peer but those that are stopped has left: the pages become private memory,
+  /// and late stores of a stopped peer go to pages that no program sees.
   void abandon(const Domains& domains);
-  /// Nobody is stopped anywhere any longer.
-  void restore();
+
+  /// Around a fork that makes moved memory private: withdraw() of all domains, then either that
+  /// they are private now, or that nothing has happened.
+  void withdraw_all();
+  void note_fork();
+  void restore_all();
 
  private:
-  struct Home {
-    Region region;
-    std::optional<rehome::Placement> placement{};
-  };
-  void move_in(wire::MemoryKey key, Home& home);
-  [[nodiscard]] bool try_to_move_in(wire::MemoryKey key, Home& home);
-  void orphan(Home& home);
+  void show(wire::MemoryKey key, const Home& home);
+  void withdraw(wire::MemoryKey key, const Home& home);
 
   memory::KeyRegistry& keys_;
+  rehome::Watch::Listener listener_;
   std::map<std::uint32_t, Home> homes_;  // by key
   Domains shared_;
-  Domains exiled_;                       // abandoned, until restore()
-  std::vector<rehome::Range> orphaned_;  // pages that a stopped peer may still store to
-  bool has_peer_calls_ = true;
+  std::vector<wire::MemoryKey> to_move_;  // of domains that have got their first peer
+  std::vector<Home> to_detach_;           // under the hands of a stopped peer
+  std::atomic<bool> has_moves_{false};    // to_move_ is not empty
+  std::atomic<bool> has_strays_{false};   // to_detach_ is not empty
 };
 
 }  // namespace verbatim::device

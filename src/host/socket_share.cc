@@ -223,6 +223,7 @@ Status SocketShare::serve(std::uint32_t slot) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program
+  OwnThread::announce();
   thread_ = std::thread([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(thread_.native_handle(), "verbatim-port");

@@ -21,6 +21,7 @@ enum class Backing : std::uint8_t {
   kPrivate,       // through system calls, or by its owner
   kShared,        // in memory that peers map
   kSharedInside,  // likewise, but for the pages at its edges, which it has in part only
+  kGone,          // the owner has unmapped its memory
 };
 /// What kSharedInside rounds to.
 inline constexpr std::uint64_t kSharedPageOctets = 4096;
@@ -51,7 +52,7 @@ struct alignas(64) KeyEntry {
   std::uint64_t octets = 0;     // length of the range
   std::uint64_t local = 0;      // where the first octet lies in the owner's address space
   std::uint64_t shared_at = 0;  // where it lies in the owner's shared memory, if backing is kShared
-  std::uint32_t parent = 0;     // bound windows: entry index of the region
+  std::uint32_t parent = 0;     // bound windows: entry index of the region; regions: note()
   std::uint32_t bound = 0;      // regions: how many windows are bound to it
 };
 static_assert(sizeof(KeyEntry) == 64 && std::is_trivially_copyable_v<KeyEntry>);

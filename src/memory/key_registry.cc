@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/key_registry.h"
 
+#include <bit>
+
 #include "memory/window.h"
 
 namespace verbatim::memory {
@@ -30,7 +32,7 @@ KeyEntry entry_of(const KeyRegistry::Region& region, std::uint32_t key) noexcept
 
 KeyRegistry::KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list,
                          std::uint64_t seed) noexcept
-    : table_(table), free_list_(free_list), prng_(seed) {
+    : table_(table), free_list_(free_list), used_(table.size() / 64 + 1), prng_(seed) {
   VB_ASSERT(free_list.size() == table.size());
   VB_ASSERT(std::uint64_t{table.first_index()} + table.size() <= kKeyIndexLimit);
   const std::uint32_t first = table.first_index() == 0 ? 1 : 0;
@@ -43,6 +45,7 @@ Expected<KeyEntry*> KeyRegistry::take_entry() noexcept {
   free_head_ = free_head_ + 1 == table_.size() ? 0 : free_head_ + 1;
   --free_count_;
   ++used_count_;
+  used_[index / 64].fetch_or(std::uint64_t{1} << index % 64, std::memory_order_relaxed);
   return &table_.at(index);
 }
 
@@ -57,9 +60,11 @@ void KeyRegistry::give_back(KeyEntry& entry) noexcept {
   withdraw(entry);
   store_field(entry.status.kind, KeyKind::kNone);
   --used_count_;
+  const std::uint32_t index = table_.index_of(entry);
+  used_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64), std::memory_order_relaxed);
   std::uint32_t place = free_head_ + free_count_;
   if (place >= table_.size()) place -= table_.size();
-  free_list_[place] = table_.index_of(entry);
+  free_list_[place] = index;
   ++free_count_;
 }
 
@@ -100,7 +105,13 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
     if (backing != Backing::kPrivate) {
       store_field(entry.shared_at, shared_at + (entry.local - region->local));
     }
-    store_field(entry.status.backing, backing);
+    // A region that was closed meanwhile stays so.
+    Backing before = load_field(entry.status.backing);
+    while (before != Backing::kGone &&
+           !std::atomic_ref(entry.status.backing)
+                .compare_exchange_weak(before, backing, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+    }
   };
   change(*region);
   if (region->bound == 0) return;
@@ -113,6 +124,35 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
         entry.status.kind != KeyKind::kRegion && load_live(entry) != 0 && entry.parent == parent;
     if (is_its_window) change(entry);
   }
+}
+
+void KeyRegistry::note(wire::MemoryKey key, std::uint32_t what) noexcept {
+  if (KeyEntry* region = find_region(key); region != nullptr) store_field(region->parent, what);
+}
+
+bool KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
+  bool found = false;
+  const auto close_entry = [&](KeyEntry& entry) {
+    const KeyKind kind = load_field(entry.status.kind);
+    const std::uint64_t first = load_field(entry.local);
+    const std::uint64_t octets = load_field(entry.octets);
+    if (kind == KeyKind::kNone || first >= end || begin >= first + octets) return;
+    if (kind == KeyKind::kRegion) {
+      found = true;
+      store_field(entry.status.backing, Backing::kGone);
+      store_field(entry.status.live, 0U);
+    } else if (load_live(entry) != 0) {
+      found = true;
+      release_range(table_, entry);
+    }
+  };
+  for (std::uint32_t word = 0; word < used_.size(); ++word) {
+    for (std::uint64_t bits = used_[word].load(std::memory_order_relaxed); bits != 0;
+         bits &= bits - 1) {
+      close_entry(table_.at(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))));
+    }
+  }
+  return found;
 }
 
 Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {

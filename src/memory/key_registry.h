@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/expected.h"
 #include "base/prng.h"
@@ -43,6 +45,14 @@ class KeyRegistry {
   /// under way are not disturbed, and may still go the old way.
   void change_backing(wire::MemoryKey key, Backing backing, std::uint64_t shared_at) noexcept;
 
+  /// A number that viewers see beside the region: why its memory is where it is.
+  void note(wire::MemoryKey key, std::uint32_t what) noexcept;
+
+  /// The memory at these addresses is no longer what was registered: the keys of regions and
+  /// windows there stop working. Returns whether there are any, working or not. Any thread, without
+  /// a lock; takes no memory.
+  bool close(std::uint64_t begin, std::uint64_t end) noexcept;
+
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
 
@@ -72,7 +82,8 @@ class KeyRegistry {
   std::span<std::uint32_t> free_list_;  // a ring of entry indices
   std::uint32_t free_head_ = 0;         // the next to hand out
   std::uint32_t free_count_ = 0;
-  std::uint32_t used_count_ = 0;  // entries that are regions or windows
+  std::uint32_t used_count_ = 0;                  // entries that are regions or windows
+  std::vector<std::atomic<std::uint64_t>> used_;  // a bit for each such entry
   Prng prng_;
 };
 

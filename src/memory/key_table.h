@@ -24,7 +24,7 @@ struct SharedPart {
 /// All of it, or the pages that it has as a whole, or nothing.
 [[nodiscard]] inline SharedPart shared_part(const LiveEntry& region) noexcept {
   if (region.status.backing == Backing::kShared) return {.offset = 0, .octets = region.octets};
-  if (region.status.backing == Backing::kPrivate) return {};
+  if (region.status.backing != Backing::kSharedInside) return {};
   constexpr std::uint64_t kPage = kSharedPageOctets;
   const std::uint64_t first = (region.local + kPage - 1) / kPage * kPage;
   const std::uint64_t past = (region.local + region.octets) / kPage * kPage;

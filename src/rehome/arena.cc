@@ -7,7 +7,6 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "rehome/system_call.h"
 
@@ -30,10 +29,7 @@ std::uint64_t file_size_limit() noexcept {
 
 }  // namespace
 
-Arena::~Arena() {
-  for (const Range view : views_) kernel::unmap(view.begin, view.octets());
-  close();
-}
+Arena::~Arena() { close(); }
 
 bool Arena::is_intact() const noexcept {
   struct stat state {};
@@ -74,10 +70,7 @@ Moved Arena::open(Range first) noexcept {
   return Ok{};
 }
 
-void Arena::leave() noexcept {
-  close();
-  views_.clear();
-}
+void Arena::leave() noexcept { close(); }
 
 Moved Arena::admit(Range pages) const noexcept {
   if (pages.begin < base_ || offset_of(pages.end) > std::min(size_, file_size_limit())) {
@@ -85,40 +78,6 @@ Moved Arena::admit(Range pages) const noexcept {
   }
   if (!is_intact()) return Why::kRefused;
   return Ok{};
-}
-
-bool Arena::is_mapped_by(const Mapping& mapping) const noexcept {
-  if (!is_open() || mapping.inode != inode_ || mapping.major != major_ || mapping.minor != minor_) {
-    return false;
-  }
-  const std::lock_guard lock(mutex_);
-  return std::ranges::none_of(views_, [&](Range view) { return view.overlaps(mapping.range); });
-}
-
-std::span<std::byte> Arena::take_view(std::uint64_t offset, std::size_t octets) noexcept {
-  if (!is_intact()) return {};
-  const std::lock_guard lock(mutex_);
-  const long at = kernel::map(0, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                              descriptor_, offset);
-  if (kernel::failed(at)) return {};
-  const auto begin = static_cast<std::uintptr_t>(at);
-  if (kernel::advise(begin, octets, MADV_DONTFORK) != 0) {
-    kernel::unmap(begin, octets);
-    return {};
-  }
-  views_.push_back({.begin = begin, .end = begin + octets});
-  return {std::bit_cast<std::byte*>(begin), octets};
-}
-
-void Arena::give_back(std::span<std::byte> view) noexcept {
-  if (view.empty()) return;
-  const auto begin = std::bit_cast<std::uintptr_t>(view.data());
-  const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(views_, begin, &Range::begin);
-  if (found == views_.end()) return;
-  kernel::unmap(found->begin, found->octets());
-  *found = views_.back();
-  views_.pop_back();
 }
 
 void punch(int file, std::uint64_t offset, std::size_t octets) noexcept {

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <span>
-#include <vector>
 
 #include "base/expected.h"
 #include "rehome/mapping.h"
@@ -19,7 +16,7 @@ namespace verbatim::rehome {
 /// once and for all, so neighbours stay neighbours, mappings merge, and nobody allocates offsets.
 /// Under a file size limit it covers the addresses around the first range only. It is sealed
 /// against shrinking.
-/// Views may be taken and given back by any thread; the rest is its owner's, who serialises.
+/// Its owner serialises the calls; those that change nothing may run at any time once it is open.
 class Arena {
  public:
   Arena() noexcept = default;
@@ -49,29 +46,26 @@ class Arena {
   [[nodiscard]] std::uintptr_t address_of(std::uint64_t offset) const noexcept {
     return base_ + offset;
   }
-  /// Is this a mapping of the file, other than a view of ours?
-  [[nodiscard]] bool is_mapped_by(const Mapping& mapping) const noexcept;
-
-  /// A mapping of our own, which stays when the program unmaps its memory. Not inherited by forked
-  /// children. Empty when the system refuses.
-  [[nodiscard]] std::span<std::byte> take_view(std::uint64_t offset, std::size_t octets) noexcept;
-  void give_back(std::span<std::byte> view) noexcept;
-
-  /// Around a fork: nobody takes or gives back views meanwhile.
-  void hold_views() noexcept { mutex_.lock(); }
-  void let_views_go() noexcept { mutex_.unlock(); }
+  [[nodiscard]] bool has_place_for(Range pages) const noexcept {
+    return is_open() && pages.begin >= base_ && offset_of(pages.end) <= size_;
+  }
+  /// The place of the last page, to which no address of a program belongs.
+  [[nodiscard]] std::uint64_t spare_offset(std::size_t page) const noexcept { return size_ - page; }
+  /// Is this a mapping of the file?
+  [[nodiscard]] bool is_mapped_by(const Mapping& mapping) const noexcept {
+    return is_open() && mapping.inode == inode_ && mapping.major == major_ &&
+           mapping.minor == minor_;
+  }
 
  private:
   void close() noexcept;
 
   int descriptor_ = -1;
-  std::uintptr_t base_ = 0;   // the address whose page is the first of the file
-  std::uint64_t size_ = 0;    // octets
-  std::uint64_t inode_ = 0;   // of the file, by which its mappings are known
-  std::uint32_t major_ = 0;   //
-  std::uint32_t minor_ = 0;   //
-  mutable std::mutex mutex_;  // guards the views
-  std::vector<Range> views_;
+  std::uintptr_t base_ = 0;  // the address whose page is the first of the file
+  std::uint64_t size_ = 0;   // octets
+  std::uint64_t inode_ = 0;  // of the file, by which its mappings are known
+  std::uint32_t major_ = 0;  //
+  std::uint32_t minor_ = 0;  //
 };
 
 /// Frees pages of the arena's file; they read as zeroes from then on.

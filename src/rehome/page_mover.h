@@ -1,90 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "rehome/arena.h"
 #include "rehome/range.h"
-#include "rehome/system_call.h"
+#include "rehome/userfaults.h"
 #include "rehome/why.h"
 
 namespace verbatim::rehome {
 
-/// How other threads are held up while a piece of memory moves.
-enum class Guarding : std::uint8_t {
-  kBest,      // the best that the system allows
-  kUserMode,  // what an ordinary user may: a system call that meets a moving page gets EFAULT
-  kBlocking,  // as an ordinary user, without write protection: readers wait, too
+/// How pages are taken out of the program's memory.
+enum class Taking : std::uint8_t {
+  kBest,     // one by one where the kernel can (Linux 6.8), which refuses those that are pinned
+  kMapping,  // with their mapping, by mremap(2), as before Linux 6.8; pins are not noticed
 };
 
-/// Moves the pages of private anonymous memory into the arena and back, while other threads load
-/// and store there: none of their stores is lost.
+/// Moves private pages of this process into the arena's file, at the addresses where they are.
 ///
-/// The pages of a piece are made such that a fault on them waits (userfaultfd(2)), copied, and
-/// replaced by a mapping of the arena; then the waiting threads go on. Nobody reads the
-/// userfaultfd. The program's own mapping is not given up but parked, without pages: it returns
-/// with everything that the program has told the kernel about it, and merges with its neighbours as
-/// before.
-///
-/// Where the system lets kernel code wait, everybody waits. An ordinary user cannot have that:
-/// there the copy is made from write-protected pages, so that readers go on, and only a system call
-/// of another thread that stores into the piece fails with EFAULT.
-///
-/// While a piece moves nothing is allocated and all signals of the thread are blocked: a handler
-/// might touch the piece, and wait for ever. One thread at a time.
+/// The caller has made sure that no thread of the program runs but itself (is_alone()). So no
+/// system call of the program is under way that could find a page missing. Threads of the adapter
+/// that touch a page meanwhile wait for it. A piece is at most kPieceOctets long; after a failure
+/// its pages are back, and no octet has changed.
 class PageMover {
  public:
-  /// Pages whose program waits: as much as is copied in about a fifth of a millisecond.
-  static constexpr std::size_t kPieceOctets = std::size_t{1} << 20;
-
-  explicit PageMover(const Arena& arena) noexcept : file_(arena.descriptor()) {}
-
-  [[nodiscard]] Moved open(Guarding guarding) noexcept;
+  static constexpr std::size_t kPieceOctets = std::size_t{2} << 20;
 
   struct Job {
-    Range range;                 // pages of one mapping
-    std::uintptr_t parking = 0;  // reserved addresses for the mapping that is replaced
-    std::uint64_t offset = 0;    // of the range in the arena
-    int protection = 0;          // of the mapping
-    bool dont_fork = false;      // children shall not inherit it
+    Range pages;               // of one mapping
+    std::uint64_t offset = 0;  // of the first page in the file
+    int protection = 0;        // PROT_READ, PROT_WRITE
   };
-  /// Moves piece by piece from the front, and shortens the job accordingly: on failure it is what
-  /// has not moved. Of the parking place nothing is left then but what has moved uses.
-  [[nodiscard]] Moved move_in(Job& job) noexcept;
-  /// The parked mapping returns, with the arena's contents, and the arena's pages are freed. Moves
-  /// piece by piece from the back, and shortens the job accordingly.
-  [[nodiscard]] Moved move_back(Job& job) noexcept;
+
+  PageMover() noexcept = default;
+  PageMover(const PageMover&) = delete;
+  PageMover& operator=(const PageMover&) = delete;
+  ~PageMover();
+
+  /// `file` is the arena's.
+  [[nodiscard]] Moved open(int file, Taking taking) noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return faults_.is_open(); }
+  void close() noexcept;
+  /// In a forked child, which has not inherited what the pages pass through.
+  void forget_in_child() noexcept;
+  /// Whether the kernel refuses pages that are pinned.
+  [[nodiscard]] bool notices_pins() const noexcept { return takes_pages_; }
+
+  /// Moves a piece: `job.pages` has at most kPieceOctets. kPinned when the kernel holds on to a
+  /// page of it.
+  [[nodiscard]] Moved move_piece(const Job& job) noexcept;
 
  private:
-  [[nodiscard]] Moved move_piece_in(const Job& piece) noexcept;
-  [[nodiscard]] Moved move_piece_back(const Job& piece) noexcept;
-  [[nodiscard]] Moved replace_by_arena(const Job& piece, bool is_copied) noexcept;
-  [[nodiscard]] Moved hold_stores(Range range) noexcept;
-  [[nodiscard]] Moved hold_arena_stores(Range range) noexcept;
-  [[nodiscard]] Moved register_faults(Range range, std::uint64_t mode) noexcept;
-  [[nodiscard]] bool protect(Range range) noexcept;
-  void copy_parked(const Job& piece) noexcept;
-  void release_faults(Range range) noexcept;
-  void wake(Range range) noexcept;
+  [[nodiscard]] Moved move_piece_from_stack(const Job& job) noexcept;
+  [[nodiscard]] Moved take_out(const Job& job, std::uintptr_t scratch) noexcept;
+  [[nodiscard]] Moved take_out_pages(Range pages, std::uintptr_t scratch) noexcept;
+  void put_back(const Job& job, std::uintptr_t scratch) noexcept;
+  [[nodiscard]] Moved reserve_scratch() noexcept;
+  [[nodiscard]] std::uintptr_t scratch_for(Range pages) const noexcept;
 
-  // Everything is here, on the stack of the thread that moves: memory that moves is not touched.
-  const int file_;                              // the arena's
-  kernel::Descriptor faults_{-EBADF};           // the userfaultfd
-  kernel::Descriptor pagemap_{-EBADF};          // /proc/self/pagemap
-  bool copies_under_protection_ = false;        // private pages can be write-protected
-  bool copies_arena_under_protection_ = false;  // the arena's, too
+  int file_ = -1;
+  bool takes_pages_ = false;
+  Userfaults faults_;
+  Range scratch_{};  // where the pages of a piece are while they are copied
 };
 
-/// Copies contents of the arena's file to private pages that nobody else uses; holes stay holes.
+/// Copies contents of the arena's file to private pages that no other thread uses; holes stay
+/// holes.
 [[nodiscard]] Moved copy_out(int file, std::uint64_t offset, Range to) noexcept;
 
-/// Puts a parked mapping to `to`, in place of what is there. Before Linux 6.17 what moves at once
-/// must be one mapping; so it is cut in halves where the kernel refuses.
-[[nodiscard]] Moved return_parked(std::uintptr_t parking, Range to) noexcept;
-
-/// The way back where no userfaultfd is to be had: a private mapping of the arena's pages, each of
-/// which is copied at once. No store is lost, and nobody waits. But it stays a mapping of the
-/// arena, so these pages of the arena are of no other use from now on.
+/// Replaces a shared mapping of the arena by a private one of the same pages, in one step that
+/// other threads and their system calls do not notice. Each page is copied at its next store; no
+/// other process may store to the arena's page from before the step on.
 [[nodiscard]] Moved make_private(int file, const PageMover::Job& job) noexcept;
+
+/// Copies each page of a private mapping of the arena now, so that later stores of a peer to the
+/// arena's page do not show.
+[[nodiscard]] Moved copy_all_pages(const PageMover::Job& job) noexcept;
 
 }  // namespace verbatim::rehome

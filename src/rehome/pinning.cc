@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "rehome/folder_reader.h"
+#include "rehome/mapping_reader.h"
 #include "rehome/system_call.h"
 
 namespace verbatim::rehome {
@@ -40,6 +42,11 @@ bool is_xdp_socket(int descriptor) noexcept {
          domain == kXdpFamily;
 }
 
+bool is_direct(int descriptor) noexcept {
+  const long flags = kernel::call(SYS_fcntl, descriptor, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) != 0;
+}
+
 /// `name` is one of /proc/self/fd, "." and ".." included.
 bool pins(int folder, const char* name) noexcept {
   std::array<char, 64> link;  // longer ones are paths of ordinary files
@@ -49,7 +56,30 @@ bool pins(int folder, const char* name) noexcept {
   if (names_a_pinning_file(target)) return true;
   int descriptor = -1;
   std::from_chars(name, name + std::strlen(name), descriptor);
-  return target.starts_with("socket:") && is_xdp_socket(descriptor);
+  if (target.starts_with("socket:")) return is_xdp_socket(descriptor);
+  // Pipes may have the flag, too, where it means packets.
+  return !target.starts_with("pipe:") && is_direct(descriptor);
+}
+
+bool holds_a_pinning_descriptor() noexcept {
+  const kernel::Descriptor folder(kernel::open_file("/proc/self/fd", O_RDONLY | O_DIRECTORY));
+  if (!folder.is_open()) return true;
+  bool found = false;
+  const long answer = for_each_entry_of(folder.number(), [&](const char* name) {
+    found = pins(folder.number(), name);
+    return !found;
+  });
+  return found || answer != 0;
+}
+
+bool has_asynchronous_context() noexcept {
+  bool found = false;
+  const long answer = for_each_mapping(0, [&](const Mapping& mapping) {
+    found = mapping.name == "/[aio]" || mapping.name.starts_with("/[aio]") ||
+            mapping.name.starts_with("anon_inode:[io_uring]");
+    return !found;
+  });
+  return found || answer != 0;
 }
 
 }  // namespace
@@ -59,23 +89,8 @@ bool names_a_pinning_file(std::string_view link) noexcept {
                              [&](std::string_view prefix) { return link.starts_with(prefix); });
 }
 
-bool holds_a_pinning_descriptor() noexcept {
-  const kernel::Descriptor folder(kernel::open_file("/proc/self/fd", O_RDONLY | O_DIRECTORY));
-  if (!folder.is_open()) return true;
-  // linux_dirent64: inode 8, offset 8, octets of the entry 2, type 1, then the name.
-  constexpr std::size_t kLengthAt = 16;
-  constexpr std::size_t kNameAt = 19;
-  alignas(8) std::array<char, 4096> entries;
-  for (;;) {
-    const long got = kernel::call(SYS_getdents64, folder.number(), entries.data(), entries.size());
-    if (got <= 0) return got < 0;
-    for (std::size_t at = 0; at + kNameAt < static_cast<std::size_t>(got);) {
-      std::uint16_t length = 0;
-      std::memcpy(&length, entries.data() + at + kLengthAt, sizeof length);
-      if (pins(folder.number(), entries.data() + at + kNameAt)) return true;
-      at += length;
-    }
-  }
+bool may_have_pinned_pages() noexcept {
+  return holds_a_pinning_descriptor() || has_asynchronous_context();
 }
 
 }  // namespace verbatim::rehome

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 
 namespace verbatim::rehome {
 namespace {
@@ -30,7 +31,7 @@ TEST(Pinning, IsDoneThroughFilesKnownByName) {
 TEST(Pinning, IsNotDoneByOrdinaryDescriptors) {
   const std::array<int, 3> files = {::eventfd(0, EFD_CLOEXEC), ::socket(AF_INET, SOCK_DGRAM, 0),
                                     ::open("/dev/null", O_RDWR | O_CLOEXEC)};
-  EXPECT_FALSE(holds_a_pinning_descriptor());
+  EXPECT_FALSE(may_have_pinned_pages());
   for (const int file : files) ::close(file);
 }
 
@@ -38,15 +39,33 @@ TEST(Pinning, IsPossibleWhereAnIoUringIsOpen) {
   std::array<unsigned, 30> parameters{};  // struct io_uring_params has 120 octets
   const long ring = ::syscall(SYS_io_uring_setup, 2, parameters.data());
   if (ring < 0) GTEST_SKIP() << "the system allows no io_uring";
-  EXPECT_TRUE(holds_a_pinning_descriptor());
+  EXPECT_TRUE(may_have_pinned_pages());
   ::close(static_cast<int>(ring));
-  EXPECT_FALSE(holds_a_pinning_descriptor());
+  EXPECT_FALSE(may_have_pinned_pages());
+}
+
+TEST(Pinning, IsPossibleWhereAFileIsOpenForDirectReads) {
+  std::array<char, 32> name{"/var/tmp/verbatim-XXXXXX"};
+  const int file = ::mkostemp(name.data(), O_CLOEXEC | O_DIRECT);
+  if (file < 0) GTEST_SKIP() << "the file system knows no direct reads";
+  ::unlink(name.data());
+  EXPECT_TRUE(may_have_pinned_pages());
+  ::close(file);
+  EXPECT_FALSE(may_have_pinned_pages());
+}
+
+TEST(Pinning, IsPossibleWhereAContextOfAsynchronousReadsExists) {
+  unsigned long context = 0;
+  if (::syscall(SYS_io_setup, 4, &context) != 0) GTEST_SKIP() << "the system allows none";
+  EXPECT_TRUE(may_have_pinned_pages());
+  EXPECT_EQ(::syscall(SYS_io_destroy, context), 0);
+  EXPECT_FALSE(may_have_pinned_pages());
 }
 
 TEST(Pinning, IsPossibleWhereAnXdpSocketIsOpen) {
   const int socket = ::socket(44, SOCK_RAW, 0);
   if (socket < 0) GTEST_SKIP() << "the system allows no AF_XDP socket";
-  EXPECT_TRUE(holds_a_pinning_descriptor());
+  EXPECT_TRUE(may_have_pinned_pages());
   ::close(socket);
 }
 

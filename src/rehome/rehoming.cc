@@ -6,31 +6,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "rehome/alone.h"
 #include "rehome/pinning.h"
-#include "rehome/survey.h"
 #include "rehome/system_call.h"
 
 namespace verbatim::rehome {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-/// A range that lives shorter was not worth moving: about ten times what moving in and back costs,
-/// 0.4 ms each for a MiB, and something for the decision.
-constexpr Duration kShortLife = 20ms;
-constexpr Duration kShortLifePerMebi = 8ms;
-constexpr std::size_t kMebi = std::size_t{1} << 20;
-
 std::size_t page_octets() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
-/// Addresses where nothing is yet.
-Expected<std::uintptr_t, Why> reserve(std::size_t octets, int protection) noexcept {
-  const long at =
-      kernel::map(0, octets, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (kernel::failed(at)) return Why::kNoMemory;
-  return static_cast<std::uintptr_t>(at);
-}
 
 /// mremap(2) enlarges what is one mapping. Beyond its end in the arena lies the memory of others,
 /// so the last page is made a mapping of its own: an advice that means nothing for memory.
@@ -38,188 +22,224 @@ void forbid_growth(Range pages, std::size_t page) noexcept {
   (void)kernel::advise(pages.end - page, page, MADV_RANDOM);
 }
 
-PageMover::Job job_of(const Stretch& stretch) noexcept {
-  return {.range = stretch.range, .offset = stretch.offset, .protection = stretch.protection};
-}
-
-/// The program's pages are where it has put them: at home, or elsewhere, where nothing is parked.
-/// Takes from `left` what has come home.
-bool bring_stretch_home(const Stretch& stretch, PageMover& mover, const Arena& arena,
-                        RunList& left) {
-  PageMover::Job job = job_of(stretch);
-  const std::uintptr_t home = arena.address_of(stretch.offset);
-  const Run* run = left.find(home);
-  const bool is_at_home = run != nullptr && stretch.range.begin == home;
-  if (is_at_home) {
-    job.parking = run->parking_of(home);
-  } else if (const auto scratch = reserve(stretch.range.octets(), stretch.protection)) {
-    job.parking = *scratch;
-  } else {
-    return false;
-  }
-  const bool moved = mover.move_back(job).ok();
-  if (is_at_home) {
-    (void)left.remove({.begin = job.range.end, .end = stretch.range.end});
-  } else if (!moved) {
-    kernel::unmap(job.parking, job.range.octets());
-  }
-  return moved;
-}
-
 }  // namespace
+
+void Rehoming::set_policy(Policy policy) noexcept {
+  const std::lock_guard lock(mutex_);
+  config_.policy = policy;
+}
 
 void Rehoming::set_dont_fork() noexcept {
   const std::lock_guard lock(mutex_);
   config_.dont_fork = true;
 }
 
-void Rehoming::rest() {
+void Rehoming::open_arena() noexcept {
   const std::lock_guard lock(mutex_);
-  if (runs_.runs().empty() && quarantined_.runs().empty()) arena_.leave();
+  const auto somewhere = std::bit_cast<std::uintptr_t>(this);
+  (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // without it nothing moves
 }
 
 std::size_t Rehoming::moved_octets() {
   const std::lock_guard lock(mutex_);
-  return std::accumulate(runs_.runs().begin(), runs_.runs().end(), std::size_t{0},
-                         [](std::size_t sum, const Run& run) { return sum + run.range.octets(); });
+  learn_departures();
+  const auto runs = runs_.runs();
+  return std::accumulate(
+      runs.begin(), runs.end(), std::size_t{0},
+      [](std::size_t sum, const Run& run) { return sum + (run.is_lost ? 0 : run.range.octets()); });
 }
 
-Expected<Placement, Why> Rehoming::move_in(Range range, Instant now) {
+bool Rehoming::add_listener(const Watch::Listener& listener) noexcept {
+  return watch_.add_listener(listener);
+}
+
+void Rehoming::remove_listener(const Watch::Listener& listener) noexcept {
+  watch_.remove_listener(listener);
+}
+
+bool Rehoming::watch(Range range) noexcept {
   const std::lock_guard lock(mutex_);
-  const bool whole = config_.policy == Policy::kAlways;
-  const Range pages = whole ? outer_pages(range, page_octets()) : inner_pages(range, page_octets());
-  if (const Moved judged = judge(range, pages); !judged) return judged.error();
-  if (const Moved opened = arena_.open(pages); !opened) return opened.error();
+  const Range pages = outer_pages(range, page_octets());
+  if (pages.empty() || !get_ready(pages)) return false;
+  learn_departures();
+  if (watched_.size() >= kWatchedMax) return false;
+  bool is_watched = true;
+  std::uintptr_t next = pages.begin;
+  const auto add = [&](Range part) {
+    if (part.empty()) return;
+    // Also where it was watched a moment ago: between an unmapping and its event another thread may
+    // have got new memory there.
+    if (!watch_.add_other_pages(part)) {
+      is_watched = false;
+      return;
+    }
+    (void)watched_.remove(part);
+    watched_.insert({.range = part});
+  };
+  // Pages of the arena among them are watched already, by the other descriptor.
+  for (const Run& run : runs_.within(pages)) {
+    if (run.is_lost) continue;
+    add({.begin = next, .end = run.range.begin});
+    next = run.range.end;
+  }
+  add({.begin = next, .end = pages.end});
+  return is_watched;
+}
+
+Expected<Placement, Why> Rehoming::move_in(Range region) {
+  const std::lock_guard lock(mutex_);
+  const bool has_edges = config_.policy == Policy::kEdges;
+  const Range pages =
+      has_edges ? outer_pages(region, page_octets()) : inner_pages(region, page_octets());
+  if (const Moved judged = judge(region, pages); !judged) return judged.error();
+  if (const Moved ready = get_ready(pages); !ready) return ready.error();
   if (const Moved admitted = arena_.admit(pages); !admitted) return admitted.error();
-  retry_stranded();
+  learn_departures();
   if (const Moved moved = bring_in(pages); !moved) return moved.error();
   runs_.add_one(pages);
-  return Placement{.pages = pages, .offset = arena_.offset_of(pages.begin), .moved_at = now};
+  return Placement{.pages = pages, .offset = arena_.offset_of(pages.begin)};
 }
 
-Moved Rehoming::judge(Range range, Range pages) const noexcept {
+Moved Rehoming::judge(Range region, Range pages) const noexcept {
   if (config_.policy == Policy::kNever) return Why::kPolicy;
-  if (range.empty() || pages.empty()) return Why::kTooSmall;
-  if (config_.policy == Policy::kAlways) return Ok{};
-  if (pages.octets() < kWorthMovingOctets) return Why::kTooSmall;
-  if (is_short_lived(pages)) return Why::kShortLived;
-  if (runs_.covers(pages)) return Ok{};
-  if (runs_.runs().size() >= kRunsMax) return Why::kManyMappings;
-  if (holds_a_pinning_descriptor()) return Why::kPinned;
+  if (region.empty() || pages.empty()) return Why::kTooSmall;
   return Ok{};
 }
 
-bool Rehoming::is_short_lived(Range pages) const noexcept {
-  return std::ranges::any_of(short_lived_,
-                             [&](Range known) { return !known.empty() && known.covers(pages); });
+/// What every move needs: the file, and a kernel that tells what becomes of the pages.
+Moved Rehoming::get_ready(Range first) noexcept {
+  if (const Moved opened = arena_.open(first); !opened) return opened;
+  return watch_.start();
 }
 
 Moved Rehoming::bring_in(Range pages) {
   const auto survey = survey_pages(pages, arena_);
   if (!survey) return survey.error();
+  const bool is_there = std::all_of(survey->begin(), survey->end(),
+                                    [](const Stretch& stretch) { return stretch.is_in_arena; });
   for (const Stretch& stretch : *survey) {
-    const bool is_known =
-        stretch.is_in_arena ? runs_.covers(stretch.range) : !runs_.overlaps(stretch.range);
-    if (!is_known) return Why::kReplaced;
-    if (!stretch.is_in_arena && quarantined_.overlaps(stretch.range)) return Why::kQuarantined;
+    if (stretch.is_in_arena) {
+      if (!runs_.covers(stretch.range)) return Why::kReplaced;
+    } else if (runs_.overlaps(stretch.range) || quarantined_.overlaps(stretch.range)) {
+      return Why::kReplaced;
+    }
   }
-  PageMover mover(arena_);
-  const bool is_there = runs_.covers(pages);
-  Moved moved = is_there ? Moved(Ok{}) : mover.open(config_.guarding);
-  const Stretch* next = survey->begin();
-  for (; moved && next != survey->end(); ++next) {
-    if (!next->is_in_arena) moved = bring_stretch_in(mover, next->range, next->protection);
+  if (is_there) return Ok{};
+  if (!is_alone()) return Why::kThreads;
+  if (runs_.size() >= kRunsMax) return Why::kManyMappings;
+  if (!mover_.is_open()) {
+    if (const Moved opened = mover_.open(arena_.descriptor(), config_.taking); !opened) {
+      return opened;
+    }
   }
-  if (moved && !is_there) forbid_growth(pages, page_octets());
-  if (!moved) retry_stranded();  // what has come in so far is nobody's
-  return moved;
+  // Where the kernel cannot say which pages are pinned, any descriptor that may pin is an obstacle.
+  if (!mover_.notices_pins() && may_have_pinned_pages()) return Why::kPinned;
+  for (const Stretch& stretch : *survey) {
+    if (stretch.is_in_arena) continue;
+    if (const Moved moved = bring_stretch_in(stretch); !moved) return moved;
+  }
+  return Ok{};
 }
 
-Moved Rehoming::bring_stretch_in(PageMover& mover, Range stretch, int protection) {
-  const auto parking = reserve(stretch.octets(), PROT_NONE);
-  if (!parking) return parking.error();
-  PageMover::Job job{.range = stretch,
-                     .parking = *parking,
-                     .offset = arena_.offset_of(stretch.begin),
-                     .protection = protection,
-                     .dont_fork = config_.dont_fork};
-  const Moved moved = mover.move_in(job);
-  runs_.insert({.range = {.begin = stretch.begin, .end = job.range.begin},
-                .count = 0,
-                .parking = *parking,
-                .dont_fork = config_.dont_fork});
-  return moved;
+/// What has come in before a failure stays: it is at its address, and works.
+Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
+  Range left = stretch.range;
+  for (const Run& watched : watched_.remove(left)) watch_.remove_other_pages(watched.range);
+  Moved moved = Ok{};
+  while (!left.empty()) {
+    const std::size_t octets = std::min(left.octets(), PageMover::kPieceOctets);
+    const Range piece{.begin = left.begin, .end = left.begin + octets};
+    moved = mover_.move_piece({.pages = piece,
+                               .offset = arena_.offset_of(piece.begin),
+                               .protection = stretch.protection});
+    if (!moved) break;
+    left.begin += octets;
+  }
+  const Range done{.begin = stretch.range.begin, .end = left.begin};
+  if (!done.empty()) {
+    // A child that no handler prepares (_Fork(3), clone(2)) has nothing there, instead of pages in
+    // which its stores would show in the parent.
+    (void)kernel::advise(done.begin, done.octets(), MADV_DONTFORK);
+    forbid_growth(done, page_octets());
+    runs_.insert({.range = done});
+    if (const Moved watched = watch_.add_arena_pages(done); !watched) {
+      // It would not read as zeroes after MADV_DONTNEED: back to private pages.
+      const PageMover::Job job{
+          .pages = done, .offset = arena_.offset_of(done.begin), .protection = stretch.protection};
+      if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
+      quarantined_.insert({.range = done});
+      (void)runs_.remove(done);
+      if (moved) moved = watched;
+    }
+  }
+  return moved;  // what is left is watched when its registration ends
 }
 
-void Rehoming::move_back(const Placement& placement, Instant now) {
+void Rehoming::drop(const Placement& placement) {
   const std::lock_guard lock(mutex_);
-  bring_home_all(give_up(placement, now));
-  retry_stranded();
+  runs_.drop_one(placement.pages);
+  learn_departures();
+  free_lost(placement.pages);
 }
 
-void Rehoming::orphan(const Placement& placement, Instant now) {
-  const std::lock_guard lock(mutex_);
-  const std::vector<Run> runs = give_up(placement, now);
-  bring_home_all(runs);
-  for (const Run& run : runs) quarantined_.insert({.range = run.range});
-}
-
-void Rehoming::release(Range pages) {
-  const std::lock_guard lock(mutex_);
-  for (const Run& run : quarantined_.remove(pages)) {
+/// Pages of the arena that the program has unmapped, and that no region names any longer.
+void Rehoming::free_lost(Range pages) {
+  for (const Run& run : runs_.within(pages)) {
+    if (!run.is_lost || run.count > 0) continue;
+    (void)runs_.remove(run.range);
     if (!arena_.is_intact()) continue;
     punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
   }
 }
 
-std::vector<Run> Rehoming::give_up(const Placement& placement, Instant now) {
-  const Duration short_life =
-      kShortLife + kShortLifePerMebi * static_cast<int>(placement.pages.octets() / kMebi);
-  std::vector<Run> runs = runs_.drop_one(placement.pages);
-  if (!runs.empty() && now - placement.moved_at < short_life && !is_short_lived(placement.pages)) {
-    short_lived_[next_short_lived_] = placement.pages;
-    next_short_lived_ = (next_short_lived_ + 1) % kShortLivedMax;
-  }
-  return runs;
-}
-
-void Rehoming::retry_stranded() {
-  std::vector<Run> stranded;
-  for (const Run& run : runs_.runs()) {
-    if (run.count == 0) stranded.push_back(run);
-  }
-  for (const Run& run : stranded) (void)runs_.remove(run.range);
-  bring_home_all(stranded);
-}
-
-void Rehoming::bring_home_all(const std::vector<Run>& runs) {
-  if (runs.empty()) return;
-  PageMover mover(arena_);
-  const bool is_guarded = mover.open(config_.guarding).ok();
-  for (const Run& run : runs) bring_home(run, mover, is_guarded);
-}
-
-void Rehoming::bring_home(const Run& run, PageMover& mover, bool is_guarded) {
-  RunList left;  // what has not come home, and so has a parked mapping
-  left.insert({.range = run.range, .parking = run.parking, .dont_fork = run.dont_fork});
-  Survey found;
-  for (int round = 0; round < kRoundsMax && arena_.is_intact(); ++round) {
-    const Moved looked = survey_arena(run.range, arena_, found);
-    if (!looked && looked.error() != Why::kManyMappings) break;
-    bool is_done = looked.ok();
-    for (const Stretch& stretch : found) {
-      const bool came = is_guarded ? bring_stretch_home(stretch, mover, arena_, left)
-                                   : make_private(arena_.descriptor(), job_of(stretch)).ok();
-      // What the kernel refuses once is done the other way when it is looked for again.
-      is_done &= came;
-      is_guarded &= came;
+void Rehoming::learn_departures() {
+  watch_.wait_until_idle();
+  Watch::Departure gone;
+  bool has_missed = false;
+  while (watch_.take_departure(gone, has_missed)) {
+    (void)watched_.remove(gone.range);
+    runs_.lose(gone.range);
+    if (!gone.is_moved_away) {
+      free_lost(gone.range);
+      continue;
     }
-    if (!is_done) continue;
-    for (const Run& unused : left.runs()) kernel::unmap(unused.parking, unused.range.octets());
-    punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
-    return;
+    // The pages are in use at another address: their place in the arena is taken for good.
+    has_moved_away_ = true;
+    for (const Run& run : runs_.remove(gone.range)) {
+      if (!quarantined_.overlaps(run.range)) quarantined_.insert({.range = run.range});
+    }
   }
-  for (const Run& stranded : left.runs()) runs_.insert(stranded);
+  if (!has_missed) return;
+  has_moved_away_ = true;  // perhaps
+  watched_.clear();
+  for (const Run& run : runs_.runs()) {
+    std::uintptr_t next = run.range.begin;
+    for (const Stretch& stretch : survey_arena(run.range, arena_)) {
+      runs_.lose({.begin = next, .end = stretch.range.begin});
+      next = stretch.range.end;
+    }
+    runs_.lose({.begin = next, .end = run.range.end});
+    free_lost(run.range);
+  }
+}
+
+void Rehoming::detach(const Placement& placement) {
+  const std::lock_guard lock(mutex_);
+  runs_.drop_one(placement.pages);
+  learn_departures();
+  for (const Run& run : runs_.within(placement.pages)) {
+    if (run.is_lost) continue;
+    for (const Stretch& stretch : survey_arena(run.range, arena_)) {
+      const PageMover::Job job{.pages = stretch.range,
+                               .offset = arena_.offset_of(stretch.range.begin),
+                               .protection = stretch.protection};
+      watch_.remove_arena_pages(stretch.range);
+      if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
+      (void)watch_.add_arena_pages(stretch.range);
+      (void)runs_.remove(stretch.range);
+      quarantined_.insert({.range = stretch.range});
+    }
+  }
 }
 
 }  // namespace verbatim::rehome

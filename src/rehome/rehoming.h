@@ -1,61 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <mutex>
 
 #include "base/expected.h"
-#include "base/time.h"
 #include "rehome/arena.h"
+#include "rehome/inheritance_table.h"
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
 #include "rehome/run_list.h"
 #include "rehome/survey.h"
+#include "rehome/watch.h"
 #include "rehome/why.h"
 
 namespace verbatim::rehome {
 
 /// Which memory moves.
 enum class Policy : std::uint8_t {
-  kAutomatic,  // what is worth it, and where nothing may have pinned the pages
-  kAlways,     // whatever can move, and the pages at the edges of a range with all that is on them
+  kAutomatic,  // whole pages that are registered
+  kEdges,      // likewise, and the pages at the edges of a region with all that is on them
   kNever,
 };
 
-/// From this size on a range is worth moving: a page. Measured (bench/rehome_bench.cc, a 2-core
-/// Neoverse-V1): in and back cost 80 us and 1.1 ms for each further MiB. Against a system call for
-/// each WRITE they have paid after 110 WRITEs of a whole page, 47 of 64 KiB, 18 of a MiB or more,
-/// or 200 of 8 octets into any of these. So it is the life of a region that decides, not its size.
-inline constexpr std::size_t kWorthMovingOctets = 4096;
-
-/// Runs of pages that move at most unless told to. Each has up to four mappings, and a process has
-/// 65530 of them (vm.max_map_count).
+/// Runs of pages that move at most. Each has up to two mappings, and a process may have 65530
+/// (vm.max_map_count).
 inline constexpr std::size_t kRunsMax = 8192;
+/// Ranges of other memory that are watched at most; each may cut a mapping in three.
+inline constexpr std::size_t kWatchedMax = 16384;
 
-/// Where the pages of a range are now.
+/// Where the pages of a region are now.
 struct Placement {
-  Range pages;               // the whole pages that moved, inside of the range (around it: kAlways)
+  Range pages;               // the whole pages that moved, inside of the region (kEdges: around it)
   std::uint64_t offset = 0;  // of the first one in the arena
-  Instant moved_at;
 };
 
 /// Gives registered memory a new home: private anonymous pages move into a memory file that peers
-/// map, at the address where they are, under the program's running threads; and back when no region
-/// needs them any longer. It knows nothing of regions but their addresses.
+/// map, at the address where they are. It knows nothing of regions but their addresses.
 ///
-/// Pages that several ranges cover move once, and back with the last. What the program has unmapped
-/// or replaced meanwhile is left alone, what it has mremap(2)ed elsewhere moves back to private
-/// memory there. Memory that is moved differs from other memory in three ways: MADV_DONTNEED does
-/// not zero it, it is shared with children unless the fork handlers below are called, and mremap(2)
-/// cannot enlarge it.
+/// The program does not notice (decision 0021). Pages move only while the program has no thread
+/// but the one that registers, so no system call can find them missing, and only where the kernel
+/// has not pinned them. They stay in the file when the last region there is deregistered, because
+/// the kernel may have pinned them by then; the file gives them up when the program unmaps or
+/// empties them.
 ///
-/// One per process; any thread. Calls wait for each other.
+/// One per process; any thread. Calls wait for each other, never with the lock of an adapter held.
 class Rehoming {
  public:
   struct Config {
     Policy policy = Policy::kAutomatic;
-    Guarding guarding = Guarding::kBest;
+    Taking taking = Taking::kBest;
     bool dont_fork = false;  // ibv_fork_init(3) was called: children do not inherit what moves
   };
 
@@ -63,60 +57,72 @@ class Rehoming {
   explicit Rehoming(const Config& config) noexcept : config_(config) {}
   Rehoming(const Rehoming&) = delete;
   Rehoming& operator=(const Rehoming&) = delete;
-  /// What has not moved back stays where it is, and goes on working.
+  /// Only where nothing was ever moved or watched: the monitor lives as long as the process.
   ~Rehoming() = default;
 
+  void set_policy(Policy policy) noexcept;
   void set_dont_fork() noexcept;
-
-  /// Moves the pages of a range in, or counts one more range for those that are there. Every
-  /// success is followed by one move_back() or orphan().
-  [[nodiscard]] Expected<Placement, Why> move_in(Range range, Instant now);
-
-  /// No peer stores there any longer.
-  void move_back(const Placement& placement, Instant now);
-
-  /// As move_back(), for a peer that stopped and may still store: its stores hit pages that nobody
-  /// looks at. The addresses do not move in again until release().
-  void orphan(const Placement& placement, Instant now);
-  void release(Range pages);
-
-  /// The handlers of pthread_atfork(3). The child gets copies of its own of what moved, made before
-  /// the fork; it starts without an arena, and may go on to move memory into one of its own.
-  void before_fork();
-  void after_fork_in_parent();
-  void after_fork_in_child();
-
-  /// Nobody needs the file for now: if nothing is in it, it is closed; the next move makes another.
-  void rest();
+  /// Makes the memory file, so that peers can be given it before anything moves.
+  void open_arena() noexcept;
   /// The file that peers map.
-  [[nodiscard]] Arena& arena() noexcept { return arena_; }
-  /// Octets that are moved now.
+  [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
+
+  /// The listeners are told when the program unmaps any of this memory. False when the kernel
+  /// cannot tell.
+  bool watch(Range range) noexcept;
+  [[nodiscard]] bool add_listener(const Watch::Listener& listener) noexcept;
+  void remove_listener(const Watch::Listener& listener) noexcept;
+
+  /// Moves the pages of a region in, or counts one more region for those that are there. Every
+  /// success is followed by one drop() or detach().
+  [[nodiscard]] Expected<Placement, Why> move_in(Range region);
+
+  /// The region is gone, and no peer stores there any longer.
+  void drop(const Placement& placement);
+
+  /// As drop(), for a peer that stopped and may still store: the program's pages become private
+  /// copies, and the peer's stores hit pages that no program sees. The addresses do not move in
+  /// again.
+  void detach(const Placement& placement);
+
+  /// The handlers of fork(2), with the locks of the adapters in between (docs/ARCHITECTURE.md).
+  /// lock_for_fork() is the first. Then fork_mode() says how the child gets its memory.
+  void lock_for_fork() noexcept;
+  enum class ForkMode : std::uint8_t {
+    kNothing,  // nothing has moved, or children are not to inherit it
+    kPrivate,  // parent and child share private pages: first no peer may reach the regions
+    kCopies,   // the child copies while the parent waits
+  };
+  [[nodiscard]] ForkMode fork_mode() noexcept;
+  [[nodiscard]] bool gives_regions_to_children() const noexcept { return !config_.dont_fork; }
+  void prepare_fork(ForkMode mode) noexcept;
+  void after_fork_in_parent() noexcept;
+  void after_fork_in_child() noexcept;
+
+  /// Octets that are in the arena at their addresses.
   [[nodiscard]] std::size_t moved_octets();
 
  private:
-  /// Looks at the mappings of a range: more than one where they are many, or one way has failed.
-  static constexpr int kRoundsMax = 1024;
-  static constexpr std::size_t kShortLivedMax = 64;  // ranges remembered; then the oldest goes
-
-  [[nodiscard]] Moved judge(Range range, Range pages) const noexcept;
-  [[nodiscard]] bool is_short_lived(Range pages) const noexcept;
+  [[nodiscard]] Moved judge(Range region, Range pages) const noexcept;
+  [[nodiscard]] Moved get_ready(Range first) noexcept;
   [[nodiscard]] Moved bring_in(Range pages);
-  [[nodiscard]] Moved bring_stretch_in(PageMover& mover, Range stretch, int protection);
-  void bring_home_all(const std::vector<Run>& runs);
-  void bring_home(const Run& run, PageMover& mover, bool is_guarded);
-  std::vector<Run> give_up(const Placement& placement, Instant now);
-  void retry_stranded();
-  void adopt(const Run& run);
-  void adopt(const Stretch& stretch, const Run& run, RunList& left);
+  [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch);
+  void learn_departures();
+  void free_lost(Range pages);
+  void note_inheritance(Range where);
 
   std::mutex mutex_;
   Config config_;
   Arena arena_;
-  RunList runs_;         // what is in the arena; count 0 where moving back failed
-  RunList quarantined_;  // where a stopped peer may store
-  std::array<Range, kShortLivedMax> short_lived_{};
-  std::size_t next_short_lived_ = 0;
-  bool has_fork_copies_ = false;  // between before_fork() and its end
+  Watch watch_{arena_};
+  PageMover mover_;
+  RunList runs_;                 // pages of the arena that are or were at their addresses
+  RunList quarantined_;          // pages that children have, or where a stopped peer may store
+  RunList watched_;              // other memory whose mappings are watched
+  InheritanceTable forked_;      // what a child inherits
+  bool has_moved_away_ = false;  // pages of the arena may be at addresses that no run names
+  ForkMode fork_ = ForkMode::kNothing;
+  int fork_pipe_[2] = {-1, -1};  // kCopies: the child closes its end when it has copied
 };
 
 }  // namespace verbatim::rehome

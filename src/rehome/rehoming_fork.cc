@@ -1,69 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rehoming and fork(2). A parked mapping is private memory of the right kind and has no pages: the
-// parent fills it before the fork, and the child puts it back to its place.
+// Rehoming and fork(2). A mapping of the arena is shared by nature; a child must have memory of its
+// own that shows what the parent's showed at the fork.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "rehome/mapping_reader.h"
+#include "rehome/pinning.h"
 #include "rehome/rehoming.h"
-#include "rehome/survey.h"
 #include "rehome/system_call.h"
 
 namespace verbatim::rehome {
 
-void Rehoming::before_fork() {
-  mutex_.lock();
-  arena_.hold_views();
-  has_fork_copies_ = arena_.is_intact();
-  for (const Run& run : runs_.runs()) {
-    if (run.dont_fork || !has_fork_copies_) continue;
-    const std::size_t octets = run.range.octets();
-    const Range parking{.begin = run.parking, .end = run.parking + octets};
-    has_fork_copies_ =
-        kernel::call(SYS_mprotect, parking.begin, octets, PROT_READ | PROT_WRITE) == 0 &&
-        copy_out(arena_.descriptor(), arena_.offset_of(run.range.begin), parking).ok();
-  }
-}
+namespace {
 
-void Rehoming::after_fork_in_parent() {
-  for (const Run& run : runs_.runs()) {
-    if (!run.dont_fork) (void)kernel::advise(run.parking, run.range.octets(), MADV_DONTNEED);
-  }
-  arena_.let_views_go();
-  mutex_.unlock();
-}
+/// Up to here a child copies what it has inherited, and MADV_DONTNEED gives it zeroes. Beyond, it
+/// keeps private mappings of the arena, where MADV_DONTNEED gives what was there at the fork: a
+/// child that only executes another program must not wait for gigabytes.
+constexpr std::size_t kCopiedOctetsMax = std::size_t{64} << 20;
 
-void Rehoming::after_fork_in_child() {
-  arena_.let_views_go();
-  for (const Run& run : runs_.runs()) adopt(run);
-  runs_.clear();
-  quarantined_.clear();
-  arena_.leave();
-  mutex_.unlock();
-}
-
-/// In the child: what it has inherited of the arena becomes its own.
-void Rehoming::adopt(const Run& run) {
-  RunList left;
-  left.insert(run);
-  Survey found;
-  Moved looked = Why::kManyMappings;
-  for (int round = 0; round < kRoundsMax && !looked && arena_.is_intact(); ++round) {
-    looked = survey_arena(run.range, arena_, found);
-    for (const Stretch& stretch : found) adopt(stretch, run, left);
-  }
-  for (const Run& unused : left.runs()) kernel::unmap(unused.parking, unused.range.octets());
-}
-
-void Rehoming::adopt(const Stretch& stretch, const Run& run, RunList& left) {
-  const std::uintptr_t home = arena_.address_of(stretch.offset);
-  const std::uintptr_t parking = run.parking_of(home);
-  if (has_fork_copies_ && !run.dont_fork && stretch.range.begin == home &&
-      kernel::call(SYS_mprotect, parking, stretch.range.octets(), stretch.protection) == 0 &&
-      return_parked(parking, stretch.range).ok()) {
-    (void)left.remove(stretch.range);
+/// In the child: puts memory of its own in place of what is there, or is not. `is_private`: what is
+/// there is the child's already, but MADV_DONTNEED would show the arena's page.
+void copy_to_child(int file, const PageMover::Job& job, bool is_private) noexcept {
+  const std::size_t octets = job.pages.octets();
+  // A child without the parent's mapping has a hole there. The kernel would choose the hole for
+  // other memory, and mremap(2) does not move memory to where it is in part already.
+  const long at = kernel::map(job.pages.begin, octets, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (kernel::failed(at)) return;
+  const auto begin = static_cast<std::uintptr_t>(at);
+  if (is_private && job.pages.overlaps({.begin = begin, .end = begin + octets})) {
+    kernel::unmap(begin, octets);  // another thread has unmapped it just before the fork
     return;
   }
-  // Later stores of the parent may show in here, but none of ours in the parent.
-  (void)make_private(
-      arena_.descriptor(),
-      {.range = stretch.range, .offset = stretch.offset, .protection = stretch.protection});
+  bool is_copied = false;
+  if (!is_private) {
+    is_copied = copy_out(file, job.offset, {.begin = begin, .end = begin + octets}).ok();
+  } else if (kernel::call(SYS_mprotect, job.pages.begin, octets, PROT_READ) == 0) {
+    std::memcpy(std::bit_cast<void*>(begin), std::bit_cast<const void*>(job.pages.begin), octets);
+    is_copied = true;
+  }
+  is_copied =
+      is_copied && kernel::call(SYS_mprotect, begin, octets, job.protection) == 0 &&
+      (begin == job.pages.begin || !kernel::failed(kernel::move(begin, job.pages.begin, octets)));
+  if (is_copied) return;
+  kernel::unmap(begin, octets);
+  if (is_private) (void)kernel::call(SYS_mprotect, job.pages.begin, octets, job.protection);
+}
+
+}  // namespace
+
+void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
+
+/// Mappings of the arena, also those that are not at their place there.
+void Rehoming::note_inheritance(Range where) {
+  (void)for_each_mapping(where.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= where.end) return false;
+    if (!arena_.is_mapped_by(mapping)) return true;
+    const Range pages = common(mapping.range, where);
+    const int protection = (mapping.readable ? PROT_READ : 0) |
+                           (mapping.writable ? PROT_WRITE : 0) |
+                           (mapping.executable ? PROT_EXEC : 0);
+    forked_.push_back({.job = {.pages = pages,
+                               .offset = mapping.offset + (pages.begin - mapping.range.begin),
+                               .protection = protection},
+                       .is_private = !mapping.shared});
+    return true;
+  });
+}
+
+Rehoming::ForkMode Rehoming::fork_mode() noexcept {
+  learn_departures();
+  forked_.clear();
+  if (!arena_.is_intact() || !forked_.open(kRunsMax * 2)) return ForkMode::kNothing;
+  if (has_moved_away_ && !config_.dont_fork) {
+    note_inheritance({.begin = 0, .end = ~std::uintptr_t{0}});
+  } else {
+    for (const Run& run : runs_.runs()) {
+      // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
+      if (run.is_lost || (config_.dont_fork && run.count > 0)) continue;
+      note_inheritance(run.range);
+    }
+    for (const Run& run : quarantined_.runs()) note_inheritance(run.range);
+  }
+  if (forked_.empty()) return ForkMode::kNothing;
+  // A store to a private mapping would part a page from the one that the kernel has pinned.
+  return may_have_pinned_pages() ? ForkMode::kCopies : ForkMode::kPrivate;
+}
+
+void Rehoming::prepare_fork(ForkMode mode) noexcept {
+  fork_ = mode;
+  if (mode == ForkMode::kCopies && ::pipe2(fork_pipe_, O_CLOEXEC) != 0) {
+    fork_pipe_[0] = fork_pipe_[1] = -1;
+  }
+  if (mode != ForkMode::kPrivate) return;
+  watch_.keep_pages_of_children();
+  for (const auto& [job, is_private] : forked_) {
+    if (is_private) continue;
+    watch_.remove_arena_pages(job.pages);
+    (void)make_private(arena_.descriptor(), job);
+    (void)watch_.add_arena_pages(job.pages);
+    (void)runs_.remove(job.pages);
+    (void)quarantined_.remove(job.pages);
+    quarantined_.insert({.range = job.pages});
+  }
+}
+
+void Rehoming::after_fork_in_parent() noexcept {
+  if (fork_ == ForkMode::kCopies && fork_pipe_[0] >= 0) {
+    (void)kernel::call(SYS_close, fork_pipe_[1]);
+    char none = 0;
+    while (kernel::call(SYS_read, fork_pipe_[0], &none, sizeof none) == -EINTR) {
+    }
+    (void)kernel::call(SYS_close, fork_pipe_[0]);
+  }
+  mutex_.unlock();
+}
+
+void Rehoming::after_fork_in_child() noexcept {
+  const std::size_t octets = std::accumulate(
+      forked_.begin(), forked_.end(), std::size_t{0},
+      [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });
+  if (fork_ != ForkMode::kNothing && arena_.is_intact()) {
+    for (const auto& [job, was_private] : forked_) {
+      const bool is_private = was_private || fork_ == ForkMode::kPrivate;
+      if (is_private && octets > kCopiedOctetsMax) continue;
+      copy_to_child(arena_.descriptor(), job, is_private);
+    }
+  }
+  if (fork_ == ForkMode::kCopies && fork_pipe_[0] >= 0) {
+    (void)kernel::call(SYS_close, fork_pipe_[0]);
+    (void)kernel::call(SYS_close, fork_pipe_[1]);
+  }
+  forked_.clear();
+  runs_.clear();
+  quarantined_.clear();
+  watched_.clear();
+  has_moved_away_ = false;
+  mover_.forget_in_child();
+  watch_.forget_in_child();
+  arena_.leave();
+  mutex_.unlock();
 }
 
 }  // namespace verbatim::rehome

@@ -1,118 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rehome/run_list.h"
 
-#include <algorithm>
+#include <iterator>
 
 namespace verbatim::rehome {
 
-namespace {
-
-using Difference = std::vector<Run>::difference_type;
-
-bool are_one(const Run& a, const Run& b) noexcept {
-  return a.range.end == b.range.begin && a.count == b.count && a.dont_fork == b.dont_fork &&
-         a.parking_of(a.range.end) == b.parking;
-}
-
-}  // namespace
-
-std::size_t RunList::first_ending_after(std::uintptr_t address) const noexcept {
-  const auto found =
-      std::ranges::partition_point(runs_, [&](const Run& run) { return run.range.end <= address; });
-  return static_cast<std::size_t>(found - runs_.begin());
+RunList::Runs::const_iterator RunList::first_ending_after(std::uintptr_t address) const noexcept {
+  auto next = runs_.upper_bound(address);
+  if (next != runs_.begin() && std::prev(next)->second.range.end > address) --next;
+  return next;
 }
 
 void RunList::split_at(std::uintptr_t address) {
-  const std::size_t index = first_ending_after(address);
-  if (index == runs_.size() || runs_[index].range.begin >= address) return;
-  Run upper = runs_[index];
-  upper.parking = upper.parking_of(address);
+  const auto found = first_ending_after(address);
+  if (found == runs_.end() || found->first >= address) return;
+  Run& lower = runs_.at(found->first);
+  Run upper = lower;
   upper.range.begin = address;
-  runs_[index].range.end = address;
-  runs_.insert(runs_.begin() + static_cast<Difference>(index) + 1, upper);
+  lower.range.end = address;
+  runs_.emplace(address, upper);
 }
 
-void RunList::merge() {
-  std::size_t kept = 0;
-  for (std::size_t i = 1; i < runs_.size(); ++i) {
-    if (are_one(runs_[kept], runs_[i])) {
-      runs_[kept].range.end = runs_[i].range.end;
-    } else {
-      runs_[++kept] = runs_[i];
+/// Edits each run of the range, cut at its borders, and joins those that are alike afterwards.
+template <typename Edit>
+void RunList::change(Range range, Edit&& edit) {
+  if (range.empty()) return;
+  split_at(range.begin);
+  split_at(range.end);
+  auto next = runs_.lower_bound(range.begin);
+  for (auto run = next; run != runs_.end() && run->first < range.end; ++run) edit(run->second);
+  if (next != runs_.begin()) --next;
+  while (next != runs_.end() && next->first <= range.end) {
+    const auto after = std::next(next);
+    const bool is_one = after != runs_.end() && after->first == next->second.range.end &&
+                        next->second.is_like(after->second);
+    if (!is_one) {
+      next = after;
+      continue;
     }
+    next->second.range.end = after->second.range.end;
+    runs_.erase(after);
   }
-  if (!runs_.empty()) runs_.resize(kept + 1);
 }
 
 void RunList::insert(const Run& run) {
   if (run.range.empty()) return;
-  const auto index = static_cast<Difference>(first_ending_after(run.range.begin));
-  runs_.insert(runs_.begin() + index, run);
-  merge();
+  runs_.emplace(run.range.begin, run);
+  change(run.range, [](Run&) {});
 }
 
 void RunList::add_one(Range range) {
-  split_at(range.begin);
-  split_at(range.end);
-  for (std::size_t i = first_ending_after(range.begin);
-       i < runs_.size() && runs_[i].range.begin < range.end; ++i) {
-    ++runs_[i].count;
-  }
-  merge();
+  change(range, [](Run& run) { ++run.count; });
 }
 
-std::vector<Run> RunList::drop_one(Range range) {
-  split_at(range.begin);
-  split_at(range.end);
-  std::vector<Run> gone;
-  const std::size_t first = first_ending_after(range.begin);
-  std::size_t kept = first;
-  std::size_t next = first;
-  for (; next < runs_.size() && runs_[next].range.begin < range.end; ++next) {
-    Run& run = runs_[next];
-    if (run.count > 0) --run.count;
-    if (run.count == 0) {
-      gone.push_back(run);
-    } else {
-      runs_[kept++] = run;
-    }
-  }
-  runs_.erase(runs_.begin() + static_cast<Difference>(kept),
-              runs_.begin() + static_cast<Difference>(next));
-  merge();
-  return gone;
+void RunList::drop_one(Range range) {
+  change(range, [](Run& run) { run.count -= run.count > 0 ? 1 : 0; });
+}
+
+void RunList::lose(Range range) {
+  change(range, [](Run& run) { run.is_lost = true; });
 }
 
 std::vector<Run> RunList::remove(Range range) {
+  std::vector<Run> gone = within(range);
   split_at(range.begin);
   split_at(range.end);
-  const auto first = static_cast<Difference>(first_ending_after(range.begin));
-  const auto last = std::ranges::find_if(runs_.begin() + first, runs_.end(), [&](const Run& run) {
-    return run.range.begin >= range.end;
-  });
-  std::vector<Run> gone(runs_.begin() + first, last);
-  runs_.erase(runs_.begin() + first, last);
+  runs_.erase(runs_.lower_bound(range.begin), runs_.lower_bound(range.end));
   return gone;
 }
 
-bool RunList::overlaps(Range range) const noexcept {
-  const std::size_t index = first_ending_after(range.begin);
-  return index < runs_.size() && runs_[index].range.overlaps(range);
+std::vector<Run> RunList::within(Range range) const {
+  std::vector<Run> found;
+  for (auto run = first_ending_after(range.begin); run != runs_.end() && run->first < range.end;
+       ++run) {
+    found.push_back(run->second);
+    found.back().range = common(found.back().range, range);
+  }
+  return found;
 }
 
-const Run* RunList::find(std::uintptr_t address) const noexcept {
-  const std::size_t index = first_ending_after(address);
-  return index < runs_.size() && runs_[index].range.contains(address) ? &runs_[index] : nullptr;
+bool RunList::overlaps(Range range) const noexcept {
+  const auto found = first_ending_after(range.begin);
+  return found != runs_.end() && found->first < range.end;
 }
 
 bool RunList::covers(Range range) const noexcept {
-  std::uintptr_t covered = range.begin;
-  for (std::size_t i = first_ending_after(range.begin); i < runs_.size() && covered < range.end;
-       ++i) {
-    if (runs_[i].range.begin > covered) return false;
-    covered = runs_[i].range.end;
+  std::uintptr_t next = range.begin;
+  for (auto run = first_ending_after(next); run != runs_.end() && next < range.end; ++run) {
+    if (run->first > next || run->second.is_lost) return false;
+    next = run->second.range.end;
   }
-  return covered >= range.end;
+  return next >= range.end;
 }
 
 }  // namespace verbatim::rehome

@@ -2,53 +2,60 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "rehome/range.h"
 
 namespace verbatim::rehome {
 
-/// Neighbouring pages that are alike: as many regions cover each, and what belongs to them lies at
-/// one distance.
+/// Neighbouring pages that are alike.
 struct Run {
   Range range;
-  std::uint32_t count = 0;     // regions that cover every page of the run
-  std::uintptr_t parking = 0;  // where the program's own mapping of range.begin waits
-  bool dont_fork = false;      // children do not inherit it
+  std::uint32_t count = 0;  // regions that cover every page of the run
+  bool is_lost = false;     // the program has other memory there now, or none
 
-  [[nodiscard]] std::uintptr_t parking_of(std::uintptr_t address) const noexcept {
-    return parking + (address - range.begin);
+  [[nodiscard]] bool is_like(const Run& other) const noexcept {
+    return count == other.count && is_lost == other.is_lost;
   }
 };
 
-/// How often each page is covered, for any number of overlapping ranges: sorted runs, no two of
-/// which overlap, and neighbours that are alike are one. Knows nothing of what pages are.
+/// How often each page is covered, for any number of overlapping ranges: runs of which no two
+/// overlap, and neighbours that are alike are one. Knows nothing of what pages are. An operation
+/// takes time with the runs that it concerns, not with those that there are.
 class RunList {
  public:
   /// A run whose pages are in no other.
   void insert(const Run& run);
   /// Adds one to the count of every page of the range that is in a run.
   void add_one(Range range);
-  /// Takes one from each page of the range; those that come to zero leave the list and are returned
-  /// in order.
-  [[nodiscard]] std::vector<Run> drop_one(Range range);
+  /// Takes one from each page of the range that has a count.
+  void drop_one(Range range);
+  /// The pages of the range that are in a run are lost.
+  void lose(Range range);
   /// Takes out what is in the range, whatever its count.
   std::vector<Run> remove(Range range);
 
+  /// The parts of the runs that lie in the range.
+  [[nodiscard]] std::vector<Run> within(Range range) const;
   [[nodiscard]] bool overlaps(Range range) const noexcept;
-  /// Is every page of the range in a run?
+  /// Is every page of the range in a run that is not lost?
   [[nodiscard]] bool covers(Range range) const noexcept;
-  /// The run with this page; null if there is none. Valid until the list changes.
-  [[nodiscard]] const Run* find(std::uintptr_t address) const noexcept;
-  [[nodiscard]] const std::vector<Run>& runs() const noexcept { return runs_; }
+  [[nodiscard]] std::vector<Run> runs() const {
+    return within({.begin = 0, .end = ~std::uintptr_t{0}});
+  }
+  [[nodiscard]] bool empty() const noexcept { return runs_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return runs_.size(); }
   void clear() noexcept { runs_.clear(); }
 
  private:
+  using Runs = std::map<std::uintptr_t, Run>;  // by the begin of the range
+  template <typename Edit>
+  void change(Range range, Edit&& edit);
   void split_at(std::uintptr_t address);
-  void merge();
-  [[nodiscard]] std::size_t first_ending_after(std::uintptr_t address) const noexcept;
+  [[nodiscard]] Runs::const_iterator first_ending_after(std::uintptr_t address) const noexcept;
 
-  std::vector<Run> runs_;  // sorted by address
+  Runs runs_;
 };
 
 }  // namespace verbatim::rehome

@@ -67,32 +67,9 @@ bool holds_our_stack(Range pages) noexcept {
   return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
 }
 
-struct Addresses {
-  std::uintptr_t from = 0;
-  std::uintptr_t up_to = ~std::uintptr_t{0};
-};
-
-/// The mappings, among some addresses, of what the arena holds for these pages.
-Moved look_for_arena(Addresses among, Range pages, const Arena& arena, Survey& found) noexcept {
-  found.count = 0;
-  bool has_room = true;
-  const long answer = for_each_mapping(among.from, [&](const Mapping& mapping) {
-    if (mapping.range.begin >= among.up_to) return false;
-    if (!mapping.shared || !arena.is_mapped_by(mapping)) return true;
-    // The addresses that the mapped part of the arena belongs to, then back to where it is mapped.
-    const std::uintptr_t home = arena.address_of(mapping.offset);
-    const Range wanted = common({.begin = home, .end = home + mapping.range.octets()}, pages);
-    if (wanted.empty()) return true;
-    const std::uintptr_t begin = mapping.range.begin + (wanted.begin - home);
-    has_room = add(found, {.range = {.begin = begin, .end = begin + wanted.octets()},
-                           .protection = protection_of(mapping),
-                           .offset = arena.offset_of(wanted.begin),
-                           .is_in_arena = true});
-    return has_room;
-  });
-  if (answer != 0) return unreadable(answer);
-  if (!has_room) return Why::kManyMappings;
-  return Ok{};
+bool is_at_its_place(const Mapping& mapping, const Arena& arena) noexcept {
+  return mapping.shared && arena.is_mapped_by(mapping) &&
+         mapping.offset == arena.offset_of(mapping.range.begin);
 }
 
 }  // namespace
@@ -104,10 +81,10 @@ Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
   const long answer = for_each_mapping(next, [&](const Mapping& mapping) {
     if (mapping.range.begin > next) return false;  // a gap
     Stretch stretch{.range = common(mapping.range, pages), .protection = protection_of(mapping)};
-    stretch.offset = mapping.offset + (stretch.range.begin - mapping.range.begin);
-    stretch.is_in_arena = mapping.shared && arena.is_mapped_by(mapping) &&
-                          stretch.offset == arena.offset_of(stretch.range.begin);
-    if (!stretch.is_in_arena) refusal = objection(mapping);
+    stretch.is_in_arena = is_at_its_place(mapping, arena);
+    if (!stretch.is_in_arena) {
+      refusal = arena.is_mapped_by(mapping) ? Why::kForked : objection(mapping);
+    }
     if (!refusal && !add(survey, stretch)) refusal = Why::kManyMappings;
     next = stretch.range.end;
     return !refusal && next < pages.end;
@@ -124,18 +101,16 @@ Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
   return survey;
 }
 
-Moved survey_arena(Range pages, const Arena& arena, Survey& found) noexcept {
-  // At home nearly always, and where all of it is there, it cannot be elsewhere.
-  const Moved looked =
-      look_for_arena({.from = pages.begin, .up_to = pages.end}, pages, arena, found);
-  std::uintptr_t at_home = pages.begin;
-  for (const Stretch& stretch : found) {
-    const bool is_next =
-        stretch.range.begin == at_home && stretch.offset == arena.offset_of(at_home);
-    if (is_next) at_home = stretch.range.end;
-  }
-  if (!looked || at_home == pages.end) return looked;
-  return look_for_arena({}, pages, arena, found);
+Survey survey_arena(Range pages, const Arena& arena) noexcept {
+  Survey survey;
+  (void)for_each_mapping(pages.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= pages.end) return false;
+    if (!is_at_its_place(mapping, arena)) return true;
+    return add(survey, {.range = common(mapping.range, pages),
+                        .protection = protection_of(mapping),
+                        .is_in_arena = true});
+  });
+  return survey;
 }
 
 }  // namespace verbatim::rehome

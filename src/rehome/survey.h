@@ -15,11 +15,10 @@ namespace verbatim::rehome {
 struct Stretch {
   Range range;
   int protection = 0;        // PROT_READ and PROT_WRITE
-  std::uint64_t offset = 0;  // in the arena, if it is there
-  bool is_in_arena = false;  // mapped from the arena, wherever that is
+  bool is_in_arena = false;  // mapped from the arena, at its place there
 };
 
-/// What /proc/self says about some addresses. It is a photograph: other threads may map and unmap.
+/// What the kernel says about the mappings of some addresses. Other threads may change them.
 struct Survey {
   static constexpr std::size_t kStretchesMax = 64;  // of one range; a malloc'ed one has one or two
   std::array<Stretch, kStretchesMax> stretches = {};
@@ -33,8 +32,8 @@ struct Survey {
 /// place; else the reason why not.
 [[nodiscard]] Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept;
 
-/// Where the program has mapped what the arena holds for these pages: at home, or elsewhere after
-/// an mremap(2). kManyMappings when there are more than fit; the result has the first ones then.
-[[nodiscard]] Moved survey_arena(Range pages, const Arena& arena, Survey& found) noexcept;
+/// The parts of a range that are mapped from the arena at their place there, at most as many as
+/// fit.
+[[nodiscard]] Survey survey_arena(Range pages, const Arena& arena) noexcept;
 
 }  // namespace verbatim::rehome

@@ -5,12 +5,16 @@ namespace verbatim::rehome {
 
 const char* to_text(Why why) noexcept {
   switch (why) {
+    case Why::kMoved:
+      return "it was moved";
+    case Why::kNoPeer:
+      return "no queue pair of its domain has had a peer on this host";
     case Why::kPolicy:
-      return "moving is switched off";
+      return "moving is switched off (VERBATIM_REHOME, VERBATIM_PATH)";
+    case Why::kThreads:
+      return "the program had more than one thread";
     case Why::kTooSmall:
-      return "too small to be worth it";
-    case Why::kShortLived:
-      return "deregistered soon after its last registration";
+      return "less than a page";
     case Why::kNotThere:
       return "not mapped, or not accessible";
     case Why::kFileBacked:
@@ -28,24 +32,25 @@ const char* to_text(Why why) noexcept {
     case Why::kExecutable:
       return "executable";
     case Why::kUserfaultfd:
-      return "its faults are handled by another userfaultfd";
+      return "under a userfaultfd of the program";
     case Why::kPinned:
-      return "a descriptor is open that may have pinned pages (io_uring, vfio, GPU, KVM, AF_XDP, "
-             "InfiniBand)";
+      return "pinned by the kernel, or a descriptor is open that may pin it";
     case Why::kReplaced:
-      return "other memory was mapped over a registered range";
-    case Why::kQuarantined:
-      return "a stopped peer may still store there";
+      return "the addresses belonged to other registered memory";
+    case Why::kForked:
+      return "the process has forked";
+    case Why::kStopped:
+      return "a peer was stopped in the middle of an access";
     case Why::kManyMappings:
-      return "it consists of too many mappings";
+      return "too many mappings";
     case Why::kFileSizeLimit:
-      return "the file size limit (ulimit -f)";
+      return "beyond the file size limit (ulimit -f)";
     case Why::kNoGuard:
-      return "userfaultfd is not available";
+      return "the system does not allow userfaultfd with events";
     case Why::kNoProcess:
       return "/proc/self cannot be read";
     case Why::kNoDescriptor:
-      return "too many open files";
+      return "no file descriptor left";
     case Why::kNoMemory:
       return "out of memory, address space or mappings";
     case Why::kRefused:

@@ -9,24 +9,27 @@ namespace verbatim::rehome {
 
 /// Why a range was not moved into the arena. Peers then reach it by other means; nothing fails.
 enum class Why : std::uint8_t {
+  kMoved = 0,      // it was moved
+  kNoPeer,         // no queue pair of its domain has had a peer on this host
   kPolicy,         // moving is switched off
-  kTooSmall,       // not one whole page, or less than moving is worth
-  kShortLived,     // the same range was given up soon after it had been moved
+  kThreads,        // the program had another thread, whose system calls would notice
+  kTooSmall,       // not one whole page
   kNotThere,       // part of the range is not mapped, or may not be touched
   kFileBacked,     // pages of a file: the file would no longer see stores
-  kShared,         // shared already, with somebody whom we do not know
+  kShared,         // shared already, with other processes
   kStack,          // a stack, or the storage of a thread
-  kHugePage,       // reserved huge pages, which a memory file of ours cannot give
+  kHugePage,       // reserved huge pages, which a memory file cannot give
   kLocked,         // locked into memory
   kBound,          // bound to nodes of memory
   kExecutable,     // code
-  kUserfaultfd,    // somebody else handles the faults of this range
-  kPinned,         // a descriptor is open that may have pinned pages: io_uring, vfio, a GPU, ...
-  kReplaced,       // the program put other memory where a moved range was
-  kQuarantined,    // a stopped peer may still store where the range would go
+  kUserfaultfd,    // the program handles the faults of this range itself
+  kPinned,         // the kernel holds on to pages, or a descriptor is open that may make it do so
+  kReplaced,       // a registered region had other memory at these addresses
+  kForked,         // the process has forked since it was moved, and shares the pages with its child
+  kStopped,        // a peer was stopped in the middle of an access
   kManyMappings,   // the range consists of too many mappings
   kFileSizeLimit,  // ulimit -f
-  kNoGuard,        // the system does not let us hold up other threads' stores (userfaultfd)
+  kNoGuard,        // the kernel does not tell what happens to memory (userfaultfd)
   kNoProcess,      // /proc/self cannot be read
   kNoDescriptor,   // too many open files
   kNoMemory,       // out of memory, address space or mappings

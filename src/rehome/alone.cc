@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehome/alone.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "base/own_threads.h"
+
+namespace verbatim::rehome {
+
+namespace {
+
+bool counts_agree() noexcept {
+  // The folder's links are itself, its parent and one for each thread.
+  constexpr unsigned kOtherLinks = 2;
+  struct stat state {};
+  const int own = own_thread_count();
+  return ::stat("/proc/self/task", &state) == 0 &&
+         state.st_nlink == kOtherLinks + 1U + static_cast<unsigned>(own);
+}
+
+}  // namespace
+
+/// A thread of the adapter that starts or ends just now is listed but not counted. It is waited
+/// for, once after each such change: a program with threads of its own does not wait every time.
+bool is_alone() noexcept {
+  static constinit std::atomic<unsigned> waited_for{0};
+  if (OwnThread::is_mine()) return false;
+  if (counts_agree()) return true;
+  const unsigned changes = OwnThread::changes();
+  if (waited_for.exchange(changes) == changes) return false;
+  constexpr int kLooks = 100;
+  for (int looks = 0; looks < kLooks; ++looks) {
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
+    (void)::nanosleep(&nap, nullptr);
+    if (counts_agree()) return true;
+  }
+  return false;
+}
+
+}  // namespace verbatim::rehome

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "rehome/range.h"
+
+namespace verbatim::rehome {
+
+/// What a system call that changes mappings does to a range of addresses.
+enum class Change : std::uint8_t {
+  kUnmaps,     // munmap(2), mmap(2) and mremap(2) over something, brk(2)
+  kMovesAway,  // mremap(2): the pages go on to exist at another address
+  kEmpties,    // madvise(2) with MADV_DONTNEED or MADV_REMOVE
+};
+
+struct ChangingCall {
+  Change change = Change::kUnmaps;
+  Range range;
+};
+
+/// Reads one line of /proc/PID/task/TID/syscall: a thread that waits inside of a system call which
+/// changes mappings, or nothing. mremap(2) may have two ranges; `target` is the one that it unmaps.
+/// `break_now` is where the heap ends as the C library knows it.
+[[nodiscard]] std::optional<ChangingCall> parse_changing_call(std::string_view line,
+                                                              std::uintptr_t break_now,
+                                                              Range* target) noexcept;
+
+/// The calls of this process that change mappings and that wait until their event of userfaultfd(2)
+/// is read. Allocates nothing.
+struct ChangingCalls {
+  static constexpr std::size_t kCallsMax = 64;
+  std::array<ChangingCall, kCallsMax> calls{};
+  std::size_t count = 0;
+
+  [[nodiscard]] bool covers(Change change, Range range) const noexcept;
+  [[nodiscard]] const ChangingCall* begin() const noexcept { return calls.data(); }
+  [[nodiscard]] const ChangingCall* end() const noexcept { return calls.data() + count; }
+};
+[[nodiscard]] ChangingCalls read_changing_calls() noexcept;
+
+}  // namespace verbatim::rehome

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehome/watch.h"
+
+#include <linux/close_range.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/own_threads.h"
+#include "rehome/changing_calls.h"
+#include "rehome/mapping_reader.h"
+#include "rehome/signals_blocked.h"
+
+namespace verbatim::rehome {
+
+namespace {
+
+constexpr std::uint64_t kUnmapEvents = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP |
+                                       UFFD_FEATURE_PAGEFAULT_FLAG_WP |
+                                       UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
+
+/// So often is a call looked for whose event is there, a hundred milliseconds and more in all:
+/// between the two lie a few instructions of the calling thread, which may have lost its processor.
+constexpr int kLooks = 1000;
+
+/// The stack of the monitor: its deepest function has some 8 KiB of buffers.
+constexpr std::size_t kStackOctets = std::size_t{128} << 10;
+
+/// Leaves this thread with a table of descriptors of its own in which only these are open.
+bool keep_only(std::array<int, 3> descriptors) noexcept {
+  std::ranges::sort(descriptors);
+  unsigned first = 0;
+  for (const int descriptor : descriptors) {
+    const auto number = static_cast<unsigned>(descriptor);
+    if (number > first &&
+        kernel::call(SYS_close_range, first, number - 1, CLOSE_RANGE_UNSHARE) != 0) {
+      return false;
+    }
+    first = number + 1;
+  }
+  return kernel::call(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0;
+}
+
+void nap() noexcept {
+  const timespec time{.tv_sec = 0, .tv_nsec = 50'000};
+  (void)::nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+Moved Watch::start() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!has_started_) {
+    has_started_ = true;
+    outcome_ = launch();
+    if (!outcome_) {
+      arena_faults_.close();
+      other_faults_.close();
+    }
+  }
+  return outcome_;
+}
+
+Moved Watch::launch() noexcept {
+  if (!arena_.is_open()) return Why::kNoMemory;
+  if (const Moved opened = arena_faults_.open(kArenaEvents); !opened) return opened;
+  if (const Moved opened = other_faults_.open(kUnmapEvents); !opened) return opened;
+  ready_.store(0);
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return Why::kNoMemory;
+  (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  (void)::pthread_attr_setstacksize(&attributes, kStackOctets);
+  pthread_t thread{};
+  int failed = 0;
+  {
+    const SignalsBlocked inherited;
+    OwnThread::announce();
+    failed = ::pthread_create(&thread, &attributes, &Watch::run, this);
+  }
+  (void)::pthread_attr_destroy(&attributes);
+  if (failed != 0) return Why::kNoMemory;
+  // Descriptors that the program opens and closes later do not reach the monitor's table.
+  while (ready_.load(std::memory_order_acquire) == 0) nap();
+  if (ready_.load() != 1) return Why::kNoDescriptor;
+  return test();
+}
+
+/// Empties a page of the arena as a program would: does the monitor find the call, and is the page
+/// empty when the call returns?
+Moved Watch::test() noexcept {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t offset = arena_.spare_offset(page);
+  const long at =
+      kernel::map(0, page, PROT_READ | PROT_WRITE, MAP_SHARED, arena_.descriptor(), offset);
+  if (kernel::failed(at)) return Why::kNoMemory;
+  const auto begin = static_cast<std::uintptr_t>(at);
+  const Range pages{.begin = begin, .end = begin + page};
+  Moved works = add_arena_pages(pages);
+  if (works) {
+    auto* const octet = std::bit_cast<volatile char*>(begin);
+    *octet = 1;
+    const std::uint32_t before = found_.load();
+    const bool is_empty = kernel::advise(begin, page, MADV_DONTNEED) == 0 && *octet == 0;
+    wait_until_idle();
+    if (!is_empty || found_.load() == before) works = Why::kNoGuard;
+  }
+  kernel::unmap(begin, page);
+  wait_until_idle();
+  punch(arena_.descriptor(), offset, page);
+  return works;
+}
+
+void* Watch::run(void* watch) {
+  const OwnThread own;
+  (void)::prctl(PR_SET_NAME, "verbatim-memory");
+  static_cast<Watch*>(watch)->monitor();
+  return nullptr;
+}
+
+void Watch::monitor() noexcept {
+  const int arena_events = arena_faults_.number();
+  const int other_events = other_faults_.number();
+  const bool is_apart = keep_only({arena_events, other_events, arena_.descriptor()});
+  ready_.store(is_apart ? 1 : 2, std::memory_order_release);
+  if (!is_apart) return;
+  std::array<pollfd, 2> events{pollfd{.fd = arena_events, .events = POLLIN, .revents = 0},
+                               pollfd{.fd = other_events, .events = POLLIN, .revents = 0}};
+  for (;;) {
+    if (::poll(events.data(), events.size(), -1) < 0) continue;
+    for (const pollfd& event : events) {
+      if ((event.revents & POLLIN) != 0) handle_event(event.fd);
+    }
+  }
+}
+
+/// First what must be done before the waiting calls return, then the event, which lets one of them
+/// go on, then what must not be done before it is certain that the pages are gone.
+void Watch::handle_event(int descriptor) noexcept {
+  ChangingCalls calls = read_changing_calls();
+  for (int looks = 0; calls.count == 0 && looks < kLooks; ++looks) {
+    nap();
+    calls = read_changing_calls();
+  }
+  for (const ChangingCall& call : calls) {
+    if (call.change == Change::kEmpties) {
+      empty(call.range);
+    } else {
+      (void)close_regions(call.range);
+    }
+  }
+  is_busy_.store(true);
+  uffd_msg message{};
+  if (kernel::call(SYS_read, descriptor, &message, sizeof message) == sizeof message) {
+    const Range removed{.begin = message.arg.remove.start, .end = message.arg.remove.end};
+    const bool empties = message.event == UFFD_EVENT_REMOVE;
+    const bool is_found = calls.covers(empties ? Change::kEmpties : Change::kUnmaps, removed);
+    if (is_found) found_.fetch_add(1);
+    if (message.event == UFFD_EVENT_UNMAP) {
+      // The end of an mremap(2) is told as well: its pages live on.
+      handle_departure(
+          {.range = removed, .is_moved_away = calls.covers(Change::kMovesAway, removed)});
+    } else if (message.event == UFFD_EVENT_REMAP) {
+      handle_departure({.range = {.begin = message.arg.remap.from,
+                                  .end = message.arg.remap.from + message.arg.remap.len},
+                        .is_moved_away = true});
+    } else if (empties && !is_found) {
+      empty(removed);  // a call that cannot be seen, as one of io_uring: a moment late
+    }
+  }
+  is_busy_.store(false);
+}
+
+/// Returns whether any region has a page there.
+bool Watch::close_regions(Range range) noexcept {
+  bool is_needed = false;
+  const std::lock_guard lock(listeners_mutex_);
+  for (const Listener& listener : listeners_) {
+    if (listener.handle_unmap == nullptr) continue;
+    is_needed |= listener.handle_unmap(listener.context, range);
+  }
+  return is_needed;
+}
+
+/// The pages of the arena that are mapped there become holes, which read as zeroes.
+void Watch::empty(Range range) noexcept {
+  (void)for_each_mapping(range.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= range.end) return false;
+    if (!arena_.is_mapped_by(mapping)) return true;
+    const Range part = common(mapping.range, range);
+    if (mapping.shared) {
+      punch(arena_.descriptor(), mapping.offset + (part.begin - mapping.range.begin),
+            part.octets());
+      return true;
+    }
+    // A private mapping shows the arena's page when its own is gone. Memory without a file shows
+    // zeroes. It must not be watched: the monitor would wait for itself.
+    arena_faults_.unwatch(part);
+    const int protection = (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0);
+    (void)kernel::map(part.begin, part.octets(), protection,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return true;
+  });
+}
+
+/// Pages of the arena that no region needs are freed at once.
+void Watch::handle_departure(const Departure& departure) noexcept {
+  const bool is_needed = close_regions(departure.range);
+  const std::uint64_t put = departures_put_.load(std::memory_order_relaxed);
+  if (put - departures_taken_.load(std::memory_order_acquire) == kDeparturesMax) {
+    missed_.store(true, std::memory_order_release);
+  } else {
+    departures_[put % kDeparturesMax] = departure;
+    departures_put_.store(put + 1, std::memory_order_release);
+  }
+  if (is_needed || departure.is_moved_away || keeps_pages_.load()) return;
+  if (!arena_.has_place_for(departure.range)) return;
+  punch(arena_.descriptor(), arena_.offset_of(departure.range.begin), departure.range.octets());
+}
+
+bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
+  if (missed_.exchange(false, std::memory_order_acq_rel)) has_missed = true;
+  const std::uint64_t taken = departures_taken_.load(std::memory_order_relaxed);
+  if (taken == departures_put_.load(std::memory_order_acquire)) return false;
+  departure = departures_[taken % kDeparturesMax];
+  departures_taken_.store(taken + 1, std::memory_order_release);
+  return true;
+}
+
+void Watch::wait_until_idle() const noexcept {
+  while (is_busy_.load()) nap();
+}
+
+Moved Watch::add_arena_pages(Range pages) noexcept {
+  return arena_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
+}
+
+Moved Watch::add_other_pages(Range pages) noexcept {
+  return other_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
+}
+
+void Watch::remove_arena_pages(Range pages) noexcept { arena_faults_.unwatch(pages); }
+
+void Watch::remove_other_pages(Range pages) noexcept { other_faults_.unwatch(pages); }
+
+bool Watch::add_listener(const Listener& listener) noexcept {
+  const std::lock_guard lock(listeners_mutex_);
+  for (Listener& place : listeners_) {
+    if (place.handle_unmap != nullptr) continue;
+    place = listener;
+    return true;
+  }
+  return false;
+}
+
+void Watch::remove_listener(const Listener& listener) noexcept {
+  const std::lock_guard lock(listeners_mutex_);
+  for (Listener& place : listeners_) {
+    if (place.context == listener.context) place = {};
+  }
+}
+
+void Watch::forget_in_child() noexcept {
+  const bool was_running = has_started_ && outcome_.ok();
+  if (was_running) {
+    arena_faults_.close();
+    other_faults_.close();
+  }
+  new (&mutex_) std::mutex;
+  new (&listeners_mutex_) std::mutex;
+  listeners_ = {};
+  has_started_ = false;
+  departures_put_.store(0);
+  departures_taken_.store(0);
+  missed_.store(false);
+  keeps_pages_.store(false);
+  is_busy_.store(false);
+}
+
+}  // namespace verbatim::rehome
