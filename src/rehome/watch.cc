@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "base/own_threads.h"
 #include "rehome/changing_calls.h"
 #include "rehome/mapping_reader.h"
-#include "rehome/signals_blocked.h"
 
 namespace verbatim::rehome {
 
@@ -77,9 +77,14 @@ Moved Watch::launch() noexcept {
   pthread_t thread{};
   int failed = 0;
   {
-    const SignalsBlocked inherited;
+    // Not those that the C library uses itself: setuid(2) waits until every thread has had one.
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
     OwnThread::announce();
     failed = ::pthread_create(&thread, &attributes, &Watch::run, this);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   (void)::pthread_attr_destroy(&attributes);
   if (failed != 0) return Why::kNoMemory;
