@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does it cost to move memory into the arena under running threads, and from which size on is
-// it worth it? Beside it, in the same run: pwrite(2) of the same memory into a new memory file, and
-// mmap(2) over it, which is what moving would cost if no other thread existed; and what a peer pays
-// for memory that did not move, process_vm_writev(2).
+// What does it cost to move memory into the arena, what to register it again when it is there, and
+// after how many uses has it paid? Beside it, in the same run: pwrite(2) of the same memory into a
+// new memory file, and mmap(2) over it, which is what moving would cost if no other thread existed;
+// and what a peer pays for memory that did not move, process_vm_writev(2).
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -79,25 +79,25 @@ double copy_and_map(std::size_t octets) {
 }
 
 struct Cost {
-  double in = 0;
-  double back = 0;
+  double in = 0;     // the first registration
+  double again = 0;  // a later one, and its end
 };
 
-Cost move(rehome::Guarding guarding, std::size_t octets) {
-  static rehome::Rehoming best({.policy = rehome::Policy::kAlways});
-  static rehome::Rehoming user(
-      {.policy = rehome::Policy::kAlways, .guarding = rehome::Guarding::kUserMode});
-  rehome::Rehoming& rehoming = guarding == rehome::Guarding::kBest ? best : user;
+Cost move(std::size_t octets) {
+  static rehome::Rehoming& rehoming = *new rehome::Rehoming;
   const Memory memory(octets);
   Cost cost;
   const double start = now();
-  const auto moved = rehoming.move_in(memory.range(), Instant());
+  const auto moved = rehoming.move_in(memory.range());
   cost.in = now() - start;
   if (!moved) {
     std::printf("not moved: %s\n", rehome::to_text(moved.error()));
     return {};
   }
-  cost.back = microseconds([&] { rehoming.move_back(*moved, Instant()); });
+  cost.again = microseconds([&] {
+    if (const auto again = rehoming.move_in(memory.range())) rehoming.drop(*again);
+  });
+  rehoming.drop(*moved);
   return cost;
 }
 
@@ -105,31 +105,17 @@ void whole_gibibyte() {
   constexpr std::size_t kOctets = std::size_t{1024} * kMebi;
   constexpr int kRounds = 3;
   std::vector<double> peer;
-  std::vector<double> best_in;
-  std::vector<double> best_back;
-  std::vector<double> user_in;
-  std::vector<double> user_back;
-  std::vector<double> best_ratio;
-  std::vector<double> user_ratio;
+  std::vector<double> in;
+  std::vector<double> ratio;
   for (int round = 0; round < kRounds; ++round) {
     peer.push_back(copy_and_map(kOctets));
-    const Cost best = move(rehome::Guarding::kBest, kOctets);
-    const Cost user = move(rehome::Guarding::kUserMode, kOctets);
-    best_in.push_back(best.in);
-    best_back.push_back(best.back);
-    user_in.push_back(user.in);
-    user_back.push_back(user.back);
-    best_ratio.push_back(best.in / peer.back());
-    user_ratio.push_back(user.in / peer.back());
+    in.push_back(move(kOctets).in);
+    ratio.push_back(in.back() / peer.back());
   }
   std::printf("1 GiB, medians of %d rounds, us per MiB\n", kRounds);
   std::printf("  pwrite + mmap(MAP_FIXED)   %7.0f\n", median(peer) / 1024);
-  std::printf("  move in, best guard        %7.0f   ratio %.2f\n", median(best_in) / 1024,
-              median(best_ratio));
-  std::printf("  move in, ordinary user     %7.0f   ratio %.2f\n", median(user_in) / 1024,
-              median(user_ratio));
-  std::printf("  move back, best guard      %7.0f\n", median(best_back) / 1024);
-  std::printf("  move back, ordinary user   %7.0f\n", median(user_back) / 1024);
+  std::printf("  move in                    %7.0f   ratio %.2f\n", median(in) / 1024,
+              median(ratio));
   std::fflush(stdout);
 }
 
@@ -151,18 +137,18 @@ double saved_per_write(std::size_t octets) {
 
 void by_size() {
   std::printf(
-      "\n  size     in us   back us   saved by a WRITE of it, us   WRITEs until it has paid\n");
+      "\n  size     in us  again us   saved by a WRITE of it, us   WRITEs until it has paid\n");
   for (std::size_t octets = 4096; octets <= 4 * kMebi; octets *= 2) {
     std::vector<double> in;
-    std::vector<double> back;
+    std::vector<double> again;
     for (int round = 0; round < 21; ++round) {
-      const Cost cost = move(rehome::Guarding::kUserMode, octets);
+      const Cost cost = move(octets);
       in.push_back(cost.in);
-      back.push_back(cost.back);
+      again.push_back(cost.again);
     }
     const double saved = saved_per_write(octets);
-    std::printf("  %5zu K %7.1f %9.1f %28.2f %26.0f\n", octets / 1024, median(in), median(back),
-                saved, (median(in) + median(back)) / std::max(saved, 0.01));
+    std::printf("  %5zu K %7.1f %9.1f %28.2f %26.0f\n", octets / 1024, median(in), median(again),
+                saved, median(in) / std::max(saved, 0.01));
   }
 }
 
