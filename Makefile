@@ -46,8 +46,9 @@ compilers: ## everything compiles with every compiler that Debian 12 has (an hou
 mutants: setup ## put bugs into a copy of the code: does a test notice each?
 	@scripts/mutants.py
 
-test-all: test build ## the whole suite, 64 processes, then every program with every option on every network
+test-all: test build ## the whole suite, 64 processes, minutes of memory that moves, then every program with every option on every network
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
+	@VERBATIM_STRESS_SECONDS=180 build/release/tests/memory_stress_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
 
 test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu

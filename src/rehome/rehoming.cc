@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "rehome/alone.h"
+#include "rehome/mapping_reader.h"
 #include "rehome/pinning.h"
 #include "rehome/system_call.h"
 
@@ -57,6 +58,19 @@ void Rehoming::remove_listener(const Watch::Listener& listener) noexcept {
   watch_.remove_listener(listener);
 }
 
+/// Mappings of the arena that a fork has made private are watched by the other descriptor, and the
+/// kernel refuses a range that has one of them.
+bool Rehoming::watch_each_mapping(Range pages) noexcept {
+  bool is_watched = true;
+  const long answer = for_each_mapping(pages.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= pages.end) return false;
+    if (arena_.is_mapped_by(mapping)) return true;
+    is_watched &= watch_.add_other_pages(common(mapping.range, pages)).ok();
+    return true;
+  });
+  return is_watched && answer == 0;
+}
+
 bool Rehoming::watch(Range range) noexcept {
   const std::lock_guard lock(mutex_);
   const Range pages = outer_pages(range, page_octets());
@@ -70,7 +84,7 @@ bool Rehoming::watch(Range range) noexcept {
     // Also where it was watched a moment ago: between an unmapping and its event another thread may
     // have got new memory there.
     if (!watch_.add_other_pages(part)) {
-      is_watched = false;
+      is_watched &= watch_each_mapping(part);
       return;
     }
     (void)watched_.remove(part);

@@ -109,6 +109,7 @@ class Rehoming {
   [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch);
   void learn_departures();
   void free_lost(Range pages);
+  bool watch_each_mapping(Range pages) noexcept;
   void note_inheritance(Range where);
 
   std::mutex mutex_;

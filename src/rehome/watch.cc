@@ -5,6 +5,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -43,6 +44,20 @@ bool keep_only(std::array<int, 3> descriptors) noexcept {
     first = number + 1;
   }
   return kernel::call(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0;
+}
+
+/// An epoll that is triggered by the arrival of an event, not by its presence.
+int open_arrivals(int descriptor) noexcept {
+  const auto epoll = static_cast<int>(kernel::call(SYS_epoll_create1, EPOLL_CLOEXEC));
+  epoll_event wanted{.events = EPOLLIN | EPOLLET, .data = {}};
+  if (kernel::call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, descriptor, &wanted) != 0) return -1;
+  return epoll;
+}
+
+/// Whether an event has arrived since the last call.
+bool has_arrival(int arrivals) noexcept {
+  epoll_event event{};
+  return kernel::call(SYS_epoll_pwait, arrivals, &event, 1, 0, 0, 8) > 0;
 }
 
 void nap() noexcept {
@@ -130,32 +145,40 @@ void Watch::monitor() noexcept {
   const int arena_events = arena_faults_.number();
   const int other_events = other_faults_.number();
   const bool is_apart = keep_only({arena_events, other_events, arena_.descriptor()});
-  ready_.store(is_apart ? 1 : 2, std::memory_order_release);
-  if (!is_apart) return;
+  // These tell of each event that arrives, once.
+  const std::array<int, 2> arrivals{open_arrivals(arena_events), open_arrivals(other_events)};
+  const bool is_ready = is_apart && arrivals[0] >= 0 && arrivals[1] >= 0;
+  ready_.store(is_ready ? 1 : 2, std::memory_order_release);
+  if (!is_ready) return;
   std::array<pollfd, 2> events{pollfd{.fd = arena_events, .events = POLLIN, .revents = 0},
                                pollfd{.fd = other_events, .events = POLLIN, .revents = 0}};
   for (;;) {
     if (::poll(events.data(), events.size(), -1) < 0) continue;
-    for (const pollfd& event : events) {
-      if ((event.revents & POLLIN) != 0) handle_event(event.fd);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if ((events[i].revents & POLLIN) != 0) handle_event(events[i].fd, arrivals[i]);
     }
   }
 }
 
 /// First what must be done before the waiting calls return, then the event, which lets one of them
-/// go on, then what must not be done before it is certain that the pages are gone.
-void Watch::handle_event(int descriptor) noexcept {
-  ChangingCalls calls = read_changing_calls();
-  for (int looks = 0; calls.count == 0 && looks < kLooks; ++looks) {
-    nap();
+/// go on, then what must not be done before it is certain that the pages are gone. The kernel gives
+/// out the newest event first. So the calls are looked for again when an event has arrived since
+/// the search began: the one that is read must be of a call that was dealt with.
+void Watch::handle_event(int descriptor, int arrivals) noexcept {
+  ChangingCalls calls;
+  (void)has_arrival(arrivals);
+  for (int looks = 0; looks < kLooks; ++looks) {
     calls = read_changing_calls();
-  }
-  for (const ChangingCall& call : calls) {
-    if (call.change == Change::kEmpties) {
-      empty(call.range);
-    } else {
-      (void)close_regions(call.range);
+    for (const ChangingCall& call : calls) {
+      if (call.change == Change::kEmpties) {
+        empty(call.range);
+      } else {
+        (void)close_regions(call.range);
+      }
     }
+    const bool is_complete = !has_arrival(arrivals);
+    if (is_complete && calls.count > 0) break;
+    if (is_complete) nap();
   }
   is_busy_.store(true);
   uffd_msg message{};

@@ -83,7 +83,7 @@ class Watch {
   [[nodiscard]] Moved test() noexcept;
   static void* run(void* watch);
   void monitor() noexcept;
-  void handle_event(int descriptor) noexcept;
+  void handle_event(int descriptor, int arrivals) noexcept;
   bool close_regions(Range range) noexcept;
   void empty(Range range) noexcept;
   void handle_departure(const Departure& departure) noexcept;

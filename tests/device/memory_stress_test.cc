@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registered memory moves to where peers can map it, and the program must not notice: programs do
+// at random all that they may do with memory, alone and with several threads, and compare every
+// octet with a model. No system call may fail with EFAULT. And memory must have moved.
+//
+// Each round is a process of its own. VERBATIM_STRESS_SEED repeats a round, VERBATIM_STRESS_SECONDS
+// makes as many rounds as fit into that time.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "memory_actor.h"
+
+namespace verbatim::testing {
+namespace {
+
+constexpr int kRounds = 8;
+constexpr int kPhases = 3;  // of each kind in a round
+constexpr int kDeedsAlone = 60;
+constexpr int kDeedsOfThread = 60;
+constexpr unsigned kThreads = 3;
+constexpr unsigned kPatienceSeconds = 240;  // for one round, whatever else the machine does
+
+bool goes_through_packets() {
+  const char* path = std::getenv("VERBATIM_PATH");
+  return path != nullptr && std::strcmp(path, "packet") == 0;
+}
+
+/// A thread of the program. It may be cancelled, and its actor be given to another.
+struct Performer {
+  StressBoard* board = nullptr;
+  std::unique_ptr<MemoryActor> actor;
+  pthread_t thread{};
+  std::atomic<int> left{0};  // deeds
+  bool is_running = false;
+
+  static void* perform(void* performer) {
+    auto& self = *static_cast<Performer*>(performer);
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    while (self.left.fetch_sub(1) > 0 && !self.board->is_over()) {
+      self.actor->act(false);
+      if (self.actor->prng().one_in(8)) self.actor->receive_or_die();
+      ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
+      ::pthread_testcancel();
+      ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    }
+    return nullptr;
+  }
+  bool start() {
+    is_running = ::pthread_create(&thread, nullptr, &Performer::perform, this) == 0;
+    return is_running;
+  }
+  [[nodiscard]] bool is_done() const { return left.load() < 0; }
+};
+
+/// A program: phases in which it has one thread alternate with phases in which it has several.
+class Program {
+ public:
+  Program(StressBoard& board, const char* file, std::uint64_t seed) : board_(board), prng_(seed) {
+    stage_.board = &board;
+    stage_.file = file;
+    stage_.end = &end_;
+  }
+
+  void run() {
+    if (!stage_.fresh.reserve() || !end_.open()) return board_.fail("the device does not open");
+    soloist_ = std::make_unique<MemoryActor>(stage_, 0, prng_.next());
+    soloist_->open();
+    for (unsigned i = 0; i < kThreads; ++i) {
+      performers_[i].board = &board_;
+      performers_[i].actor = std::make_unique<MemoryActor>(stage_, i + 1, prng_.next());
+      performers_[i].actor->open();
+    }
+    for (int phase = 0; phase < kPhases && !board_.is_over(); ++phase) {
+      act_alone();
+      check_all();
+      if (!board_.is_over()) act_together();
+      check_all();
+    }
+    if (!board_.is_over()) close();
+  }
+
+ private:
+  void check_all() {
+    soloist_->check_all();
+    for (Performer& performer : performers_) performer.actor->check_all();
+  }
+
+  /// Every actor, one after the other, on the one thread.
+  void act_alone() {
+    for (int deeds = 0; deeds < kDeedsAlone && !board_.is_over(); ++deeds) {
+      const std::uint64_t who = prng_.below(kThreads + 1);
+      (who == kThreads ? *soloist_ : *performers_[who].actor).act(true);
+    }
+  }
+
+  void act_together() {
+    for (Performer& performer : performers_) {
+      performer.left.store(kDeedsOfThread);
+      if (!performer.start()) board_.fail("no thread");
+    }
+    while (!is_done() && !board_.is_over()) {
+      switch (prng_.below(8)) {
+        case 0:
+          cancel_one();
+          break;
+        case 1:
+          soloist_->act(false);
+          break;
+        default:
+          overlay_one();
+      }
+      wake_waiting();
+    }
+    for (Performer& performer : performers_) {
+      while (performer.is_running && !performer.is_done() && !board_.is_over()) wake_waiting();
+      if (board_.is_over()) ::_exit(1);  // threads may wait for ever
+      if (::pthread_join(performer.thread, nullptr) != 0) board_.fail("pthread_join");
+      performer.is_running = false;
+    }
+  }
+  bool is_done() {
+    for (const Performer& performer : performers_) {
+      if (!performer.is_done()) return false;
+    }
+    return true;
+  }
+  void wake_waiting() {
+    for (Performer& performer : performers_) {
+      if (performer.actor->is_waiting()) performer.actor->send_what_is_awaited();
+    }
+  }
+
+  /// Another thread takes over what the cancelled one had.
+  void cancel_one() {
+    Performer& performer = performers_[prng_.below(kThreads)];
+    if (performer.is_done()) return;
+    void* result = nullptr;
+    if (::pthread_cancel(performer.thread) != 0) board_.fail("pthread_cancel");
+    if (::pthread_join(performer.thread, &result) != 0) board_.fail("pthread_join");
+    if (result == PTHREAD_CANCELED) ++board_.cancelled;
+    performer.actor->note_cancelled();
+    if (result != PTHREAD_CANCELED) performer.left.store(0);  // it had come to its end
+    if (!performer.start()) board_.fail("no thread");
+  }
+
+  /// Registers and deregisters memory that another thread uses, and may unmap meanwhile.
+  void overlay_one() {
+    const std::uintptr_t at = performers_[prng_.below(kThreads)].actor->shown();
+    const std::size_t octets = (1 + prng_.below(8)) * page_octets() - prng_.below(2) * 100;
+    ibv_mr* mr = ibv_reg_mr(end_.pd, reinterpret_cast<void*>(at), octets, End::kAllAccess);
+    if (mr == nullptr) {
+      if (errno != EFAULT) board_.fail("ibv_reg_mr");  // EFAULT: it is not mapped any longer
+      return;
+    }
+    if (prng_.one_in(2)) ::usleep(static_cast<useconds_t>(prng_.below(300)));
+    if (ibv_dereg_mr(mr) != 0) board_.fail("ibv_dereg_mr");
+    ++board_.overlaid;
+  }
+
+  void close() {
+    soloist_->close();
+    for (Performer& performer : performers_) performer.actor->close();
+    if (ibv_dereg_mr(end_.mr) != 0 || ibv_destroy_cq(end_.cq) != 0 ||
+        ibv_dealloc_pd(end_.pd) != 0 || ibv_close_device(end_.context) != 0) {
+      board_.fail("the device does not close");
+    }
+  }
+
+  StressBoard& board_;
+  Prng prng_;
+  End end_;
+  Stage stage_;
+  std::unique_ptr<MemoryActor> soloist_;
+  std::array<Performer, kThreads> performers_;
+};
+
+class MemoryStress : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(board_, nullptr);
+    // Of the file systems at hand, one that knows O_DIRECT.
+    for (const char* folder : {".", "/var/tmp", "/tmp"}) {
+      file_ = std::string(folder) + "/verbatim-memory-stress-" + std::to_string(::getpid());
+      const int file =
+          ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_DIRECT, 0600);
+      if (file < 0) continue;
+      ::close(file);
+      fill_file();
+      // Without a name it does not outlive the test, however that ends.
+      kept_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+      EXPECT_EQ(::unlink(file_.c_str()), 0);
+      file_ = "/proc/self/fd/" + std::to_string(kept_);
+      return;
+    }
+    FAIL() << "no place for a file";
+  }
+  void TearDown() override {
+    ::close(kept_);
+    ::munmap(board_, sizeof *board_);
+  }
+
+  void fill_file() {
+    std::vector<std::byte> contents(Stage::kFileBlocks * kBlockOctets);
+    for (std::size_t i = 0; i < Stage::kFileBlocks; ++i) {
+      store_block(contents.data() + i * kBlockOctets, Stage::stamp_of_file(i));
+    }
+    const int file = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(::write(file, contents.data(), contents.size()),
+              static_cast<ssize_t>(contents.size()));
+    EXPECT_EQ(::fsync(file), 0);
+    ::close(file);
+  }
+
+  void run_round(std::uint64_t seed) {
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(kPatienceSeconds);
+      Program(*board_, file_.c_str(), seed).run();
+      ::_exit(board_->is_over() ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "the program ended with status " << status << "; VERBATIM_STRESS_SEED=" << seed;
+  }
+
+  StressBoard* board_ = share_with_children<StressBoard>();
+  std::string file_;
+  int kept_ = -1;
+};
+
+TEST_F(MemoryStress, EveryOctetIsWhatTheProgramOrTheKernelStored) {
+  const char* wanted_seed = std::getenv("VERBATIM_STRESS_SEED");
+  const char* wanted_time = std::getenv("VERBATIM_STRESS_SECONDS");
+  const std::uint64_t seed =
+      wanted_seed != nullptr ? std::strtoull(wanted_seed, nullptr, 0) : std::random_device()();
+  std::printf("VERBATIM_STRESS_SEED=%lu\n", static_cast<unsigned long>(seed));
+  const auto end =
+      std::chrono::steady_clock::now() +
+      std::chrono::seconds(wanted_time != nullptr ? std::strtol(wanted_time, nullptr, 10) : 0);
+  std::uint64_t rounds = 0;
+  while (!HasFailure() && (rounds < kRounds || std::chrono::steady_clock::now() < end)) {
+    run_round(seed + rounds++);
+    if (wanted_seed != nullptr && wanted_time == nullptr) break;
+  }
+  std::printf("%lu rounds\n", static_cast<unsigned long>(rounds));
+  for (std::size_t i = 0; i < kDeedCount; ++i) {
+    std::printf("  %-26s %lu%s\n", kDeedNames[i], static_cast<unsigned long>(board_->done[i]),
+                board_->is_refused[i] ? " (sometimes refused by the system)" : "");
+    EXPECT_TRUE(board_->done[i] > 0 || board_->is_refused[i] || rounds < kRounds) << kDeedNames[i];
+  }
+  std::printf("  regions moved %lu, not moved %lu; with moved memory: forks %lu, emptied %lu\n",
+              static_cast<unsigned long>(board_->moved), static_cast<unsigned long>(board_->stayed),
+              static_cast<unsigned long>(board_->forked_moved),
+              static_cast<unsigned long>(board_->emptied_moved));
+  std::printf("  cancelled %lu, registered under other threads %lu\n",
+              static_cast<unsigned long>(board_->cancelled),
+              static_cast<unsigned long>(board_->overlaid));
+  EXPECT_EQ(board_->failures.load(), 0U);
+  if (rounds < kRounds) return;
+  EXPECT_GT(board_->cancelled.load(), 0U);
+  EXPECT_GT(board_->overlaid.load(), 0U);
+  if (goes_through_packets()) return;
+  EXPECT_GT(board_->moved.load(), 0U) << "no memory has moved";
+  EXPECT_GT(board_->forked_moved.load(), 0U);
+  EXPECT_GT(board_->emptied_moved.load(), 0U);
+}
+
+}  // namespace
+}  // namespace verbatim::testing
