@@ -93,6 +93,14 @@ std::string json_of(const QueuePairView& qp) {
       .text();
 }
 
+std::string json_of(const MemoryView::Unshared& region) {
+  return Object()
+      .add("key", std::uint64_t{region.key})
+      .add("octets", region.octets)
+      .add_text("why", rehome::to_text(region.why))
+      .text();
+}
+
 std::string json_of(const MemoryView& memory) {
   return Object()
       .add("regions", std::uint64_t{memory.regions})
@@ -100,6 +108,9 @@ std::string json_of(const MemoryView& memory) {
       .add("shared_octets", memory.shared_octets)
       .add("cma_octets", memory.cma_octets)
       .add("owner_octets", memory.owner_octets)
+      .add("closed_regions", std::uint64_t{memory.closed_regions})
+      .add("unshared",
+           array_of(memory.unshared, " ", [](const auto& each) { return json_of(each); }))
       .text();
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -176,6 +177,25 @@ void add_memory(Page& page, const ProcessView& process) {
            sentence_of(process.path, process.path_cause));
 }
 
+/// Why regions are not shared, each reason once.
+void add_reasons(Page& page, const ProcessView& process) {
+  std::map<rehome::Why, std::pair<std::size_t, std::uint64_t>> reasons;
+  for (const MemoryView::Unshared& region : process.memory.unshared) {
+    if (region.why == rehome::Why::kNoPeer) continue;  // as it should be
+    auto& [count, octets] = reasons[region.why];
+    ++count;
+    octets += region.octets;
+  }
+  for (const auto& [why, sum] : reasons) {
+    page.add("  not shared: " + counted(sum.first, "region") +
+             formatted(", %s octets: ", short_number(sum.second).c_str()) + rehome::to_text(why));
+  }
+  if (process.memory.closed_regions > 0) {
+    page.add("  " + page.red(counted(process.memory.closed_regions, "region") +
+                             " without memory: the program has unmapped it"));
+  }
+}
+
 /// What should not be.
 void add_troubles(Page& page, const ProcessView& process) {
   std::uint64_t malformed = 0;
@@ -216,6 +236,7 @@ void add_process(Page& page, const ProcessView& process, const TextLayout& layou
     return;
   }
   add_memory(page, process);
+  add_reasons(page, process);
   add_troubles(page, process);
   if (process.queue_pairs.empty()) {
     page.add(page.faint("  no queue pairs"));

@@ -42,10 +42,21 @@ char state_letter(int process) {
   return name_ends != std::string::npos && name_ends + 2 < line.size() ? line[name_ends + 2] : '?';
 }
 
+/// What the process has noted beside a region, which may be anything.
+rehome::Why why_of(std::uint32_t note) noexcept {
+  const auto last = static_cast<std::uint32_t>(rehome::Why::kRefused);
+  return note <= last ? static_cast<rehome::Why>(note) : rehome::Why::kRefused;
+}
+
 bool read_memory(const SegmentReader& segment, const SegmentHeader& header, ProcessView& view) {
   std::uint64_t private_octets = 0;
   const auto count = [&](std::uint32_t, const memory::KeyEntry& entry) {
-    if (entry.status.live == 0) return;
+    if (entry.status.live == 0) {
+      const bool is_closed = entry.status.kind == memory::KeyKind::kRegion &&
+                             entry.status.backing == memory::Backing::kGone;
+      if (is_closed) ++view.memory.closed_regions;
+      return;
+    }
     if (entry.status.kind != memory::KeyKind::kRegion) {
       ++view.memory.windows;
       return;
@@ -53,6 +64,10 @@ bool read_memory(const SegmentReader& segment, const SegmentHeader& header, Proc
     ++view.memory.regions;
     const bool is_private = entry.status.backing == memory::Backing::kPrivate;
     (is_private ? private_octets : view.memory.shared_octets) += entry.octets;
+    if (is_private) {
+      view.memory.unshared.push_back(
+          {.key = entry.key, .octets = entry.octets, .why = why_of(entry.parent)});
+    }
   };
   if (!segment.visit_array<memory::KeyEntry>(header.keys_at, header.key_count, count)) return false;
   if (private_octets > 0) {

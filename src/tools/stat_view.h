@@ -8,6 +8,7 @@
 #include "device/adapter_record.h"
 #include "direct/queue_pair_record.h"
 #include "host/viewer.h"
+#include "rehome/why.h"
 
 /// The processes of this user on this host as `verbatim stat` shows them: a copy of what they say
 /// of themselves, checked for nothing but that it can be printed.
@@ -44,9 +45,16 @@ struct QueuePairView {
 struct MemoryView {
   std::uint32_t regions = 0;
   std::uint32_t windows = 0;
-  std::uint64_t shared_octets = 0;  // mapped
-  std::uint64_t cma_octets = 0;     // through a descriptor that peers were lent
-  std::uint64_t owner_octets = 0;   // by the owner itself, who is asked
+  std::uint64_t shared_octets = 0;   // mapped
+  std::uint64_t cma_octets = 0;      // through a descriptor that peers were lent
+  std::uint64_t owner_octets = 0;    // by the owner itself, who is asked
+  std::uint32_t closed_regions = 0;  // their memory was unmapped
+  struct Unshared {
+    std::uint32_t key = 0;
+    std::uint64_t octets = 0;
+    rehome::Why why{};
+  };
+  std::vector<Unshared> unshared{};  // the regions that peers do not map
 };
 
 struct ProcessView {
