@@ -22,20 +22,14 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
-/// Whether every page of the range belongs to some mapping: an adapter would have to pin them.
+/// Whether every page of the range belongs to some mapping: an adapter would have to pin them. The
+/// call does nothing to mappings that are there; mincore(2) tells the same, but looks at each page.
 bool is_mapped(const void* address, std::size_t octets) noexcept {
   if (octets == 0) return true;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + octets;
-  if (end < at) return false;
-  std::array<unsigned char, 4096> resident;
-  while (at < end) {
-    const std::size_t pages = std::min<std::size_t>((end - at + page - 1) / page, resident.size());
-    if (::mincore(reinterpret_cast<void*>(at), pages * page, resident.data()) != 0) return false;
-    at += pages * page;
-  }
-  return true;
+  return end >= at && ::msync(reinterpret_cast<void*>(at), end - at, MS_ASYNC) == 0;
 }
 
 /// Memory moves without the adapter's lock, before a key names it.

@@ -439,6 +439,7 @@ Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
     const std::uint32_t index = next_number_++;
     if (queue_pairs_[index] != nullptr) continue;
     queue_pairs_[index] = &qp;
+    present_.insert(&qp);
     if (qp.setup().type == transport::QpType::kUd) link_.tell_headers();
     return wire::QpNumber{slot_.number() * host::kNumbersPerSlot + index};
   }
@@ -447,6 +448,7 @@ Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
 
 void Adapter::remove(QueuePair& qp) noexcept {
   queue_pairs_[static_cast<std::uint32_t>(qp.number()) % host::kNumbersPerSlot] = nullptr;
+  present_.erase(&qp);
   if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
   std::erase(ready_, &qp);
   std::erase(waiting_, &qp);

@@ -277,6 +277,7 @@ class Adapter {
   std::unique_ptr<memory::KeyRegistry> registry_;
   std::unique_ptr<RegionHomes> homes_;
   std::vector<QueuePair*> queue_pairs_;  // by number within the slot
+  std::set<QueuePair*> present_;         // those that there are
   std::uint32_t next_number_ = 0;        // where the search for a free number begins
   std::uint32_t next_srq_ = 1;
   MulticastTable multicast_;

@@ -49,15 +49,16 @@ std::vector<QueuePair*> Adapter::await_visitors() {
   full_fence();  // pairs with the one in Target::meet(): who claims a half later sees the change
   if (!has_direct_use_.load(std::memory_order_relaxed)) return {};
   std::vector<direct::Half*> visited;
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr || !qp->half().exists() || !qp->half().is_claimed_directly()) continue;
+  for (QueuePair* qp : present_) {
+    if (!qp->half().exists() || !qp->half().is_claimed_directly()) continue;
     visited.push_back(&qp->half());
   }
   if (visited.empty()) return {};
   const auto stuck = direct::Half::await(visited, QueuePair::kLeavingPatience);
   std::vector<QueuePair*> hosts;
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr || std::ranges::find(stuck, &qp->half()) == stuck.end()) continue;
+  if (stuck.empty()) return {};
+  for (QueuePair* qp : present_) {
+    if (std::ranges::find(stuck, &qp->half()) == stuck.end()) continue;
     qp->note_stray();
     hosts.push_back(qp);
   }
@@ -75,8 +76,8 @@ void Adapter::wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address
   };
   const auto is_called = [&] {
     return std::ranges::any_of(strays_, [&](const auto& stray) { return calls(stray.first); }) ||
-           std::ranges::any_of(queue_pairs_, [&](QueuePair* qp) {
-             return qp != nullptr && qp->half().exists() && qp->half().is_claimed_directly() &&
+           std::ranges::any_of(present_, [&](QueuePair* qp) {
+             return qp->half().exists() && qp->half().is_claimed_directly() &&
                     calls(qp->half().visitor());
            });
   };
