@@ -8,6 +8,7 @@ Usage: stat_test.py --build build/release
 import argparse
 import array
 import fcntl
+import glob
 import json
 import os
 import pathlib
@@ -216,6 +217,25 @@ class Disturbed(World):
             self.assertEqual(process.wait(time.monotonic() + hosts.PATIENCE), 0, process.output())
 
 
+def runtime_folder():
+    """Where the processes of this user in this network namespace find each other."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        cookie = struct.unpack("Q", probe.getsockopt(socket.SOL_SOCKET, 71, 8))[0]  # SO_NETNS_COOKIE
+    name = f"/tmp/.verbatim-{os.geteuid()}"
+    os.makedirs(name, mode=0o700, exist_ok=True)
+    # Another user may have made that one first.
+    own = [each for each in [name, *glob.glob(name + "-*")] if os.stat(each).st_uid == os.geteuid()]
+    folder = f"{own[0]}/net-{cookie:x}"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
+
+
+def bind_anew(end, path):
+    if os.path.exists(path):
+        os.unlink(path)
+    end.bind(path)
+
+
 class Liars(World):
     """A process of the same user that shows things which are not so."""
 
@@ -240,10 +260,12 @@ class Liars(World):
         os.setgroups([])
         os.setresgid(65534, 65534, 65534)
         os.setresuid(65534, 65534, 65534)
+        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, which setresuid(2) took away
+        folder = runtime_folder()
         mailbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        mailbox.bind("\0verbatim/65534/0")
+        bind_anew(mailbox, f"{folder}/0")
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        door.bind("\0verbatim/65534/0/attach")
+        bind_anew(door, f"{folder}/0.attach")
         door.listen(8)
         segment = os.memfd_create("liar", os.MFD_ALLOW_SEALING)
         os.ftruncate(segment, octets)
@@ -306,7 +328,6 @@ kept = []
 
 
 def libc_setns(descriptor):
-    import ctypes
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x40000000) != 0:  # CLONE_NEWNET
         raise OSError(ctypes.get_errno(), "setns")
 
