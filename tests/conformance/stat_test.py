@@ -7,6 +7,7 @@ Usage: stat_test.py --build build/release
 """
 import argparse
 import array
+import ctypes
 import fcntl
 import glob
 import json
