@@ -2,7 +2,6 @@
 // Rehoming and fork(2). A mapping of the arena is shared by nature; a child must have memory of its
 // own that shows what the parent's showed at the fork.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "rehome/mapping_reader.h"
@@ -18,6 +17,14 @@ namespace {
 /// keeps private mappings of the arena, where MADV_DONTNEED gives what was there at the fork: a
 /// child that only executes another program must not wait for gigabytes.
 constexpr std::size_t kCopiedOctetsMax = std::size_t{64} << 20;
+
+/// Whole pages, whatever the program has told a sanitizer about them.
+__attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::uintptr_t from,
+                                                        std::size_t octets) noexcept {
+  auto* const target = std::bit_cast<volatile std::uint64_t*>(to);
+  const auto* const source = std::bit_cast<const volatile std::uint64_t*>(from);
+  for (std::size_t i = 0; i < octets / sizeof *target; ++i) target[i] = source[i];
+}
 
 /// In the child: puts memory of its own in place of what is there, or is not. `is_private`: what is
 /// there is the child's already, but MADV_DONTNEED would show the arena's page.
@@ -37,7 +44,7 @@ void copy_to_child(int file, const PageMover::Job& job, bool is_private) noexcep
   if (!is_private) {
     is_copied = copy_out(file, job.offset, {.begin = begin, .end = begin + octets}).ok();
   } else if (kernel::call(SYS_mprotect, job.pages.begin, octets, PROT_READ) == 0) {
-    std::memcpy(std::bit_cast<void*>(begin), std::bit_cast<const void*>(job.pages.begin), octets);
+    copy_words(begin, job.pages.begin, octets);
     is_copied = true;
   }
   is_copied =
