@@ -28,8 +28,8 @@ constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
 /// between the two lie a few instructions of the calling thread, which may have lost its processor.
 constexpr int kLooks = 1000;
 
-/// The stack of the monitor: its deepest function has some 8 KiB of buffers.
-constexpr std::size_t kStackOctets = std::size_t{128} << 10;
+/// The stack of the monitor: its functions have some 20 KiB of buffers, with a sanitizer more.
+constexpr std::size_t kStackOctets = std::size_t{512} << 10;
 
 /// Leaves this thread with a table of descriptors of its own in which only these are open.
 bool keep_only(std::array<int, 3> descriptors) noexcept {
