@@ -47,7 +47,7 @@ Search& search() noexcept {
   return *instance;
 }
 
-/// In a child there is nobody to be sought, and no thread.
+/// In a child no neighbour is sought, and there is no thread.
 void begin_anew() {
   search().all.clear();
   search().has_thread = false;

@@ -38,7 +38,7 @@ void EventPipe::settle() noexcept {
   if (!waiting_.empty()) return;
   pollfd readable{.fd = bell_, .events = POLLIN, .revents = 0};
   std::uint64_t rung;
-  // Somebody else may have read it, and then a read would wait.
+  // Another thread may have read it, and then a read would wait.
   if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_, &rung, sizeof rung);
 }
 

@@ -33,7 +33,7 @@ class WallClock {
     const bool is_sharp = sample.after - sample.before <= kSampleTakes;
     const bool is_set = !is_first && (measured - known > kStep ||
                                       known - measured > kStep);  // kUnknown is far away
-    // Whoever comes second takes what the first has found.
+    // The second thread takes what the first has found.
     if (is_first || (is_sharp && is_set)) {
       if (difference_.compare_exchange_strong(known, measured, std::memory_order_relaxed)) {
         known = measured;

@@ -54,7 +54,7 @@ Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexc
     (void)::poll(nullptr, 0, kNapMilliseconds);
   }
   const pid_t own = ::getpid();
-  (void)!::pwrite(lock.file_, &own, sizeof own, 0);  // else nobody can say for whom it waits
+  (void)!::pwrite(lock.file_, &own, sizeof own, 0);  // else no message can name the holder
   return lock;
 }
 

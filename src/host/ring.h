@@ -9,8 +9,9 @@
 
 namespace verbatim::host {
 
-/// Wakes whoever waits for an eventfd; a full one is ringing already. It is the system call itself,
-/// not write(3), at which a thread can be cancelled: bells are rung with locks held. errno stays.
+/// Wakes a thread that waits for an eventfd; a full one is ringing already. It is the system call
+/// itself, not write(3), at which a thread can be cancelled: bells are rung with locks held. errno
+/// stays.
 inline void ring(int eventfd) noexcept {
   const int before = errno;
   const std::uint64_t one = 1;

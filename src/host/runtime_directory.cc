@@ -94,7 +94,7 @@ std::string find_own(const std::string& base, const std::string& prefix) {
   return found;
 }
 
-/// The user's directory below one that everybody may write to; empty: none.
+/// The user's directory below one that all users may write to; empty: none.
 std::string own_directory_in(const std::string& base) {
   const std::string name = ".verbatim-" + std::to_string(::geteuid());
   const std::string plain = base + "/" + name;
