@@ -73,6 +73,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
     adapter.homes().add(*key, home);
   }
   adapter.settle_memory();
+  adapter.homes().confirm(handle->key, home);
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
   mr.context = pd->context;
@@ -276,6 +277,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   lock.unlock();
   device::RegionHomes::give_up(old, has_left);
   adapter.settle_memory();
+  adapter.homes().confirm(handle.key, home);
   return 0;
 }
 

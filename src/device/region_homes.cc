@@ -68,9 +68,16 @@ RegionHomes::~RegionHomes() { process_rehoming().remove_listener(listener_); }
 RegionHomes::Home RegionHomes::find(const Region& region, bool is_shared) {
   Home home{.region = region};
   if (region.octets == 0) return home;
+  home.found_at = process_rehoming().now();
   if (is_shared) move(home);
   (void)process_rehoming().watch(range_of(region));
   return home;
+}
+
+void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
+  const rehome::Range range = range_of(home.region);
+  if (!process_rehoming().has_unmapped_since(home.found_at, range)) return;
+  keys_.close(key);
 }
 
 void RegionHomes::give_up(const Home& home, bool is_left) {

@@ -44,12 +44,15 @@ class RegionHomes {
     Region region;
     std::optional<rehome::Placement> placement{};
     rehome::Why why = rehome::Why::kNoPeer;  // it did not move
+    rehome::Watch::Moment found_at{};
   };
 
   // ---- Without the adapter's lock ----
 
   /// For a region that is about to be registered. `is_shared` is has_peers() of its domain.
   [[nodiscard]] static Home find(const Region& region, bool is_shared);
+  /// After add(): the key is closed if the program has unmapped the memory meanwhile.
+  void confirm(wire::MemoryKey key, const Home& home);
   /// The region is deregistered, and its home was taken. `is_left` is false when a peer that is
   /// stopped may still store there.
   static void give_up(const Home& home, bool is_left);

@@ -130,6 +130,19 @@ void KeyRegistry::note(wire::MemoryKey key, std::uint32_t what) noexcept {
   if (KeyEntry* region = find_region(key); region != nullptr) store_field(region->parent, what);
 }
 
+namespace {
+
+void close_region(KeyEntry& entry) noexcept {
+  store_field(entry.status.backing, Backing::kGone);
+  store_field(entry.status.live, 0U);
+}
+
+}  // namespace
+
+void KeyRegistry::close(wire::MemoryKey region) noexcept {
+  if (KeyEntry* entry = find_region(region); entry != nullptr) close_region(*entry);
+}
+
 bool KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
   bool found = false;
   const auto close_entry = [&](KeyEntry& entry) {
@@ -139,8 +152,7 @@ bool KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
     if (kind == KeyKind::kNone || first >= end || begin >= first + octets) return;
     if (kind == KeyKind::kRegion) {
       found = true;
-      store_field(entry.status.backing, Backing::kGone);
-      store_field(entry.status.live, 0U);
+      close_region(entry);
     } else if (load_live(entry) != 0) {
       found = true;
       release_range(table_, entry);

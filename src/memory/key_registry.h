@@ -52,6 +52,8 @@ class KeyRegistry {
   /// windows there stop working. Returns whether there are any, working or not. Any thread, without
   /// a lock; takes no memory.
   bool close(std::uint64_t begin, std::uint64_t end) noexcept;
+  /// Likewise for one region, to which no window is bound yet.
+  void close(wire::MemoryKey region) noexcept;
 
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rehome/alone.h"
 
-#include <sys/stat.h>
 #include <time.h>
 
 #include <atomic>
 
 #include "base/own_threads.h"
+#include "rehome/tasks.h"
 
 namespace verbatim::rehome {
 
 namespace {
 
 bool counts_agree() noexcept {
-  // The folder's links are itself, its parent and one for each thread.
-  constexpr unsigned kOtherLinks = 2;
-  struct stat state {};
-  const int own = own_thread_count();
-  return ::stat("/proc/self/task", &state) == 0 &&
-         state.st_nlink == kOtherLinks + 1U + static_cast<unsigned>(own);
+  const auto own = static_cast<std::size_t>(own_thread_count());
+  return count_tasks() == own + 1;
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstring>
 
-#include "rehome/folder_reader.h"
 #include "rehome/system_call.h"
+#include "rehome/tasks.h"
 
 namespace verbatim::rehome {
 
@@ -33,25 +33,16 @@ Range pages_of(std::uint64_t address, std::uint64_t octets) noexcept {
   return outer_pages({.begin = address, .end = address + octets}, page);
 }
 
-/// A file of /proc/self/task/TASK; empty when it cannot be read.
-std::string_view read_file_of(const char* task, std::string_view file,
-                              std::array<char, 256>& room) noexcept {
-  constexpr std::string_view kFolder = "/proc/self/task/";
-  std::array<char, 64> path{};
-  const std::string_view name(task);
-  if (kFolder.size() + name.size() + file.size() >= path.size()) return {};
-  char* at = std::ranges::copy(kFolder, path.data()).out;
-  at = std::ranges::copy(name, at).out;
-  std::ranges::copy(file, at);
-  const kernel::Descriptor opened(kernel::open_file(path.data(), O_RDONLY));
-  if (!opened.is_open()) return {};
-  const long octets = kernel::call(SYS_read, opened.number(), room.data(), room.size());
-  return octets > 0 ? std::string_view(room.data(), static_cast<std::size_t>(octets))
-                    : std::string_view();
-}
-
 /// The function of the kernel in which a thread waits for its event to be read.
 constexpr std::string_view kWaitsForReader = "userfaultfd_event_wait_completion";
+
+bool waits_for_reader(const char* task) noexcept {
+  TaskFile text;
+  return read_task_file(task, "/wchan", text).starts_with(kWaitsForReader);
+}
+
+/// A worker of the kernel that belongs to this process has no registers of user code.
+bool is_worker(std::string_view line) noexcept { return line.ends_with(" 0x0 0x0\n"); }
 
 }  // namespace
 
@@ -87,22 +78,38 @@ bool ChangingCalls::covers(Change change, Range range) const noexcept {
   });
 }
 
+/// The order of the three readings matters. The first reading of "syscall" waits until a thread
+/// that is about to sleep does sleep, and "wchan" is empty before that. The second one is of the
+/// call that "wchan" was about, because a thread that waits for its reader does nothing else.
 ChangingCalls read_changing_calls() noexcept {
   ChangingCalls found;
   const auto add = [&](const ChangingCall& call) {
-    if (found.count < found.calls.size() && !call.range.empty()) found.calls[found.count++] = call;
+    if (call.range.empty()) return;
+    if (found.count == found.calls.size()) {
+      found.has_unseen = true;
+      return;
+    }
+    found.calls[found.count++] = call;
   };
   const auto break_now = std::bit_cast<std::uintptr_t>(::sbrk(0));
-  (void)for_each_entry("/proc/self/task", [&](const char* task) {
-    if (*task == '.') return true;
-    std::array<char, 256> room;
-    if (!read_file_of(task, "/wchan", room).starts_with(kWaitsForReader)) return true;
+  const auto read_call = [&](const char* task, Range* target, bool& is_unseen) {
+    TaskFile text;
+    const std::string_view line = read_task_file(task, "/syscall", text);
+    is_unseen = is_worker(line);
+    return parse_changing_call(line, break_now, target);
+  };
+  for_each_task([&](const char* task) {
     Range target;
-    const auto call = parse_changing_call(read_file_of(task, "/syscall", room), break_now, &target);
-    if (!call) return true;
+    bool is_unseen = false;
+    if (!read_call(task, &target, is_unseen) && !is_unseen) return;
+    if (!waits_for_reader(task)) return;
+    const auto call = read_call(task, &target, is_unseen);
+    if (!call) {
+      found.has_unseen = true;
+      return;
+    }
     add(*call);
     add({.change = Change::kUnmaps, .range = target});
-    return true;
   });
   return found;
 }

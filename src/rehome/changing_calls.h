@@ -30,16 +30,22 @@ struct ChangingCall {
                                                               Range* target) noexcept;
 
 /// The calls of this process that change mappings and that wait until their event of userfaultfd(2)
-/// is read. Allocates nothing.
+/// is read. A call that is listed goes on to wait: only the reader of the events can end that.
 struct ChangingCalls {
-  static constexpr std::size_t kCallsMax = 64;
+  static constexpr std::size_t kCallsMax = 256;
   std::array<ChangingCall, kCallsMax> calls{};
   std::size_t count = 0;
+  /// A thread waits whose call cannot be seen (a worker of io_uring), or there are too many calls.
+  bool has_unseen = false;
 
+  [[nodiscard]] bool is_empty() const noexcept { return count == 0 && !has_unseen; }
   [[nodiscard]] bool covers(Change change, Range range) const noexcept;
   [[nodiscard]] const ChangingCall* begin() const noexcept { return calls.data(); }
   [[nodiscard]] const ChangingCall* end() const noexcept { return calls.data() + count; }
 };
+
+/// Lists every call whose event was there before, except those of threads that were woken since
+/// and do not wait again yet (ThreadClocks). Allocates nothing.
 [[nodiscard]] ChangingCalls read_changing_calls() noexcept;
 
 }  // namespace verbatim::rehome

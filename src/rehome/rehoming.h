@@ -70,6 +70,12 @@ class Rehoming {
   /// The listeners are told when the program unmaps any of this memory. False when the kernel
   /// cannot tell.
   bool watch(Range range) noexcept;
+  /// Whether any of the range was unmapped since now() said so: a registration that took the
+  /// addresses before and stored its key after that may name memory that is gone.
+  [[nodiscard]] Watch::Moment now() const noexcept { return watch_.now(); }
+  [[nodiscard]] bool has_unmapped_since(const Watch::Moment& moment, Range range) const noexcept {
+    return watch_.has_unmapped_since(moment, range);
+  }
   [[nodiscard]] bool add_listener(const Watch::Listener& listener) noexcept;
   void remove_listener(const Watch::Listener& listener) noexcept;
 
@@ -99,6 +105,8 @@ class Rehoming {
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
 
+  /// Changes of mappings that were noticed only after the program's call had been let go.
+  [[nodiscard]] std::uint32_t late_events() const noexcept { return watch_.late_events(); }
   /// Octets that are in the arena at their addresses.
   [[nodiscard]] std::size_t moved_octets();
 

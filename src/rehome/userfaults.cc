@@ -53,6 +53,13 @@ void Userfaults::unwatch(Range pages) const noexcept {
   (void)kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_UNREGISTER, &request);
 }
 
+/// The kernel answers "try again" before it looks at the request, which is of no pages at all.
+bool Userfaults::has_changes() const noexcept {
+  if (!is_open()) return false;
+  uffdio_writeprotect request{};
+  return kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_WRITEPROTECT, &request) == -EAGAIN;
+}
+
 void Userfaults::wake(Range pages) const noexcept {
   uffdio_range request{.start = pages.begin, .len = pages.octets()};
   (void)kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_WAKE, &request);

@@ -31,6 +31,9 @@ class Userfaults {
   /// userfaultfd of its own there, kRefused for memory of a kind that the kernel does not watch.
   [[nodiscard]] Moved watch(Range pages, std::uint64_t mode) const noexcept;
   void unwatch(Range pages) const noexcept;
+  /// Whether a thread is in the middle of a call that changes watched mappings: from before the
+  /// change until its event is read.
+  [[nodiscard]] bool has_changes() const noexcept;
   /// Threads that wait for a page of the range look again.
   void wake(Range pages) const noexcept;
 

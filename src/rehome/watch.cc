@@ -5,14 +5,12 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <new>
 
 #include "base/own_threads.h"
-#include "rehome/changing_calls.h"
 #include "rehome/mapping_reader.h"
 
 namespace verbatim::rehome {
@@ -27,6 +25,12 @@ constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
 /// So often is a call looked for whose event is there, a hundred milliseconds and more in all:
 /// between the two lie a few instructions of the calling thread, which may have lost its processor.
 constexpr int kLooks = 1000;
+
+/// So often are threads given time to go on, a second and more in all.
+constexpr int kWaits = 10'000;
+
+/// So often is waited for a moment in which no thread changes watched mappings.
+constexpr int kChangeWaits = 1000;
 
 /// The stack of the monitor: its functions have some 20 KiB of buffers, with a sanitizer more.
 constexpr std::size_t kStackOctets = std::size_t{512} << 10;
@@ -44,20 +48,6 @@ bool keep_only(std::array<int, 3> descriptors) noexcept {
     first = number + 1;
   }
   return kernel::call(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0;
-}
-
-/// An epoll that is triggered by the arrival of an event, not by its presence.
-int open_arrivals(int descriptor) noexcept {
-  const auto epoll = static_cast<int>(kernel::call(SYS_epoll_create1, EPOLL_CLOEXEC));
-  epoll_event wanted{.events = EPOLLIN | EPOLLET, .data = {}};
-  if (kernel::call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, descriptor, &wanted) != 0) return -1;
-  return epoll;
-}
-
-/// Whether an event has arrived since the last call.
-bool has_arrival(int arrivals) noexcept {
-  epoll_event event{};
-  return kernel::call(SYS_epoll_pwait, arrivals, &event, 1, 0, 0, 8) > 0;
 }
 
 void nap() noexcept {
@@ -145,66 +135,83 @@ void Watch::monitor() noexcept {
   const int arena_events = arena_faults_.number();
   const int other_events = other_faults_.number();
   const bool is_apart = keep_only({arena_events, other_events, arena_.descriptor()});
-  // These tell of each event that arrives, once.
-  const std::array<int, 2> arrivals{open_arrivals(arena_events), open_arrivals(other_events)};
-  const bool is_ready = is_apart && arrivals[0] >= 0 && arrivals[1] >= 0;
-  ready_.store(is_ready ? 1 : 2, std::memory_order_release);
-  if (!is_ready) return;
-  std::array<pollfd, 2> events{pollfd{.fd = arena_events, .events = POLLIN, .revents = 0},
-                               pollfd{.fd = other_events, .events = POLLIN, .revents = 0}};
+  ready_.store(is_apart ? 1 : 2, std::memory_order_release);
+  if (!is_apart) return;
+  std::array<Source, 2> sources;
+  sources[0].descriptor = arena_events;
+  sources[1].descriptor = other_events;
   for (;;) {
+    std::array<pollfd, 2> events{pollfd{.fd = arena_events, .events = POLLIN, .revents = 0},
+                                 pollfd{.fd = other_events, .events = POLLIN, .revents = 0}};
     if (::poll(events.data(), events.size(), -1) < 0) continue;
     for (std::size_t i = 0; i < events.size(); ++i) {
-      if ((events[i].revents & POLLIN) != 0) handle_event(events[i].fd, arrivals[i]);
+      if ((events[i].revents & POLLIN) != 0) handle_event(sources[i]);
     }
   }
 }
 
 /// First what must be done before the waiting calls return, then the event, which lets one of them
-/// go on, then what must not be done before it is certain that the pages are gone. The kernel gives
-/// out the newest event first. So the calls are looked for again when an event has arrived since
-/// the search began: the one that is read must be of a call that was dealt with.
-void Watch::handle_event(int descriptor, int arrivals) noexcept {
-  ChangingCalls calls;
-  (void)has_arrival(arrivals);
-  for (int looks = 0; looks < kLooks; ++looks) {
-    calls = read_changing_calls();
-    for (const ChangingCall& call : calls) {
-      if (call.change == Change::kEmpties) {
-        empty(call.range);
-      } else {
-        (void)close_regions(call.range);
-      }
-    }
-    const bool is_complete = !has_arrival(arrivals);
-    if (is_complete && calls.count > 0) break;
-    if (is_complete) nap();
+/// go on, then what must not be done before it is certain that the pages are gone.
+///
+/// The kernel gives out the oldest event. Its call must have been found. It is visible when the
+/// search begins, unless the last reading has woken its thread, which is awaited. A call whose
+/// thread was visited before its event came can be older than one that was found, so there is a
+/// second search.
+void Watch::handle_event(Source& source) noexcept {
+  if (source.is_contended) {
+    for (int waits = 0; waits < kWaits && !source.clocks.have_all_gone_on(); ++waits) nap();
   }
+  for (int looks = 0; looks < kLooks && act_for_waiting_calls().is_empty(); ++looks) nap();
+  const ChangingCalls calls = act_for_waiting_calls();
   is_busy_.store(true);
-  uffd_msg message{};
-  if (kernel::call(SYS_read, descriptor, &message, sizeof message) == sizeof message) {
-    const Range removed{.begin = message.arg.remove.start, .end = message.arg.remove.end};
-    const bool empties = message.event == UFFD_EVENT_REMOVE;
-    const bool is_found = calls.covers(empties ? Change::kEmpties : Change::kUnmaps, removed);
-    if (is_found) found_.fetch_add(1);
-    if (message.event == UFFD_EVENT_UNMAP) {
-      // The end of an mremap(2) is told as well: its pages live on.
-      handle_departure(
-          {.range = removed, .is_moved_away = calls.covers(Change::kMovesAway, removed)});
-    } else if (message.event == UFFD_EVENT_REMAP) {
-      handle_departure({.range = {.begin = message.arg.remap.from,
-                                  .end = message.arg.remap.from + message.arg.remap.len},
-                        .is_moved_away = true});
-    } else if (empties && !is_found) {
-      empty(removed);  // a call that cannot be seen, as one of io_uring: a moment late
+  read_event(source.descriptor, calls);
+  is_busy_.store(false);
+  pollfd left{.fd = source.descriptor, .events = POLLIN, .revents = 0};
+  source.is_contended = ::poll(&left, 1, 0) > 0;
+  if (source.is_contended) source.clocks.note();
+}
+
+ChangingCalls Watch::act_for_waiting_calls() noexcept {
+  const ChangingCalls calls = read_changing_calls();
+  for (const ChangingCall& call : calls) {
+    if (call.change == Change::kEmpties) {
+      empty(call.range);
+    } else {
+      (void)close_regions(call.range);
     }
   }
-  is_busy_.store(false);
+  return calls;
+}
+
+/// The caller has acted for these calls.
+void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
+  uffd_msg message{};
+  if (kernel::call(SYS_read, descriptor, &message, sizeof message) != sizeof message) return;
+  if (message.event == UFFD_EVENT_REMAP) {
+    handle_departure({.range = {.begin = message.arg.remap.from,
+                                .end = message.arg.remap.from + message.arg.remap.len},
+                      .is_moved_away = true});
+    return;
+  }
+  const Range range{.begin = message.arg.remove.start, .end = message.arg.remove.end};
+  const bool empties = message.event == UFFD_EVENT_REMOVE;
+  // The end of an mremap(2) is told as an unmapping as well: its pages live on.
+  const bool is_moved_away = calls.covers(Change::kMovesAway, range);
+  const bool is_found =
+      is_moved_away || calls.covers(empties ? Change::kEmpties : Change::kUnmaps, range);
+  (is_found ? found_ : late_).fetch_add(1);
+  if (message.event == UFFD_EVENT_UNMAP) {
+    handle_departure({.range = range, .is_moved_away = is_moved_away});
+  } else if (empties && !is_found) {
+    empty(range);  // a call that cannot be seen, as one of io_uring: a moment late
+  }
 }
 
 /// Returns whether any region has a page there.
 bool Watch::close_regions(Range range) noexcept {
   bool is_needed = false;
+  unmappings_.fetch_add(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::lock_guard lock(listeners_mutex_);
   for (const Listener& listener : listeners_) {
     if (listener.handle_unmap == nullptr) continue;
@@ -258,8 +265,29 @@ bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
   return true;
 }
 
+bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (unmappings_.load() == moment.unmappings) return false;
+  wait_for_changes();
+  const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
+  if (missed_.load() || put - moment.departures >= kDeparturesMax) return true;  // perhaps
+  for (std::uint64_t i = moment.departures; i < put; ++i) {
+    if (!common(departures_[i % kDeparturesMax].range, range).empty()) return true;
+  }
+  return false;
+}
+
 void Watch::wait_until_idle() const noexcept {
   while (is_busy_.load()) nap();
+}
+
+/// An event counts as a change until it is read, and the monitor is busy before it reads.
+void Watch::wait_for_changes() const noexcept {
+  const auto has_changes = [&] {
+    return arena_faults_.has_changes() || other_faults_.has_changes();
+  };
+  for (int waits = 0; waits < kChangeWaits && has_changes(); ++waits) nap();
+  wait_until_idle();
 }
 
 Moved Watch::add_arena_pages(Range pages) noexcept {
@@ -303,6 +331,7 @@ void Watch::forget_in_child() noexcept {
   has_started_ = false;
   departures_put_.store(0);
   departures_taken_.store(0);
+  unmappings_.store(0);
   missed_.store(false);
   keeps_pages_.store(false);
   is_busy_.store(false);

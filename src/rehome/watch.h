@@ -9,7 +9,9 @@
 #include <mutex>
 
 #include "rehome/arena.h"
+#include "rehome/changing_calls.h"
 #include "rehome/range.h"
+#include "rehome/thread_clocks.h"
 #include "rehome/userfaults.h"
 #include "rehome/why.h"
 
@@ -21,7 +23,8 @@ namespace verbatim::rehome {
 /// program that unmaps or empties waits in its system call until the monitor has read the event.
 /// The monitor acts before it reads: it finds the call in /proc/self/task/TID/syscall. So regions
 /// whose memory goes are closed, and emptied memory reads as zeroes, when the program's call
-/// returns. A test at the start shows that this works on the kernel that runs.
+/// returns, however many threads do so at once. A test at the start shows that this works on the
+/// kernel that runs.
 ///
 /// The monitor takes no lock but that of the list of listeners, allocates nothing and frees
 /// nothing: a thread that holds any lock may wait for it inside of free(3). It has a table of
@@ -69,8 +72,26 @@ class Watch {
   [[nodiscard]] bool take_departure(Departure& departure, bool& has_missed) noexcept;
   /// Waits until the monitor has done all that belongs to calls which have returned.
   void wait_until_idle() const noexcept;
+  /// As wait_until_idle(), and for calls that have not returned. A thread that is given addresses
+  /// which another thread is just unmapping waits, before the monitor may take its new memory for
+  /// the old. Not for ever, where calls follow each other without a gap.
+  void wait_for_changes() const noexcept;
+  /// A point in the order of the program's unmappings.
+  struct Moment {
+    std::uint64_t unmappings = 0;
+    std::uint64_t departures = 0;
+  };
+  [[nodiscard]] Moment now() const noexcept {
+    return {.unmappings = unmappings_.load(), .departures = departures_put_.load()};
+  }
+  /// Whether the program has unmapped any of the range since. A listener that looked too early,
+  /// before the caller's stores, is made up for: it has counted before it looked.
+  [[nodiscard]] bool has_unmapped_since(const Moment& moment, Range range) const noexcept;
   /// Children have pages of the arena from now on, which must stay when this process unmaps them.
   void keep_pages_of_children() noexcept { keeps_pages_.store(true); }
+
+  /// Events that were read before their calls were found; those of io_uring always are.
+  [[nodiscard]] std::uint32_t late_events() const noexcept { return late_.load(); }
 
   /// In a forked child: the parent's monitor is not there.
   void forget_in_child() noexcept;
@@ -79,11 +100,21 @@ class Watch {
   static constexpr std::size_t kListenersMax = 64;
   static constexpr std::size_t kDeparturesMax = 1024;
 
+  /// One of the two userfaultfds, on the monitor.
+  struct Source {
+    int descriptor = -1;
+    /// Events are left. Threads that wait for these have been woken by the last reading.
+    bool is_contended = false;
+    ThreadClocks clocks;  // since that reading
+  };
+
   [[nodiscard]] Moved launch() noexcept;
   [[nodiscard]] Moved test() noexcept;
   static void* run(void* watch);
   void monitor() noexcept;
-  void handle_event(int descriptor, int arrivals) noexcept;
+  void handle_event(Source& source) noexcept;
+  ChangingCalls act_for_waiting_calls() noexcept;
+  void read_event(int descriptor, const ChangingCalls& calls) noexcept;
   bool close_regions(Range range) noexcept;
   void empty(Range range) noexcept;
   void handle_departure(const Departure& departure) noexcept;
@@ -99,11 +130,13 @@ class Watch {
   // From the monitor to one reader at a time.
   std::array<Departure, kDeparturesMax> departures_{};
   std::atomic<std::uint64_t> departures_put_{0};
+  std::atomic<std::uint64_t> unmappings_{0};  // that the listeners were told of, or are being told
   std::atomic<std::uint64_t> departures_taken_{0};
   std::atomic<bool> missed_{false};
   std::atomic<bool> keeps_pages_{false};
   std::atomic<bool> is_busy_{false};     // from before an event is read until it is dealt with
   std::atomic<std::uint32_t> found_{0};  // events whose call was found before they were read
+  std::atomic<std::uint32_t> late_{0};   // other events
   std::atomic<std::uint32_t> ready_{0};  // 1: the monitor has its own descriptors; 2: it failed
 };
 

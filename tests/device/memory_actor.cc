@@ -155,10 +155,6 @@ void MemoryActor::check_all() {
 
 void MemoryActor::act(bool is_alone) {
   const auto deed = static_cast<Deed>(prng_.below(kDeedCount));
-  // Where several threads change mappings at the same moment, the monitor may learn of one of them
-  // too late (docs/decisions/0021, "What remains").
-  const bool needs_monitor = deed == Deed::kStaleKey || deed == Deed::kEmpty;
-  if (needs_monitor && !is_alone) return;
   switch (deed) {
     case Deed::kStore:
       store();
