@@ -75,7 +75,6 @@ bool Rehoming::watch(Range range) noexcept {
   const std::lock_guard lock(mutex_);
   const Range pages = outer_pages(range, page_octets());
   if (pages.empty() || !get_ready(pages)) return false;
-  watch_.wait_for_changes();
   learn_departures();
   if (watched_.size() >= kWatchedMax) return false;
   bool is_watched = true;
@@ -109,7 +108,6 @@ Expected<Placement, Why> Rehoming::move_in(Range region) {
   if (const Moved judged = judge(region, pages); !judged) return judged.error();
   if (const Moved ready = get_ready(pages); !ready) return ready.error();
   if (const Moved admitted = arena_.admit(pages); !admitted) return admitted.error();
-  watch_.wait_for_changes();
   learn_departures();
   if (const Moved moved = bring_in(pages); !moved) return moved.error();
   runs_.add_one(pages);

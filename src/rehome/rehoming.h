@@ -70,9 +70,11 @@ class Rehoming {
   /// The listeners are told when the program unmaps any of this memory. False when the kernel
   /// cannot tell.
   bool watch(Range range) noexcept;
-  /// Whether any of the range was unmapped since now() said so: a registration that took the
-  /// addresses before and stored its key after that may name memory that is gone.
+  /// The first step of a registration: waits until other threads that are just unmapping memory
+  /// are through, because the addresses may be theirs.
   [[nodiscard]] Watch::Moment now() const noexcept { return watch_.now(); }
+  /// The last step: whether any of the range was unmapped since. Then the new key may name memory
+  /// that was gone before the key existed.
   [[nodiscard]] bool has_unmapped_since(const Watch::Moment& moment, Range range) const noexcept {
     return watch_.has_unmapped_since(moment, range);
   }

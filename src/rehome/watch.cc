@@ -265,6 +265,11 @@ bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
   return true;
 }
 
+Watch::Moment Watch::now() const noexcept {
+  wait_for_changes();
+  return {.unmappings = unmappings_.load(), .departures = departures_put_.load()};
+}
+
 bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (unmappings_.load() == moment.unmappings) return false;

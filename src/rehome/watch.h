@@ -81,9 +81,8 @@ class Watch {
     std::uint64_t unmappings = 0;
     std::uint64_t departures = 0;
   };
-  [[nodiscard]] Moment now() const noexcept {
-    return {.unmappings = unmappings_.load(), .departures = departures_put_.load()};
-  }
+  /// After wait_for_changes().
+  [[nodiscard]] Moment now() const noexcept;
   /// Whether the program has unmapped any of the range since. A listener that looked too early,
   /// before the caller's stores, is made up for: it has counted before it looked.
   [[nodiscard]] bool has_unmapped_since(const Moment& moment, Range range) const noexcept;

@@ -123,7 +123,10 @@ TEST_F(SeveralThreads, AreHeardOfBeforeTheirCallsReturn) {
         if (::mmap(at, page(), PROT_READ | PROT_WRITE, kFlags, -1, 0) != at) ++unheard;
         if (!is_closed.load()) ++unheard;
         const auto begin = std::bit_cast<std::uintptr_t>(at);
-        if (!rehoming_.watch({.begin = begin, .end = begin + page()})) ++unheard;
+        const Range range{.begin = begin, .end = begin + page()};
+        const Watch::Moment before = rehoming_.now();
+        if (!rehoming_.watch(range)) ++unheard;
+        if (rehoming_.has_unmapped_since(before, range)) ++closed_anew;
         is_closed.store(false);
         ::sched_yield();
         if (is_closed.load()) ++closed_anew;
@@ -161,12 +164,15 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
     while (::mmap(at, page(), PROT_READ | PROT_WRITE, kFlags, -1, 0) != at) {
     }
     const auto begin = std::bit_cast<std::uintptr_t>(at);
-    const bool is_watched = rehoming_.watch({.begin = begin, .end = begin + page()});
+    const Range range{.begin = begin, .end = begin + page()};
+    const Watch::Moment before = rehoming_.now();
     const bool was_closed = is_closed.exchange(false);
+    const bool is_watched = rehoming_.watch(range);
     unmapping.join();
+    ASSERT_FALSE(rehoming_.has_unmapped_since(before, range)) << "that was the old memory";
     ASSERT_TRUE(is_watched);
     ASSERT_TRUE(was_closed) << "the old memory's keys must not work any longer";
-    ASSERT_TRUE(rehoming_.watch({.begin = begin, .end = begin + page()}));
+    (void)rehoming_.now();
     ASSERT_FALSE(is_closed.load()) << "the new memory's keys must work";
   }
   rehoming_.remove_listener(closed.listener);
