@@ -40,8 +40,8 @@ class InheritanceTable {
   }
   void clear() noexcept { count_ = 0; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  [[nodiscard]] const Inherited* begin() const noexcept { return mappings_; }
-  [[nodiscard]] const Inherited* end() const noexcept { return mappings_ + count_; }
+  [[nodiscard]] Inherited* begin() const noexcept { return mappings_; }
+  [[nodiscard]] Inherited* end() const noexcept { return mappings_ + count_; }
 
  private:
   [[nodiscard]] std::size_t octets() const noexcept { return most_ * sizeof(Inherited); }

@@ -120,7 +120,11 @@ class Rehoming {
   void learn_departures();
   void free_lost(Range pages);
   bool watch_each_mapping(Range pages) noexcept;
+  template <typename Visit>
+  void for_each_arena_mapping(Range where, Visit&& visit) const;
   void note_inheritance(Range where);
+  void part_from_child(Range where);
+  void take_inheritance(const Inherited& mapping);
 
   std::mutex mutex_;
   Config config_;

@@ -26,54 +26,102 @@ __attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::
   for (std::size_t i = 0; i < octets / sizeof *target; ++i) target[i] = source[i];
 }
 
-/// In the child: puts memory of its own in place of what is there, or is not. `is_private`: what is
-/// there is the child's already, but MADV_DONTNEED would show the arena's page.
-void copy_to_child(int file, const PageMover::Job& job, bool is_private) noexcept {
+constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+/// In the child, which has nothing there: copies pages of the arena. False when it has something,
+/// because another thread unmapped the memory before the fork and mapped other memory.
+bool fill_hole(int file, const PageMover::Job& job) noexcept {
   const std::size_t octets = job.pages.octets();
-  // A child without the parent's mapping has a hole there. The kernel would choose the hole for
-  // other memory, and mremap(2) does not move memory to where it is in part already.
   const long at = kernel::map(job.pages.begin, octets, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                              kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
+  if (kernel::failed(at)) return false;
+  // Before Linux 4.17 the flag is not known, and the address is a wish.
+  if (static_cast<std::uintptr_t>(at) != job.pages.begin) {
+    kernel::unmap(static_cast<std::uintptr_t>(at), octets);
+    return false;
+  }
+  if (!copy_out(file, job.offset, job.pages).ok() ||
+      kernel::call(SYS_mprotect, job.pages.begin, octets, job.protection) != 0) {
+    kernel::unmap(job.pages.begin, octets);
+  }
+  return true;
+}
+
+/// In the child: puts memory without a file in place of a private mapping of the arena, where
+/// MADV_DONTNEED would show the arena's page.
+void replace_private_mapping(const PageMover::Job& job) noexcept {
+  const std::size_t octets = job.pages.octets();
+  const long at = kernel::map(0, octets, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
   if (kernel::failed(at)) return;
   const auto begin = static_cast<std::uintptr_t>(at);
-  if (is_private && job.pages.overlaps({.begin = begin, .end = begin + octets})) {
-    kernel::unmap(begin, octets);  // another thread has unmapped it just before the fork
-    return;
-  }
-  bool is_copied = false;
-  if (!is_private) {
-    is_copied = copy_out(file, job.offset, {.begin = begin, .end = begin + octets}).ok();
-  } else if (kernel::call(SYS_mprotect, job.pages.begin, octets, PROT_READ) == 0) {
+  if (kernel::call(SYS_mprotect, job.pages.begin, octets, PROT_READ) == 0) {
     copy_words(begin, job.pages.begin, octets);
-    is_copied = true;
+    if (kernel::call(SYS_mprotect, begin, octets, job.protection) == 0 &&
+        !kernel::failed(kernel::move(begin, job.pages.begin, octets))) {
+      return;
+    }
+    (void)kernel::call(SYS_mprotect, job.pages.begin, octets, job.protection);
   }
-  is_copied =
-      is_copied && kernel::call(SYS_mprotect, begin, octets, job.protection) == 0 &&
-      (begin == job.pages.begin || !kernel::failed(kernel::move(begin, job.pages.begin, octets)));
-  if (is_copied) return;
   kernel::unmap(begin, octets);
-  if (is_private) (void)kernel::call(SYS_mprotect, job.pages.begin, octets, job.protection);
+}
+
+int protection_of(const Mapping& mapping) noexcept {
+  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
+         (mapping.executable ? PROT_EXEC : 0);
 }
 
 }  // namespace
 
-void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
-
-/// Mappings of the arena, also those that are not at their place there.
-void Rehoming::note_inheritance(Range where) {
+/// The mappings of the arena in a range, also those that are not at their place there.
+template <typename Visit>
+void Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
   (void)for_each_mapping(where.begin, [&](const Mapping& mapping) {
     if (mapping.range.begin >= where.end) return false;
     if (!arena_.is_mapped_by(mapping)) return true;
     const Range pages = common(mapping.range, where);
-    const int protection = (mapping.readable ? PROT_READ : 0) |
-                           (mapping.writable ? PROT_WRITE : 0) |
-                           (mapping.executable ? PROT_EXEC : 0);
-    forked_.push_back({.job = {.pages = pages,
-                               .offset = mapping.offset + (pages.begin - mapping.range.begin),
-                               .protection = protection},
-                       .is_private = !mapping.shared});
+    visit(Inherited{.job = {.pages = pages,
+                            .offset = mapping.offset + (pages.begin - mapping.range.begin),
+                            .protection = protection_of(mapping)},
+                    .is_private = !mapping.shared});
     return true;
   });
+}
+
+void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
+
+void Rehoming::note_inheritance(Range where) {
+  for_each_arena_mapping(where, [&](const Inherited& mapping) { forked_.push_back(mapping); });
+}
+
+/// Other threads may have unmapped parts of it meanwhile, and mapped other memory there.
+void Rehoming::part_from_child(Range where) {
+  for_each_arena_mapping(where, [&](const Inherited& mapping) {
+    if (mapping.is_private) return;
+    const PageMover::Job& job = mapping.job;
+    watch_.remove_arena_pages(job.pages);
+    (void)make_private(arena_.descriptor(), job);
+    (void)watch_.add_arena_pages(job.pages);
+    (void)runs_.remove(job.pages);
+    (void)quarantined_.remove(job.pages);
+    quarantined_.insert({.range = job.pages});
+  });
+}
+
+/// In the child, which has one thread. The table says what the parent had a moment before the fork.
+void Rehoming::take_inheritance(const Inherited& mapping) {
+  if (mapping.is_private) {
+    for_each_arena_mapping(mapping.job.pages,
+                           [](const Inherited& left) { replace_private_mapping(left.job); });
+    return;
+  }
+  if (fill_hole(arena_.descriptor(), mapping.job)) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  PageMover::Job one = mapping.job;
+  for (std::uintptr_t at = mapping.job.pages.begin; at < mapping.job.pages.end; at += page) {
+    one.pages = {.begin = at, .end = at + page};
+    one.offset = mapping.job.offset + (at - mapping.job.pages.begin);
+    (void)fill_hole(arena_.descriptor(), one);
+  }
 }
 
 Rehoming::ForkMode Rehoming::fork_mode() noexcept {
@@ -102,14 +150,9 @@ void Rehoming::prepare_fork(ForkMode mode) noexcept {
   }
   if (mode != ForkMode::kPrivate) return;
   watch_.keep_pages_of_children();
-  for (const auto& [job, is_private] : forked_) {
-    if (is_private) continue;
-    watch_.remove_arena_pages(job.pages);
-    (void)make_private(arena_.descriptor(), job);
-    (void)watch_.add_arena_pages(job.pages);
-    (void)runs_.remove(job.pages);
-    (void)quarantined_.remove(job.pages);
-    quarantined_.insert({.range = job.pages});
+  for (Inherited& mapping : forked_) {
+    if (!mapping.is_private) part_from_child(mapping.job.pages);
+    mapping.is_private = true;
   }
 }
 
@@ -129,10 +172,9 @@ void Rehoming::after_fork_in_child() noexcept {
       forked_.begin(), forked_.end(), std::size_t{0},
       [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });
   if (fork_ != ForkMode::kNothing && arena_.is_intact()) {
-    for (const auto& [job, was_private] : forked_) {
-      const bool is_private = was_private || fork_ == ForkMode::kPrivate;
-      if (is_private && octets > kCopiedOctetsMax) continue;
-      copy_to_child(arena_.descriptor(), job, is_private);
+    for (const Inherited& mapping : forked_) {
+      if (mapping.is_private && octets > kCopiedOctetsMax) continue;
+      take_inheritance(mapping);
     }
   }
   if (fork_ == ForkMode::kCopies && fork_pipe_[0] >= 0) {
