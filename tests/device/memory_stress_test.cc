@@ -16,6 +16,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory_actor.h"
@@ -184,6 +185,69 @@ class Program {
   std::array<Performer, kThreads> performers_;
 };
 
+/// A program one thread of which registers what other threads let the kernel fill.
+class FillingProgram {
+ public:
+  FillingProgram(StressBoard& board, const char* file, std::uint64_t seed)
+      : board_(board), prng_(seed) {
+    stage_.board = &board;
+    stage_.file = file;
+    stage_.end = &end_;
+  }
+
+  void run() {
+    if (!stage_.fresh.reserve() || !end_.open()) return board_.fail("the device does not open");
+    MemoryActor actor(stage_, 0, prng_.next());
+    actor.open();  // the domain has a peer
+    std::vector<std::thread> threads;
+    for (Filler& filler : fillers_) threads.emplace_back([&] { fill(filler); });
+    while (fillers_[0].rounds + fillers_[1].rounds < kRounds && !board_.is_over()) {
+      const std::uintptr_t at = fillers_[prng_.below(2)].shown.load();
+      ibv_mr* mr = ibv_reg_mr(end_.pd, reinterpret_cast<void*>(at), kOctets, End::kAllAccess);
+      if (mr == nullptr && errno != EFAULT) board_.fail("ibv_reg_mr");
+      if (mr != nullptr && ibv_dereg_mr(mr) != 0) board_.fail("ibv_dereg_mr");
+      if (mr != nullptr) ++board_.overlaid;
+    }
+    is_over_.store(true);
+    for (std::thread& thread : threads) thread.join();
+    actor.close();
+  }
+
+ private:
+  static constexpr std::size_t kOctets = Stage::kFileBlocks * kBlockOctets;
+  static constexpr int kRounds = 400;
+  struct Filler {
+    std::atomic<std::uintptr_t> shown{0};
+    std::atomic<int> rounds{0};
+  };
+
+  void fill(Filler& filler) {
+    const int file = ::open(stage_.file, O_RDONLY | O_CLOEXEC);
+    while (!is_over_.load() && !board_.is_over()) {
+      void* const at =
+          ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      auto* const octets = static_cast<std::byte*>(at);
+      filler.shown.store(reinterpret_cast<std::uintptr_t>(at));
+      if (::pread(file, octets, kOctets, 0) != ssize_t{kOctets}) board_.fail("pread");
+      for (std::size_t i = 0; i < Stage::kFileBlocks; ++i) {
+        if (is_block(octets + i * kBlockOctets, Stage::stamp_of_file(i))) continue;
+        board_.fail("block %zu of what was read is not there", i);
+        break;
+      }
+      ::munmap(at, kOctets);
+      ++filler.rounds;
+    }
+    ::close(file);
+  }
+
+  StressBoard& board_;
+  Prng prng_;
+  End end_;
+  Stage stage_;
+  std::array<Filler, 2> fillers_;
+  std::atomic<bool> is_over_{false};
+};
+
 class MemoryStress : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -221,13 +285,14 @@ class MemoryStress : public ::testing::Test {
     ::close(file);
   }
 
-  void run_round(std::uint64_t seed) {
+  template <typename Kind>
+  void run_program(std::uint64_t seed) {
     std::fflush(nullptr);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(kPatienceSeconds);
-      Program(*board_, file_.c_str(), seed).run();
+      Kind(*board_, file_.c_str(), seed).run();
       ::_exit(board_->is_over() ? 1 : 0);
     }
     int status = 0;
@@ -252,7 +317,7 @@ TEST_F(MemoryStress, EveryOctetIsWhatTheProgramOrTheKernelStored) {
       std::chrono::seconds(wanted_time != nullptr ? std::strtol(wanted_time, nullptr, 10) : 0);
   std::uint64_t rounds = 0;
   while (!HasFailure() && (rounds < kRounds || std::chrono::steady_clock::now() < end)) {
-    run_round(seed + rounds++);
+    run_program<Program>(seed + rounds++);
     if (wanted_seed != nullptr && wanted_time == nullptr) break;
   }
   std::printf("%lu rounds\n", static_cast<unsigned long>(rounds));
@@ -276,6 +341,12 @@ TEST_F(MemoryStress, EveryOctetIsWhatTheProgramOrTheKernelStored) {
   EXPECT_GT(board_->moved.load(), 0U) << "no memory has moved";
   EXPECT_GT(board_->forked_moved.load(), 0U);
   EXPECT_GT(board_->emptied_moved.load(), 0U);
+}
+
+TEST_F(MemoryStress, TheKernelFillsMemoryThatAnotherThreadRegisters) {
+  run_program<FillingProgram>(std::random_device()());
+  EXPECT_EQ(board_->failures.load(), 0U);
+  EXPECT_GT(board_->overlaid.load(), 0U);
 }
 
 }  // namespace
