@@ -35,7 +35,7 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kEvents,
                                          .child =
                                              [] {
                                                device::renew(events_acknowledged());
-                                               device::renew(events_mutex());
+                                               events_mutex().unlock();
                                              }});
 
 }  // namespace

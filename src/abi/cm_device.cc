@@ -35,7 +35,7 @@ void begin_anew() {
   devices.inherited.insert(devices.inherited.end(), devices.list.begin(), devices.list.end());
   devices.list.clear();
   devices.is_open = false;
-  device::renew(devices.mutex);
+  devices.mutex.unlock();
 }
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kConnectedDevices,

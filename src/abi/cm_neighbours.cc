@@ -51,7 +51,7 @@ Search& search() noexcept {
 void begin_anew() {
   search().all.clear();
   search().has_thread = false;
-  device::renew(search().mutex);
+  search().mutex.unlock();
 }
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kNeighbours,

@@ -28,7 +28,7 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
                                          .child =
                                              [] {
                                                listeners().everywhere.clear();
-                                               device::renew(listeners().mutex);
+                                               listeners().mutex.unlock();
                                              }});
 
 Status start_at(IdHandle& id, const IdHandle::Claim& at) {

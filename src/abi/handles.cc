@@ -12,11 +12,11 @@ LiveHandles& LiveHandles::instance() {
 
 namespace {
 
-const device::TakesPartInForks kInForks(
-    {.rank = device::ForkRank::kHandles,
-     .prepare = [] { LiveHandles::instance().mutex().lock(); },
-     .parent = [] { LiveHandles::instance().mutex().unlock(); },
-     .child = [] { device::renew(LiveHandles::instance().mutex()); }});
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kHandles,
+                                         .prepare = [] { LiveHandles::instance().mutex().lock(); },
+                                         .parent = [] { LiveHandles::instance().mutex().unlock(); },
+                                         .child =
+                                             [] { LiveHandles::instance().mutex().unlock(); }});
 
 }  // namespace
 

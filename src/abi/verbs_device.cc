@@ -37,7 +37,7 @@ Devices& devices() {
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kDevices,
                                          .prepare = [] { devices().mutex.lock(); },
                                          .parent = [] { devices().mutex.unlock(); },
-                                         .child = [] { device::renew(devices().mutex); }});
+                                         .child = [] { devices().mutex.unlock(); }});
 
 device::PortInfo port_of(ibv_device* device) {
   const std::lock_guard lock(devices().mutex);

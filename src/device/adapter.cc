@@ -177,8 +177,8 @@ void end_fork_in_child() {
   Registry& all = registry();
   for (Adapter* adapter : all.existing) {
     adapter->abandon_in_child();
-    renew(adapter->host_peers().serving());
-    renew(adapter->shared_port().mutex());
+    adapter->host_peers().serving().unlock();
+    adapter->shared_port().mutex().unlock();
     adapter->mutex().reset();
   }
   // An adapter that the program still uses stays; it must not be found again, nor wait for the end
@@ -188,7 +188,7 @@ void end_fork_in_child() {
   }
   all.adapters.clear();
   all.existing.clear();
-  renew(all.mutex);
+  all.mutex.unlock();
 }
 
 /// Memory that has moved is shared by nature. Where it can become private for parent and child, no

@@ -20,7 +20,7 @@ constinit std::mutex g_pools;
 const TakesPartInForks kInForks({.rank = ForkRank::kPools,
                                  .prepare = [] { g_pools.lock(); },
                                  .parent = [] { g_pools.unlock(); },
-                                 .child = [] { renew(g_pools); }});
+                                 .child = [] { g_pools.unlock(); }});
 
 }  // namespace
 

@@ -46,30 +46,28 @@ void throw_away(int descriptor) noexcept {
   }
 }
 
-PortWatch*& instance() noexcept {
-  static auto* watch = new PortWatch;  // never destroyed: programs exit with threads running
-  return watch;
-}
-
-/// A child has no adapters yet, and a watch of its own. The one that it inherited is left as it is:
-/// its thread has stayed in the parent.
 const TakesPartInForks kInForks({.rank = ForkRank::kPortWatch,
-                                 .prepare = [] { instance()->mutex().lock(); },
-                                 .parent = [] { instance()->mutex().unlock(); },
-                                 .child =
-                                     [] {
-                                       instance()->abandon_in_child();
-                                       instance() = new PortWatch;
-                                     }});
+                                 .prepare = [] { PortWatch::of_process().mutex().lock(); },
+                                 .parent = [] { PortWatch::of_process().mutex().unlock(); },
+                                 .child = [] { PortWatch::of_process().abandon_in_child(); }});
 
 }  // namespace
 
-PortWatch& PortWatch::of_process() { return *instance(); }
+PortWatch& PortWatch::of_process() {
+  static auto* const watch = new PortWatch;  // never destroyed: programs exit with threads running
+  return *watch;
+}
 
 void PortWatch::abandon_in_child() noexcept {
-  if (life_ == nullptr) return;
-  ::close(life_->notices);
-  ::close(life_->bell);
+  if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  if (life_ != nullptr) {
+    for (int* descriptor : {&life_->notices, &life_->bell}) ::close(std::exchange(*descriptor, -1));
+    life_.reset();
+  }
+  adapters_.clear();
+  observer_ = nullptr;
+  renew(telling_);
+  mutex_.unlock();
 }
 
 PortWatch::Life::~Life() {

@@ -34,7 +34,8 @@ class PortWatch {
 
   /// Held while the process forks.
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
-  /// In a forked child: closes what it has inherited.
+  /// In a forked child, which has no adapters yet: closes what it has inherited, forgets the
+  /// adapters and unlocks the mutex.
   void abandon_in_child() noexcept;
 
   /// Called after the adapters, with no lock held, in the thread.

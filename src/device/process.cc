@@ -79,8 +79,11 @@ void open_gate() noexcept {
 }
 
 void make_gate_anew() noexcept {
-  new (&gate()) Gate;
-  gate().pauses = pauses_of_thread;
+  Gate& all = gate();
+  renew(all.changed);  // threads of the parent may have waited for it
+  all.pauses = pauses_of_thread;
+  all.is_shut = false;
+  all.mutex.unlock();
 }
 
 const TakesPartInForks kGateInForks(
@@ -116,7 +119,7 @@ void end_fork_in_child() noexcept {
       if (each.child != nullptr && each.is_first_in_child == is_first) each.child();
     }
   }
-  renew(g_forking);
+  g_forking.unlock();
   ::pthread_setcancelstate(g_cancel_state, nullptr);
 }
 

@@ -40,8 +40,9 @@ struct ForkParticipant {
   void (*prepare)() = nullptr;
   /// Lets the locks go. In the reverse order.
   void (*parent)() = nullptr;
-  /// The child has one thread: its locks are made anew (renew()), and what belongs to the parent is
-  /// given up. In the order of ranks.
+  /// The child has one thread, which holds the locks that prepare() took: it unlocks them, makes
+  /// those anew that other threads may have held (renew()), and gives up what belongs to the
+  /// parent. In the order of ranks.
   void (*child)() = nullptr;
   /// Whether it is the first in the child, whatever its rank: the others may touch the memory that
   /// it brings back.
@@ -87,10 +88,12 @@ class ForkPause {
 /// made in another generation is a parent's.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
-/// In a forked child: the lock is free, whichever thread of the parent held it or waited for it.
-template <typename Lockable>
-void renew(Lockable& lock) noexcept {
-  new (&lock) Lockable;
+/// In a forked child: the lock or condition is free, whichever other thread of the parent held it
+/// or waited for it. Not for a lock that the forking thread holds: the thread sanitizer would take
+/// it for locked for ever.
+template <typename Synchronization>
+void renew(Synchronization& object) noexcept {
+  new (&object) Synchronization;
 }
 
 /// Locks at the end of the process: false when the lock stays taken, by a thread that does not run

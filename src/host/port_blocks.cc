@@ -58,8 +58,8 @@ void PortBlocks::give_back(std::uint16_t space, std::uint16_t port) noexcept {
 }
 
 void PortBlocks::abandon_in_child() noexcept {
-  new (&mutex_) std::mutex;  // held by the thread that forked
   blocks_.clear();
+  mutex_.unlock();  // locked by the thread that forked
 }
 
 }  // namespace verbatim::host
