@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_cancelled_thread.h"
+
 namespace verbatim::device {
 namespace {
 
@@ -143,6 +145,7 @@ TEST_F(EventPipeTest, ReadersCanBeCancelledAtAnyTime) {
     ASSERT_EQ(::pthread_create(
                   &thread, nullptr,
                   [](void* argument) -> void* {
+                    test::expect_cancellation();
                     auto& self = *static_cast<Reader*>(argument);
                     for (;;) (void)self.pipe->read([&](const Event&) { ++self.taken; });
                   },

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_cancelled_thread.h"
 #include "memory_actor.h"
 
 namespace verbatim::testing {
@@ -47,6 +48,7 @@ struct Performer {
   static void* perform(void* performer) {
     auto& self = *static_cast<Performer*>(performer);
     ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    test::expect_cancellation();
     while (self.left.fetch_sub(1) > 0 && !self.board->is_over()) {
       self.actor->act(false);
       if (self.actor->prng().one_in(8)) self.actor->receive_or_die();

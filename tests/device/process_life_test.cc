@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_cancelled_thread.h"
 #include "two_ends.h"
 
 extern char** environ;
@@ -181,6 +182,7 @@ TEST(Cancel, APollingThreadLeavesNoLock) {
                 cancel_after(
                     std::chrono::microseconds(200 + 13 * round),
                     [](void* cq) -> void* {
+                      test::expect_cancellation();
                       for (;;) {
                         ibv_wc wc;
                         for (int i = 0; i < 500; ++i) {
@@ -206,6 +208,7 @@ TEST(Cancel, APostingThreadLeavesNoLock) {
                 cancel_after(
                     std::chrono::microseconds(200 + 13 * round),
                     [](void*) -> void* {
+                      test::expect_cancellation();
                       EndNotes to;
                       pair.ends[1].tell(to, 1);
                       for (;;) {
@@ -230,6 +233,7 @@ TEST(Cancel, APostingThreadLeavesNoLock) {
 struct Waiter {
   ibv_comp_channel* channel = nullptr;
   static void* run(void* argument) {
+    test::expect_cancellation();
     for (;;) {
       ibv_cq* cq = nullptr;
       void* context = nullptr;
@@ -371,6 +375,7 @@ TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
 TEST(Signals, ASegmentationFaultThatWasSentEndsTheProcess) {
   const pid_t child = ::fork();
   if (child == 0) {
+    ::signal(SIGSEGV, SIG_DFL);  // a sanitizer handles it
     Connected pair;
     if (!pair.open()) ::_exit(1);
     ::raise(SIGSEGV);

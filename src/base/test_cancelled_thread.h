@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define VB_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define VB_ASAN 1
+#endif
+#endif
+
+#if defined(VB_ASAN)
+#include <sanitizer/asan_interface.h>
+#endif
+
+/// Nothing but tests includes this.
+namespace verbatim::test {
+
+#if defined(VB_ASAN)
+
+/// The stack of the thread that makes it. The address sanitizer forgets what it knows of this stack
+/// when the object is destroyed.
+class CancelledStack {
+ public:
+  CancelledStack() noexcept {
+    pthread_attr_t attributes;
+    if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return;
+    (void)::pthread_attr_getstack(&attributes, &begin_, &octets_);
+    (void)::pthread_attr_destroy(&attributes);
+  }
+  CancelledStack(const CancelledStack&) = delete;
+  CancelledStack& operator=(const CancelledStack&) = delete;
+  /// Its own frame is where the marks are.
+  __attribute__((no_sanitize("address"))) ~CancelledStack() {
+    __asan_unpoison_memory_region(begin_, octets_);
+  }
+
+ private:
+  void* begin_ = nullptr;
+  std::size_t octets_ = 0;
+};
+
+/// The first act of a thread that a test cancels.
+///
+/// pthread_cancel(3) ends the functions of a thread without a return. The address sanitizer marks
+/// the variables of a function where the function begins and removes the marks where it returns, so
+/// the marks of these functions stay. The sanitizer removes them when a thread ends, but before
+/// that it calls its own sigaltstack(2), which finds its argument between the marks and reports an
+/// overflow. Objects of thread storage duration are destroyed after the functions have ended and
+/// before the sanitizer's part of the thread's end: one of them removes the marks.
+inline void expect_cancellation() noexcept { thread_local const CancelledStack stack; }
+
+#else
+
+inline void expect_cancellation() noexcept {}
+
+#endif
+
+}  // namespace verbatim::test
