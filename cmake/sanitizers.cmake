@@ -4,9 +4,18 @@ if(VB_SANITIZE)
   add_compile_options(-fsanitize=${VB_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${VB_SANITIZE})
 endif()
-# For shared libraries: every symbol must be found when they are linked. Not so with clang's sanitizers,
-# whose runtime is in the executable.
-if(VB_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+# The address sanitizer's runtime is in the executable, as clang does it by itself: tests/sanitizer_forks.cc
+# calls functions of it that a shared runtime does not export.
+set(VB_SANITIZES_ADDRESSES FALSE)
+if(VB_SANITIZE MATCHES address)
+  set(VB_SANITIZES_ADDRESSES TRUE)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    add_link_options(-static-libasan)
+  endif()
+endif()
+# For shared libraries: every symbol must be found when they are linked. Not so where a sanitizer's runtime
+# is in the executable.
+if(VB_SANITIZE AND (VB_SANITIZES_ADDRESSES OR CMAKE_CXX_COMPILER_ID MATCHES Clang))
   set(VB_NO_UNDEFINED "")
 else()
   set(VB_NO_UNDEFINED -Wl,-z,defs)

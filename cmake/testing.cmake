@@ -6,6 +6,15 @@ if(VB_TESTS)
   set(BUILD_GMOCK ON)
   set(INSTALL_GTEST OFF)
   add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+
+  # What every test links: with the address sanitizer, a way through fork(2).
+  add_library(vb_test_support INTERFACE)
+  if(VB_SANITIZES_ADDRESSES)
+    add_library(sanitizer_forks OBJECT ${CMAKE_SOURCE_DIR}/tests/sanitizer_forks.cc)
+    target_compile_options(sanitizer_forks PRIVATE -fno-sanitize=all)  # a table of functions has no red zones
+    target_link_libraries(sanitizer_forks PRIVATE vb_warnings)
+    target_link_libraries(vb_test_support INTERFACE $<TARGET_OBJECTS:sanitizer_forks>)
+  endif()
 endif()
 
 function(vb_test name)
@@ -14,7 +23,7 @@ function(vb_test name)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings gtest gmock gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings vb_test_support gtest gmock gtest_main)
   # The code under test is optimised as the preset says; the tests around it need not be, and compile
   # in a third of the time.
   target_compile_options(${name} PRIVATE -O0 -g1)

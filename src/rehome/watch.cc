@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/fence.h"
 #include "base/own_threads.h"
 #include "rehome/mapping_reader.h"
 
@@ -211,7 +212,7 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
 bool Watch::close_regions(Range range) noexcept {
   bool is_needed = false;
   unmappings_.fetch_add(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   const std::lock_guard lock(listeners_mutex_);
   for (const Listener& listener : listeners_) {
     if (listener.handle_unmap == nullptr) continue;
@@ -271,7 +272,7 @@ Watch::Moment Watch::now() const noexcept {
 }
 
 bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   if (unmappings_.load() == moment.unmappings) return false;
   wait_for_changes();
   const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
