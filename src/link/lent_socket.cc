@@ -72,6 +72,11 @@ std::optional<LentNote> note_of(int socket) noexcept {
   return note;
 }
 
+void share_port_again(int socket) noexcept {
+  const int on = 1;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+}
+
 std::optional<uid_t> lender_of(int socket) noexcept {
   struct stat status {};
   if (!note_of(socket) || ::fstat(socket, &status) != 0) return std::nullopt;

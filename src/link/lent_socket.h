@@ -34,6 +34,10 @@ struct LentNote {
 /// Nothing when the socket is not locked, or has no note: then it is not a lent one.
 [[nodiscard]] std::optional<LentNote> note_of(int socket) noexcept;
 
+/// Lets further sockets of its user join a socket that is bound. Every holder can forbid and permit
+/// that (SO_REUSEPORT), a borrower too; call it before a bind.
+void share_port_again(int socket) noexcept;
+
 /// The user that lends a socket; nothing when it is not a lent one.
 [[nodiscard]] std::optional<uid_t> lender_of(int socket) noexcept;
 

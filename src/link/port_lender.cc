@@ -93,6 +93,9 @@ bool PortLender::make_block(const Stock& stock, const LocalAddress& address, uid
   if (stock.size() == 1 && !steer_sockets_beside(stock.own.front().descriptor, {}, own_slot_)) {
     return false;
   }
+  for (const auto* holdings : {&stock.own, &stock.lent, &stock.others, &stock.spares}) {
+    for (const auto& holding : *holdings) share_port_again(holding.descriptor);
+  }
   std::vector<UdpSocket> made;
   while (stock.size() + made.size() < size) {
     const bool is_slot = made.size() < kBlockSlots;

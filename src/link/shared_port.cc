@@ -14,6 +14,7 @@
 #include "host/lending_desk.h"
 #include "host/opening_lock.h"
 #include "host/runtime_directory.h"
+#include "host/users.h"
 #include "link/lent_socket.h"
 #include "link/socket_address.h"
 #include "link/udp_link.h"
@@ -55,6 +56,16 @@ std::string text_of(const LocalAddress& address) {
   (void)::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.gid.octets.data() + (is_ipv4 ? 12 : 0),
                     text.data(), text.size());
   return text.data();
+}
+
+/// In a user namespace the lender may see another number for this user; there every socket that
+/// came as lent is this user's, because a process in such a namespace lends none itself.
+bool is_lent_to_this_user(const LentNote& note) {
+  return note.borrower == ::geteuid() || !host::can_tell_users_apart();
+}
+
+bool may_be_used_here(const LentNote& note) {
+  return note.use == LentNote::Use::kSpare || is_lent_to_this_user(note);
 }
 
 host::SocketLabel label_of(const LocalAddress& address, std::uint32_t slot) noexcept {
@@ -240,8 +251,7 @@ std::size_t SharedPort::gather(std::span<Group> groups, std::optional<std::uint3
   for (Group& group : groups) {
     group.counted = count_sockets(group.address, kRocePort);
     const auto user = user_of_port(group.address, kRocePort);
-    const bool was_refused = std::ranges::find(refused_, group.address.gid) != refused_.end();
-    group.is_lent = user && (*user != ::geteuid() || was_refused);
+    group.is_lent = user && *user != ::geteuid();
   }
   const auto end = Clock::now() + options.answer_patience;
   const std::size_t peer_count = share_.find_peers(own);
@@ -318,7 +328,7 @@ std::size_t SharedPort::borrow(const Group& group, const Options& options) {
   std::size_t count = 0;
   for (const int descriptor : lent) {
     const auto note = note_of(descriptor);
-    const bool is_new = note && note->slot < host::kSlotCount &&
+    const bool is_new = note && note->slot < host::kSlotCount && may_be_used_here(*note) &&
                         is_bound_to(descriptor, group.address) &&
                         share_.find(group.labelled(note->slot)) < 0;
     if (is_new) {
@@ -331,12 +341,14 @@ std::size_t SharedPort::borrow(const Group& group, const Options& options) {
   return count;
 }
 
-/// Whether the process in this slot has a socket there, or can bind one.
+/// Whether the process in this slot has a socket there, or can bind one. Where the port is this
+/// user's, a socket with a note is another user's: that user holds it and reads from it.
 bool SharedPort::is_fit(const Group& group, std::uint32_t slot) const noexcept {
   const int held = share_.find(group.labelled(slot));
   if (held < 0) return !group.is_lent && slot >= group.size;
   const auto note = note_of(held);
-  return group.is_lent ? note && note->use == LentNote::Use::kSlot : !note;
+  if (!group.is_lent) return !note;
+  return note && note->use == LentNote::Use::kSlot && is_lent_to_this_user(*note);
 }
 
 Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
@@ -359,6 +371,26 @@ Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
   return Errc::kNoMemory;
 }
 
+/// Completes the message of a socket that could not be bound. The port is never treated as lent
+/// because of that: a user that borrowed sockets can cause the same error at an address that is
+/// ours.
+Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& message) {
+  if (error != Errc::kAddressInUse) {
+    message += " cannot be opened; check `ulimit -n` and that the address is still there";
+    return error;
+  }
+  const auto user = user_of_port(group.address, kRocePort);
+  if (!user || *user != ::geteuid()) {  // the port is another user's since
+    message += " was just taken by another user; try again";
+    return Errc::kTryAgain;
+  }
+  message += " is held by " + name_port_holder(group.address, kRocePort) +
+             ", in a socket that does not share the port: one of another program, or one that was "
+             "lent to another user whose process has changed it; end that process, or use another "
+             "address";
+  return Errc::kAddressInUse;
+}
+
 /// Binds sockets until there is one for `slot`.
 Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
                         const Options& options) {
@@ -372,18 +404,11 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
       const int first = made.empty() ? share_.find(group.labelled(0)) : made.front().descriptor();
       if (first < 0 || !steer_sockets_beside(first, {})) program = UdpSocket::Program::kBring;
     }
+    for (const auto& held : share_.held_beside(group.label)) share_port_again(held.descriptor);
     auto socket = UdpSocket::open_receiver(group.address, kRocePort, program);
     if (!socket) {
-      const Errc error = socket.error();
       message = port_text() + " on " + text_of(group.address);
-      if (error == Errc::kAddressInUse) {
-        // It is another user's after all, or has become one's since: sockets may be lent there.
-        refused_.push_back(group.address.gid);
-        message += " was just taken by another user; try again";
-        return Errc::kTryAgain;
-      }
-      message += " cannot be opened; check `ulimit -n` and that the address is still there";
-      return error;
+      return explain_refusal(group, socket.error(), message);
     }
     made.push_back(std::move(*socket));
     pass(options, Step::kBound);

@@ -123,12 +123,12 @@ class SharedPort {
                                                 std::string& message) const;
   [[nodiscard]] Status fill(Group& group, std::uint32_t slot, std::string& message,
                             const Options& options);
+  [[nodiscard]] static Errc explain_refusal(const Group& group, Errc error, std::string& message);
   [[nodiscard]] Expected<Receiver> receiver_of(const Group& group, std::uint32_t slot);
 
   host::SocketShare share_;
   std::optional<PortLender> lender_;
-  std::uint32_t slot_ = 0;          // ours, once we have joined
-  std::vector<wire::Gid> refused_;  // where the system did not let us bind
+  std::uint32_t slot_ = 0;  // ours, once we have joined
 };
 
 }  // namespace verbatim::link

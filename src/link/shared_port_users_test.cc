@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "host/lending_desk.h"
@@ -364,6 +365,69 @@ TEST(SharedPortUsers, SocketsThatAreNotWhatWasAskedForAreNotTaken) {
       Member borrower;
       EXPECT_EQ(borrower.join().error(), Errc::kAddressInUse);
       EXPECT_EQ(host::test::open_descriptor_count(), descriptors);
+    });
+    EXPECT_EQ(ended, 0);
+  });
+}
+
+/// Borrows as the user that runs it, and forbids other sockets at the port through each that it
+/// got.
+bool borrow_and_forbid_sharing() {
+  const host::SocketLabel label{.address = kHome.octets, .scope = 0, .slot = 0};
+  const auto lent = host::borrow({.question = {.address = label, .held = 0},
+                                  .owner = kOwner,
+                                  .between = std::chrono::milliseconds(100),
+                                  .patience = std::chrono::seconds(5)});
+  const int off = 0;
+  return !lent.empty() && std::ranges::all_of(lent, [&](int socket) {
+    return ::setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &off, sizeof off) == 0;
+  });
+}
+
+TEST(SharedPortUsers, ABorrowerCannotMakeTheOwnerUseALentSocket) {
+  as_root_in_a_private_network([] {
+    Users owners;
+    start(owners, kOwner);
+    const Bystander borrower(kBorrower, [](auto ready) {
+      if (!borrow_and_forbid_sharing()) return;
+      ready();
+      ::pause();
+    });
+    start(owners, kOwner);
+    EXPECT_EQ(owners[1]->slot(), 1 + kBlock + 1);  // behind the block and its spare
+    expect_reachable(owners);
+  });
+}
+
+TEST(SharedPortUsers, ABorrowerThatForbidsSharingKeepsNoOtherUserOut) {
+  as_root_in_a_private_network([] {
+    Users users;
+    start(users, kOwner);
+    const Bystander borrower(kBorrower, [](auto ready) {
+      if (!borrow_and_forbid_sharing()) return;
+      ready();
+      ::pause();
+    });
+    start(users, kThird);
+    expect_reachable(users);
+  });
+}
+
+TEST(SharedPortUsers, AnOwnerThatComesBackDoesNotBorrowItsOwnPort) {
+  as_root_in_a_private_network([] {
+    Users owners;
+    start(owners, kOwner);
+    const Bystander borrower(kBorrower, [](auto ready) {
+      if (!borrow_and_forbid_sharing()) return;
+      ready();
+      ::pause();
+    });
+    owners.clear();
+    const int ended = in_a_child([] {
+      ASSERT_EQ(::setresuid(kOwner, kOwner, kOwner), 0);
+      Member owner;
+      EXPECT_EQ(owner.join().error(), Errc::kAddressInUse);
+      EXPECT_NE(owner.message.find("lent to another user"), std::string::npos) << owner.message;
     });
     EXPECT_EQ(ended, 0);
   });
