@@ -133,12 +133,14 @@ PageMover::~PageMover() { close(); }
 
 void PageMover::close() noexcept {
   faults_.close();
+  runner_.close();
   if (!scratch_.empty()) kernel::unmap(scratch_.begin, scratch_.octets());
   scratch_ = {};
 }
 
 void PageMover::forget_in_child() noexcept {
   faults_.close();
+  runner_.forget_in_child();
   scratch_ = {};
 }
 
@@ -146,7 +148,9 @@ Moved PageMover::open(int file, Taking taking) noexcept {
   file_ = file;
   takes_pages_ = taking == Taking::kBest && has_page_moves();
   if (const Moved opened = faults_.open(takes_pages_ ? kMoveFeature : 0); !opened) return opened;
-  if (const Moved reserved = reserve_scratch(); !reserved) {
+  Moved reserved = runner_.open();
+  if (reserved) reserved = reserve_scratch();
+  if (!reserved) {
     faults_.close();
     return reserved;
   }
@@ -178,15 +182,26 @@ Moved PageMover::move_piece(const Job& job) noexcept {
   copy.takes_pages_ = takes_pages_;
   copy.scratch_ = scratch_;
   copy.faults_.borrow(faults_);
-  const Job piece = job;
-  const Moved moved = copy.move_piece_from_stack(piece);
+  struct Piece {
+    PageMover& mover;
+    const Job job;
+    Moved moved = Why::kRefused;
+  } piece{.mover = copy, .job = job};
+  {
+    const SignalsBlocked quiet;
+    (void)runner_.run(
+        [](void* context) {
+          auto& work = *static_cast<Piece*>(context);
+          work.moved = work.mover.move_piece_from_stack(work.job);
+        },
+        &piece);
+  }
   copy.faults_.leave();
   copy.scratch_ = {};
-  return moved;
+  return piece.moved;
 }
 
 Moved PageMover::move_piece_from_stack(const Job& job) noexcept {
-  const SignalsBlocked quiet;
   const std::size_t octets = job.pages.octets();
   VB_ASSERT(octets <= kPieceOctets);
   // Threads of the adapter wait at pages that are missing from now on.

@@ -6,6 +6,7 @@
 
 #include "rehome/range.h"
 #include "rehome/userfaults.h"
+#include "rehome/vfork_runner.h"
 #include "rehome/why.h"
 
 namespace verbatim::rehome {
@@ -18,9 +19,10 @@ enum class Taking : std::uint8_t {
 
 /// Moves private pages of this process into the arena's file, at the addresses where they are.
 ///
-/// The caller has made sure that no thread of the program runs but itself (is_alone()). So no
-/// system call of the program is under way that could find a page missing. Threads of the adapter
-/// that touch a page meanwhile wait for it. A piece is at most kPieceOctets long; after a failure
+/// The caller has made sure that no thread of the program runs but itself (is_alone()), and stands
+/// still while a piece moves (VforkRunner). So no system call of the program, and no request of
+/// io_uring, is under way that could find a page missing. Threads of the adapter that touch a page
+/// meanwhile wait for it. A piece is at most kPieceOctets long; after a failure
 /// its pages are back, and no octet has changed.
 class PageMover {
  public:
@@ -61,6 +63,7 @@ class PageMover {
   int file_ = -1;
   bool takes_pages_ = false;
   Userfaults faults_;
+  VforkRunner runner_;
   Range scratch_{};  // where the pages of a piece are while they are copied
 };
 

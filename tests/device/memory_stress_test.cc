@@ -8,6 +8,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -21,6 +24,7 @@
 
 #include "base/test_cancelled_thread.h"
 #include "memory_actor.h"
+#include "raw_ring.h"
 
 namespace verbatim::testing {
 namespace {
@@ -250,6 +254,75 @@ class FillingProgram {
   std::atomic<bool> is_over_{false};
 };
 
+/// A program with a request of io_uring that waits for data while the memory is registered. The
+/// kernel completes it on the thread that registers, between any two of its instructions.
+class WaitingProgram {
+ public:
+  WaitingProgram(StressBoard& board, const char*, std::uint64_t seed) : board_(board), prng_(seed) {
+    stage_.board = &board;
+    stage_.end = &end_;
+  }
+
+  void run() {
+    int sockets[2];
+    if (!stage_.fresh.reserve() || !end_.open() ||
+        ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+      return board_.fail("the device does not open");
+    }
+    const pid_t sender = start_sender(sockets[1]);
+    MemoryActor actor(stage_, 0, prng_.next());
+    actor.open();  // the domain has a peer
+    RawRing ring;
+    if (!ring.open()) {
+      board_.note_refusal(Deed::kRingRead);
+    } else {
+      for (int round = 0; round < kRounds && !board_.is_over(); ++round) receive(ring, sockets[0]);
+    }
+    ::kill(sender, SIGKILL);
+    ::waitpid(sender, nullptr, 0);
+    actor.close();
+  }
+
+ private:
+  static constexpr std::size_t kOctets = std::size_t{2} << 20;
+  static constexpr int kRounds = 100;
+
+  /// Sends one octet for each that it gets, a little later.
+  pid_t start_sender(int socket) {
+    const pid_t sender = ::fork();
+    if (sender != 0) return sender;
+    char octet = 0;
+    while (::read(socket, &octet, 1) == 1) {
+      ::usleep(static_cast<useconds_t>(prng_.below(1000)));
+      octet = 'x';
+      if (::write(socket, &octet, 1) != 1) break;
+    }
+    ::_exit(0);
+  }
+
+  void receive(RawRing& ring, int socket) {
+    void* const at = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    auto* const octets = static_cast<std::byte*>(at);
+    const std::size_t where = prng_.below(kOctets);
+    if (!ring.submit({.file = socket, .to = octets + where, .octets = 1, .offset = 0}) ||
+        ::write(socket, "", 1) != 1) {
+      return board_.fail("the request is refused");
+    }
+    ibv_mr* const mr = ibv_reg_mr(end_.pd, at, kOctets, End::kAllAccess);
+    if (is_in_arena(at)) ++board_.moved;
+    if (const int got = ring.reap(); got != 1) board_.fail("the receive ends with %d", got);
+    if (octets[where] != std::byte{'x'}) board_.fail("what was received is not there");
+    if (mr == nullptr || ibv_dereg_mr(mr) != 0) board_.fail("no region");
+    ::munmap(at, kOctets);
+  }
+
+  StressBoard& board_;
+  Prng prng_;
+  End end_;
+  Stage stage_;
+};
+
 class MemoryStress : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -349,6 +422,14 @@ TEST_F(MemoryStress, TheKernelFillsMemoryThatAnotherThreadRegisters) {
   run_program<FillingProgram>(std::random_device()());
   EXPECT_EQ(board_->failures.load(), 0U);
   EXPECT_GT(board_->overlaid.load(), 0U);
+}
+
+TEST_F(MemoryStress, ARequestThatWaitsIsFilledWhileItsMemoryMoves) {
+  run_program<WaitingProgram>(std::random_device()());
+  EXPECT_EQ(board_->failures.load(), 0U);
+  const bool is_refused = board_->is_refused[static_cast<std::size_t>(Deed::kRingRead)];
+  if (is_refused || goes_through_packets()) return;
+  EXPECT_GT(board_->moved.load(), 0U);
 }
 
 }  // namespace
