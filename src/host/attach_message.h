@@ -8,14 +8,18 @@
 #include <cstdint>
 #include <span>
 
+#include "base/expected.h"
+#include "host/challenge.h"
 #include "host/segment_header.h"
 
 namespace verbatim::host {
 
-/// What is said at a Door, each way once: who knocks, and whether the door opens. With the answer
-/// travel the descriptors, in the order of the enumerators. kMemory is /proc/self/mem of the
-/// process that answers: it reaches that address space alone, never the one of another program that
-/// the process executes later or that gets its number (docs/decisions/0022).
+/// What is said at a Door first and last: which process knocks, and whether the door opens. Between
+/// them the door sends a ChallengeMessage and the process that knocks a ProofMessage, unless the
+/// door refuses at once. With the answer travel the descriptors, in the order of the enumerators.
+/// kMemory is /proc/self/mem of the process that answers: it reaches that address space alone,
+/// never the one of another program that the process executes later or that gets its number
+/// (docs/decisions/0022).
 struct AttachMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4131;
   enum Descriptor : std::uint32_t { kSegment, kBell, kArena, kMemory, kDescriptorCount };
@@ -31,6 +35,41 @@ struct AttachMessage {
   [[nodiscard]] bool has(Descriptor kind) const noexcept { return (descriptors >> kind & 1) != 0; }
 };
 static_assert(sizeof(AttachMessage) == 16);
+
+/// Where the process behind a door keeps the secret that it wants to hear (Challenge).
+struct ChallengeMessage {
+  static constexpr std::uint32_t kMagic = 0x5642'4332;
+  std::uint32_t magic = kMagic;
+  std::int32_t descriptor = -1;
+};
+static_assert(sizeof(ChallengeMessage) == 8);
+
+/// The secret.
+struct ProofMessage {
+  static constexpr std::uint32_t kMagic = 0x5642'5033;
+  std::uint32_t magic = kMagic;
+  Challenge::Secret secret{};
+};
+static_assert(sizeof(ProofMessage) == 20);
+
+/// Reads the challenge that has arrived on a connection to a door, and answers it; does not wait.
+/// kAccessDenied when the kernel does not let this process look into the one behind the door,
+/// kNotSupported when the door has refused, or said something else.
+[[nodiscard]] inline Status meet_challenge(int connection) noexcept {
+  ChallengeMessage challenge;
+  const ssize_t got = ::recv(connection, &challenge, sizeof challenge, MSG_DONTWAIT | MSG_TRUNC);
+  if (got != static_cast<ssize_t>(sizeof challenge) ||
+      challenge.magic != ChallengeMessage::kMagic) {
+    return Errc::kNotSupported;
+  }
+  const auto secret = Challenge::answer_to(connection, challenge.descriptor);
+  if (!secret) return Errc::kAccessDenied;
+  ProofMessage proof;
+  proof.secret = *secret;
+  const ssize_t sent = ::send(connection, &proof, sizeof proof, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(sizeof proof)) return Errc::kNotSupported;
+  return Ok{};
+}
 
 /// The longest thing that is said over the connection afterwards.
 inline constexpr std::size_t kSayingOctetsMax = 64 * 1024;

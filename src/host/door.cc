@@ -33,6 +33,7 @@ Status Door::open(std::uint32_t slot, int epoll, const Offer& offer) noexcept {
 void Door::close() noexcept {
   for (const Guest& guest : guests_) ::close(guest.descriptor);
   guests_.clear();
+  challenge_.close();
   listener_.close();
 }
 
@@ -57,13 +58,16 @@ std::vector<std::uint32_t> Door::serve() {
     ::close(guest.descriptor);
     return true;
   });
+  const bool is_awaited = std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) {
+    return guest.state == Guest::State::kChallenged;
+  });
+  if (!is_awaited) challenge_.close();
   return gone;
 }
 
 void Door::accept_all() {
   for (int descriptor = listener_.accept(); descriptor >= 0; descriptor = listener_.accept()) {
-    const bool is_welcome = own_.match(peer_of(descriptor)) && own_.admit_others();
-    if (!is_welcome || guests_.size() >= kGuestLimit) {
+    if (!own_.match(peer_of(descriptor)) || guests_.size() >= kGuestLimit) {
       ::close(descriptor);
       continue;
     }
@@ -81,16 +85,24 @@ bool Door::listen_to(Guest& guest) {
     if (got < 0) return errno == EAGAIN;
     const auto octets = static_cast<std::size_t>(got);
     if (octets == 0 || octets > saying_.size()) return false;
-    if (guest.is_known) {
-      if (!guest.is_peer()) return false;
-      if (hearer_) hearer_(std::span(saying_).first(octets), guest.descriptor);
-      continue;
+    const auto said = std::span<const std::byte>(saying_).first(octets);
+    switch (guest.state) {
+      case Guest::State::kSilent:
+        if (!challenge(guest, said)) return false;
+        break;
+      case Guest::State::kChallenged:
+        if (!let_in(guest, said)) return false;
+        break;
+      case Guest::State::kKnown:
+        if (guest.is_viewer()) return false;
+        if (hearer_) hearer_(said, guest.descriptor);
+        break;
     }
-    if (!let_in(guest, std::span(saying_).first(octets))) return false;
   }
 }
 
-bool Door::let_in(Guest& guest, std::span<const std::byte> hello) noexcept {
+/// A process of another version gets the answer that it is refused, which all versions understand.
+bool Door::challenge(Guest& guest, std::span<const std::byte> hello) noexcept {
   AttachMessage message;
   if (hello.size() != sizeof message) return false;
   std::memcpy(&message, hello.data(), sizeof message);
@@ -98,24 +110,50 @@ bool Door::let_in(Guest& guest, std::span<const std::byte> hello) noexcept {
   const bool is_peer = message.slot < kSlotCount && offer_.admits_peers;
   if (message.magic != AttachMessage::kMagic || !(is_viewer || is_peer)) return false;
   guest.slot = message.slot;
-  guest.is_known = true;
-  return answer(guest, message.version == SegmentHeader::kVersion);
+  if (message.version != SegmentHeader::kVersion) {
+    AttachMessage refusal;
+    refusal.slot = slot_;
+    (void)::send(guest.descriptor, &refusal, sizeof refusal, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return false;
+  }
+  if (!challenge_.is_open() && !challenge_.open()) return false;
+  guest.state = Guest::State::kChallenged;
+  ChallengeMessage question;
+  question.descriptor = challenge_.descriptor();
+  return ::send(guest.descriptor, &question, sizeof question, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof question);
+}
+
+bool Door::let_in(Guest& guest, std::span<const std::byte> proof) noexcept {
+  ProofMessage message;
+  if (proof.size() != sizeof message) return false;
+  std::memcpy(&message, proof.data(), sizeof message);
+  const bool is_proven =
+      message.magic == ProofMessage::kMagic && challenge_.is_met_by(message.secret);
+  if (!is_proven || !may_be_let_in(guest)) return false;
+  guest.state = Guest::State::kKnown;
+  return answer(guest);
+}
+
+bool Door::may_be_let_in(const Guest& guest) const noexcept {
+  return own_.match(peer_of(guest.descriptor)) && own_.admit_others() &&
+         (guest.is_viewer() || Challenge::may_look_into_peer_of(guest.descriptor));
 }
 
 bool Door::has_room_for_viewers() const noexcept {
   const auto viewers = std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
-    return guest.is_known && !guest.is_peer();
+    return guest.is_known() && guest.is_viewer();
   });
   return static_cast<std::size_t>(viewers) < kViewerLimit;
 }
 
-bool Door::answer(const Guest& guest, bool is_welcome) const noexcept {
+bool Door::answer(const Guest& guest) const noexcept {
   AttachMessage message;
   message.slot = slot_;
   std::array<int, AttachMessage::kDescriptorCount> descriptors{};
   std::uint32_t count = 0;
   const auto add = [&](AttachMessage::Descriptor kind, int descriptor) {
-    if (!is_welcome || descriptor < 0) return;
+    if (descriptor < 0) return;
     descriptors[count++] = descriptor;
     message.add(kind);
   };

@@ -10,6 +10,7 @@
 
 #include "base/expected.h"
 #include "host/attach_message.h"
+#include "host/challenge.h"
 #include "host/credentials.h"
 #include "host/listener.h"
 
@@ -18,8 +19,12 @@ namespace verbatim::host {
 /// Where the other processes of this user attach to this one (the UNIX name `<slot>.attach`): each
 /// gets descriptors of what it may map, and keeps the connection, so that its end tells of its
 /// death. A process of another user cannot connect, because the name is in a directory that is
-/// closed to it; one that has another user or group than we had when the door was opened is
-/// refused; and so are all others once our own have changed, or we are no longer dumpable.
+/// closed to it. A process that connects is let in
+///   1. when it has the user and the group that we had when the door was opened, and ours are the
+///      same still, and we are dumpable;
+///   2. when it meets a Challenge: then the kernel lets it look into this process;
+///   3. as a peer, when the kernel lets us look into it as well: requests go both ways.
+/// All of it is looked at when the proof has arrived, not before.
 ///
 /// Viewers (AttachMessage::kViewer) get the segment alone, and that they come and go is not
 /// reported. A process that lets no peers in shows itself at `<slot>.view`.
@@ -59,17 +64,24 @@ class Door {
   struct Guest {
     int descriptor = -1;
     std::uint32_t slot = 0;
-    bool is_known = false;  // has said who it is, and was answered
-    [[nodiscard]] bool is_peer() const noexcept {
-      return is_known && slot != AttachMessage::kViewer;
-    }
+    enum class State : std::uint8_t {
+      kSilent,      // has said nothing
+      kChallenged,  // has said its slot, and is to prove that it may be let in
+      kKnown,       // has got the descriptors
+    };
+    State state = State::kSilent;
+    [[nodiscard]] bool is_known() const noexcept { return state == State::kKnown; }
+    [[nodiscard]] bool is_viewer() const noexcept { return slot == AttachMessage::kViewer; }
+    [[nodiscard]] bool is_peer() const noexcept { return is_known() && !is_viewer(); }
   };
   void accept_all();
   /// False when the guest has left, or said something else.
   [[nodiscard]] bool listen_to(Guest& guest);
-  [[nodiscard]] bool let_in(Guest& guest, std::span<const std::byte> hello) noexcept;
+  [[nodiscard]] bool challenge(Guest& guest, std::span<const std::byte> hello) noexcept;
+  [[nodiscard]] bool let_in(Guest& guest, std::span<const std::byte> proof) noexcept;
+  [[nodiscard]] bool may_be_let_in(const Guest& guest) const noexcept;
   [[nodiscard]] bool has_room_for_viewers() const noexcept;
-  [[nodiscard]] bool answer(const Guest& guest, bool is_welcome) const noexcept;
+  [[nodiscard]] bool answer(const Guest& guest) const noexcept;
   void watch(int descriptor) const noexcept;
 
   std::uint32_t slot_ = 0;
@@ -78,6 +90,7 @@ class Door {
   Credentials own_{};  // when it was opened
   Offer offer_;
   std::vector<Guest> guests_;
+  Challenge challenge_;  // open while guests are challenged; the next ones get another secret
   Hearer hearer_;
   std::vector<std::byte> saying_;
 };

@@ -21,6 +21,20 @@
 #include "memory/key_entry.h"
 
 namespace verbatim::host {
+namespace {
+
+bool becomes_readable(int connection, Duration patience) noexcept {
+  pollfd answer{.fd = connection, .events = POLLIN, .revents = 0};
+  const auto milliseconds =
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  int ready = 0;
+  do {
+    ready = ::poll(&answer, 1, milliseconds);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+}  // namespace
 
 Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32_t slot,
                                              Duration patience) {
@@ -36,14 +50,9 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
       static_cast<ssize_t>(sizeof hello)) {
     return Errc::kNoSuchObject;
   }
-  pollfd answer{.fd = connection, .events = POLLIN, .revents = 0};
-  const auto milliseconds =
-      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
-  int ready = 0;
-  do {
-    ready = ::poll(&answer, 1, milliseconds);
-  } while (ready < 0 && errno == EINTR);
-  if (ready <= 0) return Errc::kTimedOut;
+  if (!becomes_readable(connection, patience)) return Errc::kTimedOut;
+  if (auto met = meet_challenge(connection); !met) return met.error();
+  if (!becomes_readable(connection, patience)) return Errc::kTimedOut;
   AttachAnswer received(connection);
   const bool is_let_in = received.makes_sense && received.message.has(AttachMessage::kSegment) &&
                          received.message.has(AttachMessage::kBell);

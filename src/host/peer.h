@@ -21,8 +21,9 @@ namespace verbatim::host {
 class Peer {
  public:
   /// kNoSuchObject when no process is in that slot, kTimedOut when it does not answer,
-  /// kAccessDenied when it has another user or group than this process, kNotSupported when it is of
-  /// another version or its segment makes no sense, kNoMemory.
+  /// kAccessDenied when it has another user or group than this process or the kernel does not let
+  /// this process look into it (Challenge), kNotSupported when it refuses, is of another version or
+  /// its segment makes no sense, kNoMemory.
   [[nodiscard]] static Expected<std::shared_ptr<Peer>> attach(std::uint32_t own_slot,
                                                               std::uint32_t slot,
                                                               Duration patience);

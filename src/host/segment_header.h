@@ -12,8 +12,9 @@ namespace verbatim::host {
 /// attaches copies it once, judges the copy, and never reads it again.
 struct alignas(64) SegmentHeader {
   static constexpr std::uint32_t kMagic = 0x5642'5347;
-  /// Another version has other contents: its processes talk to ours through packets.
-  static constexpr std::uint32_t kVersion = 7;
+  /// Another version has other contents, or says other things at its door: its processes talk to
+  /// ours through packets.
+  static constexpr std::uint32_t kVersion = 8;
   static constexpr std::size_t kAddressCount = 64;
 
   std::uint32_t magic = 0;

@@ -127,12 +127,20 @@ void Viewer::await_answers(Duration patience) {
 }
 
 void Viewer::take_answer(Place& place) noexcept {
+  const auto hide = [&] {
+    ::close(std::exchange(place.connection, -1));
+    place.is_challenged = false;
+    place.sight.kind = Sight::Kind::kHidden;
+  };
+  if (!std::exchange(place.is_challenged, true)) {
+    if (!meet_challenge(place.connection)) hide();
+    return;
+  }
   AttachAnswer answer(place.connection);
   int& segment = answer.descriptors[AttachMessage::kSegment];
   const std::uint64_t octets = answer.makes_sense && segment >= 0 ? octets_of_sealed(segment) : 0;
   if (octets == 0) {
-    ::close(std::exchange(place.connection, -1));
-    place.sight.kind = Sight::Kind::kHidden;
+    hide();
     return;
   }
   place.sight.segment = std::exchange(segment, -1);

@@ -20,7 +20,9 @@ class Viewer {
     enum class Kind : std::uint8_t {
       kShown,
       kSilent,  // does not answer: it is stopped, or very busy
-      kHidden,  // shows nothing: it is of another version, or about to begin or to end
+      // Shows nothing: it is of another version, or about to begin or to end, or the kernel does
+      // not let this process look into it (Challenge).
+      kHidden,
     };
     std::uint32_t slot = 0;
     Kind kind = Kind::kHidden;
@@ -41,7 +43,8 @@ class Viewer {
  private:
   /// What is known of a slot.
   struct Place {
-    int connection = -1;  // to its door
+    int connection = -1;         // to its door
+    bool is_challenged = false;  // and has answered
     Sight sight{};
     [[nodiscard]] bool is_asked() const noexcept {
       return connection >= 0 && sight.kind == Sight::Kind::kSilent;

@@ -98,7 +98,8 @@ int knock(const UnixName& name, std::uint32_t slot) {
   hello.slot = slot;
   EXPECT_EQ(::send(connection, &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
   std::byte octet;
-  if (::recv(connection, &octet, 1, MSG_PEEK) == 1) return connection;
+  const auto hears = [&] { return ::recv(connection, &octet, 1, MSG_PEEK) == 1; };
+  if (hears() && meet_challenge(connection) && hears()) return connection;
   ::close(connection);
   return -1;
 }
@@ -206,8 +207,9 @@ TEST(Viewer, NoLongerSeesWhoHasGoneAndSeesWhoComesAfter) {
   });
 }
 
-/// Answers whoever knocks at slot 0 with these octets, and with a descriptor if there is one.
-void lie(std::string_view octets, int descriptor) {
+/// Answers a process that knocks at slot 0, after a challenge or without one, with these octets,
+/// and with a descriptor if there is one.
+void lie(std::string_view octets, int descriptor, bool challenges = true) {
   const auto slot = Slot::claim(0);
   const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   ASSERT_EQ(UnixName::of_door(0).bind(listener), 0);
@@ -227,6 +229,17 @@ void lie(std::string_view octets, int descriptor) {
       rights->cmsg_type = SCM_RIGHTS;
       rights->cmsg_len = CMSG_LEN(sizeof descriptor);
       std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+    }
+    Challenge challenge;
+    if (challenges && challenge.open()) {
+      ChallengeMessage question;
+      question.descriptor = challenge.descriptor();
+      (void)::send(guest, &question, sizeof question, MSG_NOSIGNAL);
+      AttachMessage hello;
+      ProofMessage proof;
+      EXPECT_EQ(::recv(guest, &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+      EXPECT_EQ(::recv(guest, &proof, sizeof proof, 0), static_cast<ssize_t>(sizeof proof));
+      EXPECT_TRUE(challenge.is_met_by(proof.secret));
     }
     if (!octets.empty()) (void)::sendmsg(guest, &message, MSG_NOSIGNAL);
     ::close(guest);
@@ -252,6 +265,8 @@ TEST(Viewer, TakesNothingFromOneWhoLies) {
     lie(right, -1);
     lie(right, unsealed);
     lie(right.substr(0, 15), unsealed);
+    lie(right, unsealed, false);
+    lie("", -1, false);
     AttachMessage other = message;
     other.version = SegmentHeader::kVersion + 1;
     lie({std::bit_cast<const char*>(&other), sizeof other}, unsealed);

@@ -232,7 +232,9 @@ void add_process(Page& page, const ProcessView& process, const TextLayout& layou
     return;
   }
   if (process.kind == Kind::kHidden) {
-    page.add("  shows nothing: it runs another version of Verbatim, or has just begun or ended");
+    page.add(
+        "  shows nothing: it runs another version of Verbatim, has just begun or ended, or the "
+        "kernel does not let this process look into it (docs/decisions/0022)");
     return;
   }
   add_memory(page, process);

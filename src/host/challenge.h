@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace verbatim::host {
+
+/// How the kernel decides whether another process may reach our memory: the owner of the memory
+/// keeps a secret where the kernel shows it to those processes alone that may look into the owner
+/// (PTRACE_MODE_READ of ptrace(2)). A process that tells the secret has that right.
+///
+/// The secret is the name of a memory file that the owner has open. readlink(2) of
+/// /proc/<owner>/fd/<number> shows it. The kernel looks at users and groups, at the user namespace,
+/// at capabilities, at whether the owner is dumpable, and asks the security modules (Landlock and
+/// others). Yama's `ptrace_scope` does not restrict this kind of access.
+///
+/// Thread: one at a time.
+class Challenge {
+ public:
+  using Secret = std::array<std::uint8_t, 16>;
+
+  Challenge() noexcept = default;
+  Challenge(const Challenge&) = delete;
+  Challenge& operator=(const Challenge&) = delete;
+  ~Challenge() { close(); }
+
+  /// With a new secret. False when the system gives no descriptor or no random number.
+  [[nodiscard]] bool open() noexcept;
+  void close() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
+  /// Its number is told to the process that wants to be let in.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] bool is_met_by(const Secret& answer) const noexcept {
+    return is_open() && answer == secret_;
+  }
+
+  /// The secret that the process at the other end of a UNIX connection keeps at this descriptor.
+  /// Nothing when the kernel does not show it to us, or does not show us that process at all: it is
+  /// in another process namespace, or /proc is not mounted.
+  ///
+  /// Only the process that the kernel names is looked at. So a process that passes on another
+  /// process's challenge learns nothing from us.
+  [[nodiscard]] static std::optional<Secret> answer_to(int connection, int descriptor) noexcept;
+  /// Whether the kernel lets us look into the process at the other end of a UNIX connection.
+  [[nodiscard]] static bool may_look_into_peer_of(int connection) noexcept;
+
+ private:
+  int descriptor_ = -1;
+  Secret secret_{};
+};
+
+}  // namespace verbatim::host
