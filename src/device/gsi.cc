@@ -55,6 +55,16 @@ wire::PacketHeaders headers_of(wire::Psn psn) noexcept {
   return headers;
 }
 
+/// The user that has the port sends to a RequestBox, and says from which address each packet came.
+/// Only a request for the box's own service is taken from it.
+bool is_request_for(const host::Service& service, const link::Incoming& incoming) noexcept {
+  const auto packet = wire::PacketView::parse(incoming.octets);
+  if (!packet || packet->bth().dest_qp() != wire::QpNumber::kGsi) return false;
+  const cm::Addressee to = cm::addressee_of(packet->payload());
+  const auto* id = std::get_if<wire::ServiceId>(&to);
+  return id != nullptr && service_at(incoming.destination, *id) == service;
+}
+
 bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
   return packet.opcode() == wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly) &&
          packet.deth().qkey == wire::QKey::kGsi &&
@@ -117,12 +127,12 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   auto name = host::ServiceName::claim(wanted);
   if (!name) return name.error();
   Claim claim{.service = wanted, .name = std::move(*name)};
-  // Where the port is another user's, requests come to that user's process, which hands them over.
-  if (const auto owner = adapter_.link_.lender_at(address)) {
-    auto box = host::RequestBox::open(wanted, *owner);
-    if (!box && box.error() == Errc::kAddressInUse) return box.error();
-    if (box) claim.box = std::move(*box);
-  }
+  // The box's name is exclusive among all users. Where the port is another user's, requests come to
+  // that user's process, which hands them over.
+  auto box =
+      host::RequestBox::open(wanted, adapter_.link_.lender_at(address).value_or(::geteuid()));
+  if (!box && box.error() == Errc::kAddressInUse) return box.error();
+  if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
     epoll_event readable{.events = EPOLLIN, .data = {.fd = socket}};
     if (socket >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
@@ -218,7 +228,10 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
     if (slot == adapter_.slot()) return Whose::kOurs;
-    if (is_for_another_user(to, arrival.incoming.destination)) return Whose::kOthers;  // lost
+    using Slot = link::SharedPort::Whose;
+    const Slot whose = whose_slot(slot, arrival.incoming.destination);
+    // Lost; the sender repeats it.
+    if (whose == Slot::kAnotherUsers || whose == Slot::kBusy) return Whose::kOthers;
     // Where nobody is there any more, we answer: a disconnect wants to be acknowledged.
     return adapter_.slot_.forward(slot, message) ? Whose::kOthers : Whose::kOurs;
   }
@@ -318,7 +331,8 @@ void Gsi::note_deaths() noexcept {
 std::vector<wire::CommId> Gsi::communications_with(std::uint32_t slot) const {
   return agent_->find_all([&](const cm::QpSettings& settings) {
     return slot_of(settings.remote_qpn) == slot &&
-           adapter_.port_held().has(settings.address.remote);
+           adapter_.port_held().has(settings.address.remote) &&
+           whose_slot(slot, settings.address.remote) != link::SharedPort::Whose::kAnotherUsers;
   });
 }
 
@@ -358,13 +372,15 @@ void Gsi::take_forwarded() noexcept {
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     for (int count = 0; count < kRequestsPerTurn && i < claims_.size(); ++count) {
       std::size_t octets = claims_[i].name.take_forwarded(message_);
-      if (octets == 0) octets = claims_[i].box.take(message_);
+      const bool is_of_box = octets == 0;
+      if (is_of_box) octets = claims_[i].box.take(message_);
       if (octets == 0) break;
       // The message is handled from a copy: answers are put together in the same room.
       const std::vector<std::byte> request(message_.begin(),
                                            message_.begin() + static_cast<std::ptrdiff_t>(octets));
       const auto incoming = unpack_forwarded(request);
-      if (incoming) adapter_.handle(*incoming, Adapter::Came::kForwarded, now());
+      if (!incoming || (is_of_box && !is_request_for(claims_[i].service, *incoming))) continue;
+      adapter_.handle(*incoming, Adapter::Came::kForwarded, now());
     }
   }
 }
@@ -430,13 +446,10 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
       framed.finish());
 }
 
-/// Whether a datagram to our own address may be for a process of another user that shares it.
-bool Gsi::is_for_another_user(const cm::Addressee& to, const wire::Gid& address) noexcept {
-  if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    return adapter_.shared_port().is_of_another_user(
-        {.gid = address, .scope = adapter_.port_held().interface_index}, cm::slot_of(*id));
-  }
-  return adapter_.link_.lender_at(address).has_value();  // an owner hands it over itself
+link::SharedPort::Whose Gsi::whose_slot(std::uint32_t slot,
+                                        const wire::Gid& address) const noexcept {
+  return adapter_.shared_port().whose(
+      {.gid = address, .scope = adapter_.port_held().interface_index}, slot);
 }
 
 /// To a process of the same address, without the network. Where there is none, it is as if the
@@ -452,7 +465,11 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
   const cm::Addressee to = cm::addressee_of(datagram.octets);
   bool has_gone = false;
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    has_gone = adapter_.slot_.forward(cm::slot_of(*id), message);
+    const std::uint32_t slot = cm::slot_of(*id);
+    const bool is_this_users =
+        whose_slot(slot, datagram.address.remote) == link::SharedPort::Whose::kThisUsers;
+    if (!is_this_users) return false;  // the kernel steers it
+    has_gone = adapter_.slot_.forward(slot, message);
   } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
     has_gone = host::ServiceName::forward(adapter_.slot_.descriptor(),
                                           service_at(datagram.address.remote, *service), message);
@@ -460,7 +477,9 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
     return false;
   }
   if (has_gone || errno != ECONNREFUSED) return has_gone;
-  if (is_for_another_user(to, datagram.address.remote)) return false;  // the kernel steers it
+  // A request goes to a process of the user that has the port, which hands it over.
+  const bool is_request = std::holds_alternative<wire::ServiceId>(to);
+  if (is_request && adapter_.link_.lender_at(datagram.address.remote)) return false;
   adapter_.handle(as_received, Adapter::Came::kByWire, now());
   return true;
 }

@@ -18,6 +18,7 @@
 #include "host/service_directory.h"
 #include "host/service_name.h"
 #include "host/slot.h"
+#include "link/shared_port.h"
 #include "link/udp_link.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -74,8 +75,8 @@ class Gsi {
   [[nodiscard]] cm::Agent& agent() noexcept { return *agent_; }
   void set_observer(CmObserver* observer) noexcept { observer_ = observer; }
 
-  /// Holds a service at one of the adapter's addresses against the other processes of the host.
-  /// kAddressInUse when one of them, or this process, has it.
+  /// Holds a service at one of the adapter's addresses against the other processes of the host, of
+  /// all users. kAddressInUse when one of them, or this process, has it.
   [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept;
   void release(const wire::Gid& address, wire::ServiceId service) noexcept;
   /// Requests for a service that this process holds are to come here, whoever else shares the
@@ -118,11 +119,11 @@ class Gsi {
     host::Service service{};
     host::ServiceName name;
     host::ServiceName advertisement{};  // where it is attracted
-    host::RequestBox box{};             // where the port is another user's
+    host::RequestBox box{};             // where users can be told apart
   };
   void steer(const wire::Gid& address) noexcept;
-  [[nodiscard]] bool is_for_another_user(const cm::Addressee& to,
-                                         const wire::Gid& address) noexcept;
+  [[nodiscard]] link::SharedPort::Whose whose_slot(std::uint32_t slot,
+                                                   const wire::Gid& address) const noexcept;
   [[nodiscard]] std::optional<host::ServiceDirectory> read_directory(
       const std::array<std::uint8_t, 16>& address) const;
   [[nodiscard]] bool has_news() const noexcept;

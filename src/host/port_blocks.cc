@@ -33,16 +33,28 @@ Expected<std::uint16_t> PortBlocks::take(std::uint16_t space) {
     if (block.space != space || ~block.taken == 0) continue;
     return take_from(block);
   }
+  auto taken = take_block(space, true);
+  const bool is_none_left = !taken && taken.error() == Errc::kAddressInUse;
+  return is_none_left ? take_block(space, false) : std::move(taken);
+}
+
+/// With `for_all_users`, one that no process of another user has either, so that listeners of two
+/// users do not get the same port. Any user can occupy the public names; where that leaves no
+/// block, the block is exclusive among the processes of this user only.
+Expected<std::uint16_t> PortBlocks::take_block(std::uint16_t space, bool for_all_users) {
   const auto start = static_cast<std::uint32_t>(::getpid()) * 7U;  // processes begin apart
   for (std::uint32_t tried = 0; tried < kBlockCount; ++tried) {
     const std::uint32_t number = (start + tried) % kBlockCount;
-    auto name = ServiceName::claim(
-        {.address = {}, .id = kBlockService | std::uint64_t{space} << 16 | number});
+    const Service block{.address = {}, .id = kBlockService | std::uint64_t{space} << 16 | number};
+    auto name = ServiceName::claim(block);
     if (!name && name.error() == Errc::kAddressInUse) continue;
     if (!name) return name.error();
+    auto box = for_all_users ? RequestBox::open(block, ::geteuid()) : RequestBox();
+    if (!box && box.error() == Errc::kAddressInUse) continue;
     blocks_.push_back({.space = space,
                        .first_port = static_cast<std::uint16_t>(kFirstPort + number * kBlockPorts),
-                       .name = std::move(*name)});
+                       .name = std::move(*name),
+                       .public_name = box ? std::move(*box) : RequestBox()});
     return take_from(blocks_.back());
   }
   return Errc::kAddressInUse;

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "host/request_box.h"
 #include "host/service_name.h"
 
 namespace verbatim::host {
 
-/// Ports for those who do not care which: unique among the processes of a user on this host. A
+/// Ports for those who do not care which: unique among the processes on this host. A
 /// process takes them by blocks, so that thousands of connections cost a handful of names; a block
 /// stays with its process, and the kernel frees it when that ends.
 ///
@@ -36,7 +37,9 @@ class PortBlocks {
     std::uint64_t taken = 0;  // one bit per port
     std::uint32_t next = 0;   // where the search for a free one begins
     ServiceName name;
+    RequestBox public_name;  // against other users; never read
   };
+  [[nodiscard]] Expected<std::uint16_t> take_block(std::uint16_t space, bool for_all_users);
   [[nodiscard]] static Expected<std::uint16_t> take_from(Block& block) noexcept;
 
   std::mutex mutex_;

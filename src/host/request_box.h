@@ -17,6 +17,9 @@ namespace verbatim::host {
 /// has the port, which hands them over here: at the abstract UNIX name
 /// `@verbatim/port/cm/<address>/<service>`. Any user can send to it; what the owner of the port has
 /// not sent is thrown away.
+///
+/// The name is exclusive among all users of the network namespace. So the processes of the owner
+/// have a box for each of their services, too: two users cannot listen at the same port.
 class RequestBox {
  public:
   RequestBox() noexcept = default;

@@ -439,15 +439,15 @@ std::optional<SharedPort::Fill> SharedPort::fill_of(const LocalAddress& address,
   return Fill{.used = memory[SK_MEMINFO_RMEM_ALLOC], .limit = memory[SK_MEMINFO_RCVBUF]};
 }
 
-bool SharedPort::is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept {
+SharedPort::Whose SharedPort::whose(const LocalAddress& address, std::uint32_t slot) noexcept {
   const std::unique_lock lock(share_.mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  const auto is_lent = [&](std::uint32_t number) {
-    const int held = share_.find(label_of(address, number));
-    return held >= 0 && note_of(held).has_value();
-  };
+  if (!lock.owns_lock()) return Whose::kBusy;
+  const auto is_lent = [&](int held) { return held >= 0 && note_of(held).has_value(); };
+  const int held = share_.find(label_of(address, slot));
   // A borrower holds no slots but its user's; a lender holds all, and those that it lent say so.
-  return is_lent(slot_) ? !is_lent(slot) : is_lent(slot);
+  const bool borrows = is_lent(share_.find(label_of(address, slot_)));
+  if (held < 0) return borrows ? Whose::kAnotherUsers : Whose::kNotKnown;
+  return borrows == is_lent(held) ? Whose::kThisUsers : Whose::kAnotherUsers;
 }
 
 /// The share keeps one descriptor of it, and the receiver has another.

@@ -84,9 +84,15 @@ class SharedPort {
   [[nodiscard]] std::optional<Fill> fill_of(const LocalAddress& address,
                                             std::uint32_t slot) noexcept;
 
-  /// Whether the queue pairs of a slot at an address are another user's. Never waits: while the
-  /// sockets change hands, they are not.
-  [[nodiscard]] bool is_of_another_user(const LocalAddress& address, std::uint32_t slot) noexcept;
+  /// Whose the queue pairs of a slot at an address are. The same slot may be this user's at one
+  /// address and another user's at the next. Never waits.
+  enum class Whose : std::uint8_t {
+    kThisUsers,
+    kAnotherUsers,
+    kNotKnown,  // this process does not hold the slot's socket
+    kBusy,      // the sockets change hands: ask again later
+  };
+  [[nodiscard]] Whose whose(const LocalAddress& address, std::uint32_t slot) noexcept;
 
   /// Give up the slot after this, or others would read its sockets, too.
   void leave() noexcept { share_.close(); }
