@@ -15,6 +15,7 @@
 #include "abi/border.h"
 #include "abi/handles.h"
 #include "abi/operations.h"
+#include "base/environment.h"
 #include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/limits.h"
@@ -46,7 +47,8 @@ device::PortInfo port_of(ibv_device* device) {
 
 /// For programs that do not call ibv_fork_init(3) themselves.
 bool asks_for_fork_init() noexcept {
-  return std::getenv("RDMAV_FORK_SAFE") != nullptr || std::getenv("IBV_FORK_SAFE") != nullptr;
+  return environment_variable("RDMAV_FORK_SAFE") != nullptr ||
+         environment_variable("IBV_FORK_SAFE") != nullptr;
 }
 
 void set_text(char* to, std::size_t room, const std::string& text) noexcept {

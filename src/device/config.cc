@@ -2,8 +2,8 @@
 #include "device/config.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "base/environment.h"
 #include "device/port_info.h"
 
 namespace verbatim::device {
@@ -33,7 +33,7 @@ bool is_device_name(std::string_view name) noexcept {
 }
 
 std::string environment(const char* variable) {
-  const char* value = std::getenv(variable);
+  const char* value = environment_variable(variable);
   return value != nullptr ? value : "";
 }
 

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/environment.h"
 #include "host/unix_name.h"
 
 namespace verbatim::host {
@@ -112,7 +113,8 @@ std::string own_directory_in(const std::string& base) {
 }
 
 std::string chosen_directory() {
-  if (const char* given = std::getenv("VERBATIM_DIR"); given != nullptr && *given != '\0') {
+  if (const char* given = environment_variable("VERBATIM_DIR");
+      given != nullptr && *given != '\0') {
     const Descriptor own(make_own(AT_FDCWD, given));
     return own.is_open() && std::strlen(given) <= RuntimeDirectory::kPathOctetsMax ? given
                                                                                    : std::string();
@@ -225,7 +227,7 @@ std::string RuntimeDirectory::explain() {
   if (!socket.is_open()) return "the system gives no UNIX socket; check `ulimit -n`";
   const RuntimeDirectory* found = of(socket.get());
   if (const Descriptor held(found != nullptr ? found->hold() : -1); held.is_open()) return {};
-  const char* given = std::getenv("VERBATIM_DIR");
+  const char* given = environment_variable("VERBATIM_DIR");
   if (given != nullptr && *given != '\0') {
     return "VERBATIM_DIR=" + std::string(given) +
            " is not a directory that this user owns, with a path of at most " +

@@ -36,13 +36,24 @@ Errc refuse(std::string& message, const std::string& name, int error) {
   message = "cannot write the capture '" + name + "': " + std::strerror(error);
   if (error == ENXIO) message += " (nobody reads the pipe; start the reader first)";
   if (error == ENOENT) message += " (is its folder there?)";
+  if (error == ELOOP) message += " (it is a symbolic link; name the file that it points to)";
   return error == EACCES || error == EPERM || error == EROFS ? Errc::kAccessDenied
                                                              : Errc::kInvalidArgument;
 }
 
-/// Not blocking: a pipe that nobody reads is refused, instead of stopping the program.
+/// Not blocking: a pipe that nobody reads is refused, instead of stopping the program. A symbolic
+/// link may be another user's: it is not followed, except to a device or a pipe (/dev/stdout).
 int open_for_writing(const std::string& name) noexcept {
-  return ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, kMode);
+  constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  const int file = ::open(name.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kMode);
+  if (file >= 0 || errno != ELOOP) return file;
+  Opened behind_link(::open(name.c_str(), kFlags));
+  struct stat about {};
+  const bool is_stream = behind_link.get() >= 0 && ::fstat(behind_link.get(), &about) == 0 &&
+                         (S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode));
+  if (is_stream) return behind_link.release();
+  errno = ELOOP;
+  return -1;
 }
 
 bool has_process_number(std::string_view pattern) {

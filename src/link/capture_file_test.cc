@@ -110,6 +110,35 @@ TEST(CaptureFile, RefusesPathsThatCannotBeByName) {
   EXPECT_THAT(refused(pipe), AllOf(HasSubstr(pipe), HasSubstr("reader")));
 }
 
+TEST(CaptureFile, ASymbolicLinkToAFileIsNotFollowed) {
+  const Folder folder;
+  const std::string link = folder.file("run.pcapng");
+  ASSERT_EQ(::symlink(folder.file("other").c_str(), link.c_str()), 0);
+  EXPECT_THAT(refused(link), AllOf(HasSubstr(link), HasSubstr("symbolic link")));
+  EXPECT_EQ(folder.count(), 1U) << "nothing was made";
+  EXPECT_EQ(opened(folder.file("other")).append(kBlock), 0);
+  EXPECT_THAT(refused(link), HasSubstr("symbolic link"));
+  EXPECT_EQ(octets_of(folder.file("other")), kBlock);
+}
+
+TEST(CaptureFile, ASymbolicLinkInTheNameBesideIsNotFollowed) {
+  const Folder folder;
+  const std::string name = folder.file("run.pcapng");
+  CaptureFile first = opened(name);
+  ASSERT_EQ(::symlink(folder.file("other").c_str(), own(name).c_str()), 0);
+  std::string message;
+  EXPECT_FALSE(CaptureFile::open(name, message).ok());
+  EXPECT_THAT(message, HasSubstr("symbolic link"));
+  EXPECT_EQ(folder.count(), 2U) << "nothing was made";
+}
+
+TEST(CaptureFile, ASymbolicLinkToADeviceIsFollowed) {
+  const Folder folder;
+  const std::string link = folder.file("device");
+  ASSERT_EQ(::symlink("/dev/full", link.c_str()), 0);
+  EXPECT_EQ(opened(link).append(kBlock), ENOSPC);
+}
+
 TEST(CaptureFile, AFullDiskIsAnError) { EXPECT_EQ(opened("/dev/full").append(kBlock), ENOSPC); }
 
 /// Runs `body` where files may be no longer than `octets`; its result is the exit status.

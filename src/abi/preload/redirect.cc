@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "abi/border.h"
+#include "base/environment.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ class Path {
 
  private:
   void lead_to(const char* rest) noexcept {
-    const char* folder = getenv("VERBATIM_SYSFS");
+    const char* folder = verbatim::environment_variable("VERBATIM_SYSFS");
     if (folder == nullptr || *folder != '/') return;
     const int length = snprintf(room_, sizeof room_, "%s%s", folder, rest);
     if (length > 0 && static_cast<size_t>(length) < sizeof room_) path_ = room_;
