@@ -166,7 +166,11 @@ Moved PageMover::reserve_scratch() noexcept {
   scratch_ = {.begin = static_cast<std::uintptr_t>(at),
               .end = static_cast<std::uintptr_t>(at) + 2 * kPieceOctets};
   (void)kernel::advise(scratch_.begin, scratch_.octets(), MADV_DONTFORK);  // it is empty anyway
-  return Ok{};
+  if (!takes_pages_) return Ok{};
+  // Only what is watched receives pages, and the kernel moves a piece to one mapping only. So all
+  // of it is watched at once: watched in parts, it becomes several mappings, which do not always
+  // merge again.
+  return faults_.watch(scratch_, UFFDIO_REGISTER_MODE_MISSING);
 }
 
 std::uintptr_t PageMover::scratch_for(Range pages) const noexcept {
@@ -237,12 +241,6 @@ Moved PageMover::take_out(const Job& job, std::uintptr_t scratch) noexcept {
     const bool is_writable = (job.protection & PROT_WRITE) != 0;
     if (!is_writable && kernel::call(SYS_mprotect, job.pages.begin, octets, kWritable) != 0) {
       return Why::kNoMemory;
-    }
-    // Only what is watched receives pages.
-    if (const Moved ready = faults_.watch({.begin = scratch, .end = scratch + octets},
-                                          UFFDIO_REGISTER_MODE_MISSING);
-        !ready) {
-      return ready;
     }
     const Moved taken = take_out_pages(job.pages, scratch);
     if (!taken && !is_writable) {
