@@ -63,6 +63,13 @@ rdma_conn_param parameters_of(const IdHandle& id, const rdma_conn_param* given,
   return param;
 }
 
+/// A program may name a queue pair that it has made itself. The number of another process's queue
+/// pair would tell the peer that this process speaks for it. 0 names none.
+bool names_own_queue_pair(const IdHandle& id, const rdma_conn_param& param) {
+  const std::lock_guard lock(id.device->adapter().mutex());
+  return param.qp_num == 0 || id.device->adapter().has_queue_pair(wire::QpNumber{param.qp_num});
+}
+
 void remember(IdHandle& id, wire::CommId communication) {
   id.communication = communication;
   id.device->communications[static_cast<std::uint32_t>(communication)] = &id;
@@ -169,6 +176,7 @@ int connect(rdma_cm_id* id, rdma_conn_param* given) {
   const bool is_ready = handle.state == IdState::kRouteResolved;
   if (!is_ready) return fail(EINVAL);
   const auto param = parameters_of(handle, given, kResourcesMax, kResourcesMax);
+  if (!handle.is_datagram() && !names_own_queue_pair(handle, param)) return fail(EINVAL);
   handle.responder_resources = param.responder_resources;
   handle.initiator_depth = param.initiator_depth;
   handle.state = IdState::kConnecting;
@@ -186,6 +194,7 @@ int accept(rdma_cm_id* id, rdma_conn_param* given) {
   if (handle.state != IdState::kRequested) return fail(EINVAL);
   const auto param =
       parameters_of(handle, given, handle.responder_resources, handle.initiator_depth);
+  if (!names_own_queue_pair(handle, param)) return fail(EINVAL);
   if (handle.is_datagram()) return accept_datagrams(handle, param);
   handle.responder_resources = param.responder_resources;
   handle.initiator_depth = param.initiator_depth;

@@ -176,6 +176,9 @@ class Agent {
   void enter_timewait(Instant now, Communication& communication);
   void finish(Communication& communication);
   void handle_deadline(Instant now, Communication& communication);
+  void question(Instant now, Communication& communication);
+  void send_question(const Communication& communication);
+  void handle_answer(Communication& communication) noexcept;
   void give_up(Instant now, Communication& communication);
 
   // agent_messages.cc

@@ -325,7 +325,10 @@ TEST(AgentActive, AReplyFromAQueuePairThatIsConnectedIsStale) {
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(std::get<CmRej>(sent[0]).reason, RejectReason::kStaleConnection);
   EXPECT_EQ(std::get<CmRej>(sent[0]).rejected, CmRej::Rejected::kRep);
-  EXPECT_EQ(std::get<CmDreq>(sent[1]).local_comm_id, old) << "the old one is given up";
+  EXPECT_EQ(std::get<wire::CmLap>(sent[1]).local_comm_id, old) << "the peer is asked about it";
+  EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmApr>(old)), Verdict::kHandled);
+  EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmApr>(old)), Verdict::kWrongState);
+  EXPECT_TRUE(bench.agent.qp_settings(old).ok()) << "the old one stands";
 }
 
 TEST(AgentActive, DestroyingARequestTellsThePeer) {

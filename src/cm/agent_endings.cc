@@ -101,9 +101,20 @@ void Agent::handle_deadline(Instant now, Communication& communication) {
     case State::kIdle:
     case State::kReqReceived:
     case State::kRepReceived:
-    case State::kEstablished:
     case State::kSidrReceived:
       set_deadline(communication, Instant::never());
+      break;
+    case State::kEstablished:
+      if (!communication.is_questioned) {
+        set_deadline(communication, Instant::never());
+      } else if (communication.copies_left == 0) {
+        start_disconnect(now, communication);
+      } else {
+        --communication.copies_left;
+        ++counters_.retransmitted;
+        send_question(communication);
+        set_deadline(communication, now + communication.patience);
+      }
       break;
   }
 }
@@ -163,6 +174,33 @@ void Agent::start_disconnect(Instant now, Communication& communication,
   fill(dreq.private_data, private_data);
   communication.state = State::kDreqSent;
   send_and_await(now, communication, dreq);
+}
+
+/// A message names the peer's queue pair as if the peer knew nothing of this connection. Any
+/// process that can send from the peer's address can say so. So the peer is asked, and the
+/// connection ends only if no answer comes.
+void Agent::question(Instant now, Communication& communication) {
+  if (communication.state != State::kEstablished || communication.is_questioned) return;
+  communication.is_questioned = true;
+  communication.copies_left = communication.retries_max;
+  send_question(communication);
+  set_deadline(communication, now + communication.patience);
+}
+
+/// A message that a peer answers if it knows the connection, and that changes nothing there: a copy
+/// of our REP, which the active side answers with its RTU; or a LAP, which the passive side answers
+/// with an APR.
+void Agent::send_question(const Communication& communication) {
+  if (!communication.is_active) return send_octets(communication.address, communication.message);
+  send(communication.address, wire::CmLap{.transaction = next_transaction(),
+                                          .local_comm_id = communication.id,
+                                          .remote_comm_id = *communication.remote_id,
+                                          .remote_qpn = communication.settings.remote_qpn});
+}
+
+void Agent::handle_answer(Communication& communication) noexcept {
+  communication.is_questioned = false;
+  set_deadline(communication, Instant::never());
 }
 
 /// We accepted, and take it back. The peer may hold the connection for made, so a refusal, which

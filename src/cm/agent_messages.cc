@@ -44,7 +44,6 @@ struct Agent::MessageHandler {
   Verdict refuse_request(const wire::CmReq& req, wire::RejectReason reason, Verdict verdict);
   Verdict accept_reply(Communication& communication, const wire::CmRep& rep);
   Verdict refuse_reply(Communication& communication, const wire::CmRep& rep);
-  void end_stale(Communication& communication);
   void answer_dreq(const wire::CmDreq& dreq);
 };
 
@@ -66,7 +65,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmReq& req) {
   if (Communication* known = find_request(req)) return repeat_answer(*known, req);
   if (Communication* stale = find_queue_pair(nullptr, req.local_ca_guid, req.local_qpn)) {
     refuse_request(req, wire::RejectReason::kStaleConnection, Verdict::kStaleConnection);
-    end_stale(*stale);
+    agent.question(now, *stale);
     return Verdict::kStaleConnection;
   }
   Listener* listener = agent.listeners_.match(req.service_id, from.local);
@@ -136,11 +135,6 @@ Verdict Agent::MessageHandler::refuse_request(const wire::CmReq& req, wire::Reje
   return verdict;
 }
 
-/// The peer's queue pair asks for another connection, so the peer knows nothing of this one.
-void Agent::MessageHandler::end_stale(Communication& communication) {
-  if (communication.state == State::kEstablished) agent.start_disconnect(now, communication);
-}
-
 Verdict Agent::MessageHandler::operator()(const wire::CmMra& mra) {
   const Found found = find(mra);
   if (!found) return found.error();
@@ -199,7 +193,7 @@ Verdict Agent::MessageHandler::accept_reply(Communication& communication, const 
                                         {.reason = wire::RejectReason::kStaleConnection});
     agent.tell(communication, EventKind::kRejected, rej);
     agent.refuse(now, communication, rej);
-    end_stale(*stale);
+    agent.question(now, *stale);
     return Verdict::kStaleConnection;
   }
   communication.settings = settings;
@@ -228,7 +222,10 @@ Verdict Agent::MessageHandler::operator()(const wire::CmRtu& rtu) {
   if (!found) return found.error();
   Communication& communication = **found;
   if (communication.is_active) return Verdict::kWrongState;
-  if (communication.state == State::kEstablished) return Verdict::kDuplicate;
+  if (communication.state == State::kEstablished) {
+    agent.handle_answer(communication);
+    return Verdict::kDuplicate;
+  }
   if (communication.state != State::kRepSent) return Verdict::kWrongState;
   communication.state = State::kEstablished;
   communication.has_message = false;
@@ -386,10 +383,15 @@ Verdict Agent::MessageHandler::operator()(const wire::CmLap& lap) {
   return Verdict::kHandled;
 }
 
-/// We never offer an alternate path.
+/// We never offer an alternate path. We ask for one to learn whether the peer knows the connection.
 Verdict Agent::MessageHandler::operator()(const wire::CmApr& apr) {
   const Found found = find(apr);
-  return found ? Verdict::kWrongState : found.error();
+  if (!found) return found.error();
+  Communication& communication = **found;
+  const bool is_asked = communication.state == State::kEstablished && communication.is_questioned;
+  if (!is_asked) return Verdict::kWrongState;
+  agent.handle_answer(communication);
+  return Verdict::kHandled;
 }
 
 /// The communication that both IDs name, if the message is from its peer. While we do not know the

@@ -382,7 +382,17 @@ TEST(AgentPassive, ARequestOfAQueuePairThatIsConnectedIsStale) {
   const auto& rej = std::get<CmRej>(sent[0]);
   EXPECT_EQ(rej.reason, RejectReason::kStaleConnection);
   EXPECT_EQ(rej.remote_comm_id, req.local_comm_id);
-  EXPECT_EQ(std::get<CmDreq>(sent[1]).local_comm_id, old) << "the old one is given up";
+  EXPECT_EQ(std::get<CmRep>(sent[1]).local_comm_id, old) << "the peer is asked about the old one";
+  // It does not answer.
+  std::vector<wire::CmMessage> last;
+  for (int copies = 0; copies < 16 && last.empty(); ++copies) {
+    EXPECT_TRUE(bench.pass_to_deadline());
+    for (const auto& message : bench.sent()) {
+      if (std::holds_alternative<CmDreq>(message)) last.push_back(message);
+    }
+  }
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(std::get<CmDreq>(last[0]).local_comm_id, old) << "the old one is given up";
   EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmDrep>(old)), Verdict::kHandled);
   EXPECT_EQ(bench.one_event(EventKind::kDisconnected).id, old);
   EXPECT_EQ(bench.receive(req), Verdict::kStaleConnection) << "not before timewait is over";
@@ -390,6 +400,22 @@ TEST(AgentPassive, ARequestOfAQueuePairThatIsConnectedIsStale) {
   bench.pass(duration_of(TimeCode{17}));
   bench.one_event(EventKind::kTimewaitExit);
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
+}
+
+TEST(AgentPassive, ARequestInTheNameOfAPeerThatIsThereEndsNothing) {
+  Bench bench;
+  const auto old = bench.to_passive_established();
+  auto req = Bench::peer_req();
+  req.local_comm_id = wire::CommId{0x5};
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(bench.receive(req), Verdict::kStaleConnection);
+    EXPECT_EQ(bench.receive(req), Verdict::kStaleConnection);
+    EXPECT_EQ(bench.sent().size(), 3U) << "two refusals, and one question at a time";
+    EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmRtu>(old)), Verdict::kDuplicate);
+    bench.pass(std::chrono::hours(1));
+    EXPECT_TRUE(bench.sent().empty());
+  }
+  EXPECT_FALSE(bench.agent.poll_event().has_value());
 }
 
 TEST(AgentPassive, TheSameQueuePairNumberOfAnotherPeerIsNotStale) {

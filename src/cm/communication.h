@@ -44,6 +44,7 @@ struct Communication {
   bool is_waiting = false;     // a request that counts for its listener's backlog
   bool end_is_told = false;    // the user knows that it is over; only the farewell is left
   bool delay_taken = false;    // the peer asked for more time since the message was last sent
+  bool is_questioned = false;  // established: the peer is asked whether it still knows it
   bool has_alternate = false;  // the request offered a second path
   ListenerId listener{};       // of requests
   wire::ServiceId service_id{};

@@ -73,6 +73,10 @@ class Adapter {
   }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
   [[nodiscard]] link::SharedPort& shared_port() noexcept { return shared_port_; }
+  /// With the lock held.
+  [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept {
+    return find(number) != nullptr;
+  }
   [[nodiscard]] HostPeers& host_peers() noexcept { return host_peers_; }
   /// Whether data may go directly from process to process.
   [[nodiscard]] bool goes_directly() const noexcept { return path_policy_ != PathPolicy::kPackets; }

@@ -426,6 +426,39 @@ TEST(Rdmacm, PrivateDataThatDoesNotFitIsRefused) {
   destroy(active);
 }
 
+TEST(Rdmacm, ARequestNamesAQueuePairOfItsOwnProcessOnly) {
+  const Channel channel;
+  rdma_cm_id* listener = channel.listen(kPort);
+  rdma_cm_id* id = channel.create_id();
+  channel.resolve(id, kPort);
+  ibv_cq* queue = ibv_create_cq(id->verbs, 1, nullptr, nullptr, 0);
+  ibv_qp_init_attr init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = queue;
+  init.cap = {.max_send_wr = 1,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  ibv_pd* domain = ibv_alloc_pd(id->verbs);
+  ibv_qp* own = ibv_create_qp(domain, &init);
+  ASSERT_NE(own, nullptr);
+  rdma_conn_param param{};
+  param.qp_num = own->qp_num ^ 1;
+  EXPECT_EQ(rdma_connect(id, &param), -1);
+  EXPECT_EQ(errno, EINVAL);
+  param.qp_num = own->qp_num;
+  EXPECT_EQ(rdma_connect(id, &param), 0);
+  const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(request.conn.qp_num, own->qp_num);
+  EXPECT_EQ(rdma_reject(request.id, nullptr, 0), 0);
+  EXPECT_EQ(channel.next().kind, RDMA_CM_EVENT_REJECTED);
+  for (rdma_cm_id* each : {request.id, id, listener}) destroy(each);
+  EXPECT_EQ(ibv_destroy_qp(own), 0);
+  EXPECT_EQ(ibv_destroy_cq(queue), 0);
+  EXPECT_EQ(ibv_dealloc_pd(domain), 0);
+}
+
 TEST(Rdmacm, WhatIsOutOfOrderIsRefused) {
   Channel channel;
   rdma_cm_id* id = channel.create_id();
