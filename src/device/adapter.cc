@@ -175,6 +175,7 @@ void end_fork_in_parent() {
 
 void end_fork_in_child() {
   Registry& all = registry();
+  direct::VisitorList::of_process().forget_in_child();
   for (Adapter* adapter : all.existing) {
     adapter->abandon_in_child();
     adapter->host_peers().serving().unlock();

@@ -122,8 +122,8 @@ class Adapter {
   /// Access through a key has ended: returns when no peer is in the middle of one, or false when
   /// one is stopped there.
   bool wait_for_peers();
-  /// And, for memory that peers reach by system calls: returns when none is about to call. `lock`
-  /// is let go meanwhile.
+  /// And, for memory that peers reach by system calls: returns when every call has ended that was
+  /// announced before. `lock` is let go meanwhile.
   void wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address, std::uint64_t octets);
   /// A peer is stopped in this queue pair's receiving half, which is to end: whatever it does when
   /// it goes on, it does to nobody.

@@ -67,21 +67,28 @@ std::vector<QueuePair*> Adapter::await_visitors() {
 
 bool Adapter::wait_for_peers() { return await_visitors().empty(); }
 
+/// A call that is announced later finds that the key does not work. So the visits are noted in
+/// which a call is announced now, and only these are waited for: peers may use other keys of the
+/// same memory all the time.
 void Adapter::wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address,
                              std::uint64_t octets) {
-  const auto calls = [&](const direct::Visitor& visitor) {
-    if (!visitor.calls_into(address, octets)) return false;
+  if (!has_direct_use_.load(std::memory_order_relaxed)) return;
+  std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> calling;
+  const auto note = [&](const direct::Visitor& visitor) {
+    if (!visitor.exists()) return;
+    const Occupancy::Snapshot visit = visitor.snapshot();  // first: a later one has a later call
+    if (visitor.calls_into(address, octets)) calling.emplace_back(visitor, visit);
+  };
+  for (const auto& [visitor, visit] : strays_) note(visitor);
+  for (QueuePair* qp : present_) {
+    if (qp->half().exists() && qp->half().is_claimed_directly()) note(qp->half().visitor());
+  }
+  const auto is_over = [&](const auto& call) {
+    const auto& [visitor, visit] = call;
     visitor.look();
-    return visitor.calls_into(address, octets);
+    return visitor.has_left(visit) || !visitor.calls_into(address, octets);
   };
-  const auto is_called = [&] {
-    return std::ranges::any_of(strays_, [&](const auto& stray) { return calls(stray.first); }) ||
-           std::ranges::any_of(present_, [&](QueuePair* qp) {
-             return qp->half().exists() && qp->half().is_claimed_directly() &&
-                    calls(qp->half().visitor());
-           });
-  };
-  while (has_direct_use_.load(std::memory_order_relaxed) && is_called()) {
+  while (std::erase_if(calling, is_over), !calling.empty()) {
     lock.unlock();
     (void)::nanosleep(&kCallNap, nullptr);
     lock.lock();

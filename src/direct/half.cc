@@ -4,13 +4,11 @@
 #include <sched.h>
 
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <ctime>
 #include <utility>
 
 #include "host/membarrier.h"
-#include "host/slot.h"
 
 namespace verbatim::direct {
 
@@ -31,31 +29,6 @@ struct Guest {
 };
 
 }  // namespace
-
-// ---- Its visitor ----
-
-Visitor Visitor::of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
-                    wire::QpNumber number) noexcept {
-  const host::SegmentHeader& header =
-      peer == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own_segment) : peer->header();
-  const std::byte* segment = peer == nullptr ? own_segment : peer->at(0, 0);
-  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
-  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
-                        index < header.half_count;
-  if (!is_there) return {};
-  const auto* records = std::bit_cast<const HalfRecord*>(segment + header.halves_at);
-  return {std::move(peer), &records[index].visiting};
-}
-
-bool Visitor::calls_into(std::uint64_t address, std::uint64_t octets) const noexcept {
-  if (visiting_ == nullptr || (peer_ != nullptr && peer_->has_gone())) return false;
-  const auto load = [](const std::uint64_t& word) {
-    return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
-  };
-  const std::uint64_t called = load(visiting_->call_octets);
-  const std::uint64_t at = load(visiting_->call_at);
-  return called != 0 && at < address + octets && address < at + called;
-}
 
 // ---- Its life ----
 

@@ -2,47 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/time.h"
 #include "direct/half_record.h"
-#include "host/peer.h"
+#include "direct/visitor.h"
 #include "wire/psn.h"
 
 namespace verbatim::direct {
-
-/// The one requester that may be at work in a receiving half of ours, as its owner sees it.
-class Visitor {
- public:
-  Visitor() noexcept = default;
-  /// `peer` is null for this very process.
-  Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting) noexcept
-      : peer_(std::move(peer)), visiting_(visiting) {}
-  /// The requester of queue pair `number` in the process that shows this segment; none exists()
-  /// when the segment has no place for it.
-  static Visitor of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
-                    wire::QpNumber number) noexcept;
-
-  [[nodiscard]] bool exists() const noexcept { return visiting_ != nullptr; }
-  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept {
-    return visiting_->inside.snapshot();
-  }
-  /// Whether the visit that the snapshot found is over. A dead requester has left.
-  [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
-    return visiting_->inside.has_left(since) || (peer_ != nullptr && peer_->has_gone());
-  }
-  /// Asks the system whether its process is dead.
-  void look() const noexcept {
-    if (peer_ != nullptr) (void)peer_->look();
-  }
-  /// Whether it is about to read or write some of these octets of ours by a system call.
-  [[nodiscard]] bool calls_into(std::uint64_t address, std::uint64_t octets) const noexcept;
-
- private:
-  std::shared_ptr<host::Peer> peer_;
-  const Visiting* visiting_ = nullptr;
-};
 
 /// The receiving half of a queue pair of ours, as we let a peer of this host into it: what its
 /// owner does with a HalfRecord.

@@ -40,12 +40,22 @@ void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   }
 }
 
-/// Calls until all is moved: a call stops at the first page that is not there.
+/// Where a transfer begins, and by what permission.
+struct Transfer {
+  std::uint64_t address = 0;
+  std::uint64_t octets = 0;
+  const Permission& permission;
+};
+
+/// Calls until all is moved: a call stops at the first page that is not there. The permission is
+/// looked at before each call but the first, before which the caller has looked: memory that is not
+/// there may be other memory by the next call.
 template <typename Call>
-Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, std::uint64_t address,
-                 std::uint64_t octets) noexcept {
+Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer transfer) noexcept {
+  auto [address, octets, permission] = transfer;
   int tries = 0;
-  while (octets > 0) {
+  for (bool is_first = true; octets > 0; is_first = false) {
+    if (!is_first && !permission.lasts()) return Reached::kRevoked;
     const ssize_t moved = call(pieces, static_cast<off_t>(address));
     if (moved == 0) return Reached::kGone;  // the address space is
     if (moved < 0 && errno == EINTR) continue;
@@ -155,7 +165,8 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
 
 /// Two calls, the body and then the tail: a call says nothing about the order of its stores.
 Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                             std::uint64_t octets, bool is_end) const noexcept {
+                             std::uint64_t octets, bool is_end,
+                             const Permission& permission) const noexcept {
   if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
@@ -172,10 +183,14 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
   };
   const std::uint64_t body_octets = octets - tail_octets;
   full_fence();  // what was stored so far, and then what the kernel stores
-  const Reached moved = move_all(call, body, false, address, body_octets);
+  const Reached moved = move_all(
+      call, body, false, {.address = address, .octets = body_octets, .permission = permission});
   if (moved != Reached::kYes || tail_octets == 0) return moved;
+  if (body_octets > 0 && !permission.lasts()) return Reached::kRevoked;
   iovec last{.iov_base = tail.data(), .iov_len = tail_octets};
-  return move_all(call, {&last, 1}, false, address + body_octets, tail_octets);
+  return move_all(
+      call, {&last, 1}, false,
+      {.address = address + body_octets, .octets = tail_octets, .permission = permission});
 }
 
 Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
@@ -193,14 +208,15 @@ Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
 }
 
 Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                            std::uint64_t octets) const noexcept {
+                            std::uint64_t octets, const Permission& permission) const noexcept {
   if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   const auto call = [&](std::span<iovec> local, off_t at) {
     return ::preadv(memory_, local.data(), static_cast<int>(local.size()), at);
   };
-  return move_all(call, {copy.data(), pieces.size()}, true, address, octets);
+  return move_all(call, {copy.data(), pieces.size()}, true,
+                  {.address = address, .octets = octets, .permission = permission});
 }
 
 }  // namespace verbatim::direct

@@ -23,6 +23,19 @@ enum class Reached : std::uint8_t {
   kRevoked,    // they were taken away from us
 };
 
+/// What allows an access that goes on for a while: a key, as it was when it was checked.
+struct Permission {
+  const memory::KeyEntry* entry = nullptr;
+  std::uint32_t key = 0;
+  std::uint16_t generation = 0;
+
+  /// Whether the key still works, and still names the same memory.
+  [[nodiscard]] bool lasts() const noexcept {
+    const memory::KeyStatus now = memory::load_field(entry->status);
+    return now.live == key && now.generation == generation;
+  }
+};
+
 /// Registered memory of a peer process, for one that executes requests there: through a mapping of
 /// our own where the memory is shared, through system calls elsewhere. These name the address space
 /// by a descriptor: what another program does with the number of the process is out of their reach.
@@ -66,11 +79,14 @@ class Reach {
   [[nodiscard]] Reached read(const memory::Grant& from, std::span<const iovec> pieces,
                              std::uint64_t octets) noexcept;
   /// `is_end` says that these are the last octets of a WRITE, of which the last must become visible
-  /// last, also behind what was stored through a pointer before.
+  /// last, also behind what was stored through a pointer before. The caller has found that the
+  /// permission lasts, and has told the owner of the call; kRevoked when it ends on the way.
   [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                                      std::uint64_t octets, bool is_end) const noexcept;
+                                      std::uint64_t octets, bool is_end,
+                                      const Permission& permission) const noexcept;
   [[nodiscard]] Reached read_by_call(std::uint64_t address, std::span<const iovec> pieces,
-                                     std::uint64_t octets) const noexcept;
+                                     std::uint64_t octets,
+                                     const Permission& permission) const noexcept;
 
  private:
   static constexpr std::uint64_t kKnownGrain = std::uint64_t{64} << 20;

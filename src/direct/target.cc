@@ -292,9 +292,11 @@ Reached Target::announce(const Place& place, Call&& call) noexcept {
   std::atomic_ref octets(visiting_->call_octets);
   octets.store(place.octets, std::memory_order_release);
   fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
-  const bool may_call =
-      is_ours() && memory::load_live(*place.grant.entry) == static_cast<std::uint32_t>(place.key);
-  const Reached reached = may_call ? call() : Reached::kRevoked;
+  const Permission permission{.entry = place.grant.entry,
+                              .key = static_cast<std::uint32_t>(place.key),
+                              .generation = place.grant.generation};
+  const bool may_call = is_ours() && permission.lasts();
+  const Reached reached = may_call ? call(permission) : Reached::kRevoked;
   octets.store(0, std::memory_order_release);
   return reached;
 }
@@ -306,8 +308,8 @@ Reached Target::store(const Place& place, std::span<const iovec> pieces) noexcep
   return in_parts(place, pieces, [this](const Place& part, auto of_part, bool is_end) {
     const Reached written = reach_.write(part.grant, of_part, part.octets);
     if (written != Reached::kByCall) return written;
-    return announce(part, [&] {
-      return reach_.write_by_call(part.grant.address, of_part, part.octets, is_end);
+    return announce(part, [&](const Permission& permission) {
+      return reach_.write_by_call(part.grant.address, of_part, part.octets, is_end, permission);
     });
   });
 }
@@ -319,8 +321,9 @@ Reached Target::load(const Place& place, std::span<const iovec> pieces) noexcept
   return in_parts(place, pieces, [this](const Place& part, auto of_part, bool) {
     const Reached read = reach_.read(part.grant, of_part, part.octets);
     if (read != Reached::kByCall) return read;
-    return announce(part,
-                    [&] { return reach_.read_by_call(part.grant.address, of_part, part.octets); });
+    return announce(part, [&](const Permission& permission) {
+      return reach_.read_by_call(part.grant.address, of_part, part.octets, permission);
+    });
   });
 }
 

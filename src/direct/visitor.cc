@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/visitor.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "host/membarrier.h"
+#include "host/slot.h"
+
+namespace verbatim::direct {
+
+namespace {
+
+// A visit normally ends within microseconds; after so long await() sleeps between two looks.
+constexpr Duration kSpinning = std::chrono::milliseconds(1);
+constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000};
+
+}  // namespace
+
+// ---- One ----
+
+Visitor::Listed::Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept
+    : peer(std::move(of)), visiting(at) {
+  VisitorList::of_process().add(*this);
+}
+
+Visitor::Listed::~Listed() { VisitorList::of_process().remove(*this); }
+
+Visitor::Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting)
+    : listed_(std::make_shared<Listed>(std::move(peer), visiting)) {}
+
+Visitor Visitor::of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
+                    wire::QpNumber number) {
+  const host::SegmentHeader& header =
+      peer == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own_segment) : peer->header();
+  const std::byte* segment = peer == nullptr ? own_segment : peer->at(0, 0);
+  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
+  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
+                        index < header.half_count;
+  if (!is_there) return {};
+  const auto* records = std::bit_cast<const HalfRecord*>(segment + header.halves_at);
+  return {std::move(peer), &records[index].visiting};
+}
+
+void Visitor::look() const noexcept {
+  if (listed_->peer != nullptr) (void)listed_->peer->look();
+}
+
+bool Visitor::calls_into(std::uint64_t address, std::uint64_t octets) const noexcept {
+  if (listed_ == nullptr || (listed_->peer != nullptr && listed_->peer->has_gone())) return false;
+  const auto load = [](const std::uint64_t& word) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+  };
+  const std::uint64_t called = load(listed_->visiting->call_octets);
+  const std::uint64_t at = load(listed_->visiting->call_at);
+  return called != 0 && at < address + octets && address < at + called;
+}
+
+// ---- All ----
+
+/// Never destroyed: the thread that it is for runs as long as the process.
+VisitorList& VisitorList::of_process() noexcept {
+  alignas(VisitorList) static std::byte place[sizeof(VisitorList)];
+  static auto* const instance = new (place) VisitorList;
+  return *instance;
+}
+
+void VisitorList::add(Visitor::Listed& visitor) noexcept {
+  const std::lock_guard lock(mutex_);
+  visitor.life = life_;
+  visitor.next = first_;
+  if (first_ != nullptr) first_->previous = &visitor;
+  first_ = &visitor;
+}
+
+void VisitorList::remove(Visitor::Listed& visitor) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (visitor.life != life_) return;  // the list of the parent process had it
+  (visitor.previous == nullptr ? first_ : visitor.previous->next) = visitor.next;
+  if (visitor.next != nullptr) visitor.next->previous = visitor.previous;
+}
+
+/// As Half::await(), without what only an adapter's thread may do. The system is not asked whether
+/// a process is dead: the caller may have no descriptors. An adapter's thread finds that out.
+void VisitorList::await(Duration patience) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (first_ == nullptr) return;
+  const auto start = std::chrono::steady_clock::now();
+  host::Membarrier::all_processes();  // as the first one of quiesce()
+  for (Visitor::Listed* visitor = first_; visitor != nullptr; visitor = visitor->next) {
+    const Occupancy::Snapshot visit = visitor->snapshot();
+    if (visit == visitor->passed_over) continue;
+    while (!visitor->has_left(visit)) {
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited >= patience) {
+        visitor->passed_over = visit;
+        break;
+      }
+      waited < kSpinning ? (void)::sched_yield() : (void)::nanosleep(&kNap, nullptr);
+    }
+  }
+  host::Membarrier::all_processes();  // what those did who have left has arrived
+}
+
+void VisitorList::forget_in_child() noexcept {
+  new (&mutex_) std::mutex;
+  first_ = nullptr;
+  ++life_;
+}
+
+}  // namespace verbatim::direct

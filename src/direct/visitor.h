@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/time.h"
+#include "direct/half_record.h"
+#include "host/peer.h"
+
+namespace verbatim::direct {
+
+/// The one requester that may be at work in a receiving half of ours, as its owner sees it. Copies
+/// stand for the same requester. While one of them exists, VisitorList knows it.
+class Visitor {
+ public:
+  Visitor() noexcept = default;
+  /// `peer` is null for this very process.
+  Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting);
+  /// The requester of queue pair `number` in the process that shows this segment; none exists()
+  /// when the segment has no place for it.
+  static Visitor of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
+                    wire::QpNumber number);
+
+  [[nodiscard]] bool exists() const noexcept { return listed_ != nullptr; }
+  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept { return listed_->snapshot(); }
+  /// Whether the visit that the snapshot found is over. A dead requester has left.
+  [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
+    return listed_->has_left(since);
+  }
+  /// Asks the system whether its process is dead.
+  void look() const noexcept;
+  /// Whether it is about to read or write some of these octets of ours by a system call.
+  [[nodiscard]] bool calls_into(std::uint64_t address, std::uint64_t octets) const noexcept;
+
+ private:
+  friend class VisitorList;
+  /// What the copies share.
+  struct Listed {
+    Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept;
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+    ~Listed();
+
+    [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept {
+      return visiting->inside.snapshot();
+    }
+    [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
+      return visiting->inside.has_left(since) || (peer != nullptr && peer->has_gone());
+    }
+
+    const std::shared_ptr<host::Peer> peer;  // null: this very process
+    const Visiting* const visiting;
+    // VisitorList's:
+    Listed* previous = nullptr;
+    Listed* next = nullptr;
+    std::uint32_t life = 0;               // of the list that it is in
+    Occupancy::Snapshot passed_over = 0;  // the visit that was not waited for to its end
+  };
+
+  std::shared_ptr<Listed> listed_;
+};
+
+/// All visitors of this process, for a thread that may take no lock of an adapter, no memory and no
+/// descriptor: the one that acts for an unmapping while the program's munmap(2) waits.
+///
+/// Its own lock is held for a few stores, or by await(). Nothing is allocated or freed under it.
+/// Any thread.
+class VisitorList {
+ public:
+  [[nodiscard]] static VisitorList& of_process() noexcept;
+
+  /// Whoever takes something away has published that it is gone: returns when no visit goes on that
+  /// may have seen it. A visit that takes longer than `patience` is passed over, by later calls as
+  /// well: its process is stopped, or has not had a processor.
+  void await(Duration patience) noexcept;
+
+  /// In a forked child, where no requester comes.
+  void forget_in_child() noexcept;
+
+ private:
+  friend struct Visitor::Listed;
+  void add(Visitor::Listed& visitor) noexcept;
+  void remove(Visitor::Listed& visitor) noexcept;
+
+  std::mutex mutex_;
+  Visitor::Listed* first_ = nullptr;
+  std::uint32_t life_ = 0;  // changes with each fork
+};
+
+}  // namespace verbatim::direct

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for visits without the lock of an adapter.
+#include "direct/visitor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace verbatim::direct {
+namespace {
+
+constexpr Duration kNoPatience{0};
+constexpr Duration kMuchPatience = std::chrono::minutes(1);
+constexpr Duration kEndlessPatience = std::chrono::hours(1);
+
+class VisitorListTest : public ::testing::Test {
+ protected:
+  void enter() { visiting_.inside.enter(Fencing::kFenced); }
+  void leave() { visiting_.inside.leave(Fencing::kFenced); }
+  static void await(Duration patience) { VisitorList::of_process().await(patience); }
+
+  Visiting visiting_;
+};
+
+TEST_F(VisitorListTest, WaitsForAVisitThatGoesOn) {
+  const Visitor visitor(nullptr, &visiting_);
+  std::atomic<bool> is_over{false};
+  enter();
+  std::thread waiting([&] {
+    await(kEndlessPatience);
+    EXPECT_TRUE(is_over);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_over = true;
+  leave();
+  waiting.join();
+}
+
+TEST_F(VisitorListTest, DoesNotWaitForLaterVisits) {
+  const Visitor visitor(nullptr, &visiting_);
+  enter();
+  std::thread waiting([] { await(kEndlessPatience); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  leave();
+  enter();  // and stays
+  waiting.join();
+}
+
+TEST_F(VisitorListTest, PassesOverAVisitThatDoesNotEndOnceAndForAll) {
+  const Visitor visitor(nullptr, &visiting_);
+  enter();
+  await(kNoPatience);
+  const auto start = std::chrono::steady_clock::now();
+  await(kMuchPatience);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kMuchPatience);
+  leave();
+  enter();  // another visit is waited for
+  std::atomic<bool> is_over{false};
+  std::thread waiting([&] {
+    await(kEndlessPatience);
+    EXPECT_TRUE(is_over);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_over = true;
+  leave();
+  waiting.join();
+}
+
+TEST_F(VisitorListTest, KnowsAVisitorAsLongAsACopyOfItExists) {
+  enter();
+  auto visitor = std::make_unique<Visitor>(nullptr, &visiting_);
+  const auto other = std::make_unique<Visitor>(nullptr, &visiting_);
+  auto copy = std::make_unique<Visitor>(*visitor);
+  visitor.reset();
+  copy.reset();
+  EXPECT_TRUE(other->exists());
+  leave();
+  await(kEndlessPatience);
+}
+
+TEST_F(VisitorListTest, IsEmptyInAForkedChild) {
+  const Visitor before(nullptr, &visiting_);
+  enter();
+  VisitorList::of_process().forget_in_child();
+  await(kEndlessPatience);
+  { const Visitor after(nullptr, &visiting_); }
+  await(kEndlessPatience);
+  leave();
+}
+
+}  // namespace
+}  // namespace verbatim::direct

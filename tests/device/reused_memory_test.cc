@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that its owner deregisters while peers write to it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+
+#include "two_ends.h"
+
+namespace verbatim::testing {
+namespace {
+
+constexpr std::size_t kOctets = std::size_t{16} << 20;
+constexpr unsigned kWriters = 4;
+constexpr std::uint32_t kInFlight = 4;
+
+struct Notes {
+  EndNotes owner;             // `ready` is the round
+  EndNotes writer[kWriters];  // likewise; `number` is that of its queue pair
+  std::uint32_t owner_number[kWriters] = {};
+  std::atomic<std::uint32_t> writes{0};  // that are done, of this round
+  std::atomic<std::uint32_t> done{0};    // the round that the writer has ended
+  std::atomic<bool> is_over{false};
+};
+
+std::byte* map_at(void* where, int more) {
+  void* at =
+      ::mmap(where, kOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+/// Memory of a writer, registered and full of what it writes.
+struct Source {
+  std::byte* at = nullptr;
+  ibv_mr* mr = nullptr;
+
+  bool make(ibv_pd* pd) {
+    at = map_at(nullptr, 0);
+    if (at == nullptr) return false;
+    std::memset(at, 'P', kOctets);
+    mr = ibv_reg_mr(pd, at, kOctets, End::kAllAccess);
+    return mr != nullptr;
+  }
+  [[nodiscard]] ibv_sge sge() const {
+    return {.addr = std::bit_cast<std::uintptr_t>(at), .length = kOctets, .lkey = mr->lkey};
+  }
+};
+
+class ReusedMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("VERBATIM_PATH", "direct", 1);
+    ::setenv("VERBATIM_REHOME", "0", 1);  // peers reach it by system calls
+  }
+  void TearDown() override { ::munmap(&notes_, sizeof notes_); }
+
+  template <typename Body>
+  pid_t start(Body&& body) {
+    std::fflush(nullptr);
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(body() ? 0 : 1);
+    return pid;
+  }
+  static void expect_success(pid_t pid, const char* who) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << who << ": " << status;
+  }
+
+  Notes& notes_ = *share_with_children<Notes>();
+};
+
+// ---- Deregistering ----
+
+/// Writes the whole memory until the test is over.
+bool keep_writing(Notes& notes, unsigned self) {
+  End end;
+  Source source;
+  if (!end.open() || !source.make(end.pd) || !end.make_qp(&end.qp)) return false;
+  notes.writer[self].number = end.qp->qp_num;
+  notes.writer[self].ready = 1;
+  if (!await([&] { return notes.owner.ready == 1; })) return false;
+  if (!end.connect(end.qp, notes.owner_number[self], {})) return false;
+  std::uint32_t in_flight = 0;
+  while (!notes.is_over) {
+    for (; in_flight < kInFlight; ++in_flight) {
+      if (!End::post(end.qp, 0, IBV_WR_RDMA_WRITE, source.sge(), notes.owner)) return false;
+    }
+    ibv_wc wc{};
+    if (!end.collect(wc) || wc.status != IBV_WC_SUCCESS) return false;
+    --in_flight;
+    ++notes.writes;
+  }
+  return true;
+}
+
+/// Deregisters another region of the same memory.
+bool deregister_idle_region(Notes& notes) {
+  End end;
+  std::byte* const at = map_at(nullptr, MAP_POPULATE);
+  if (!end.open() || at == nullptr) return false;
+  ibv_mr* const busy = ibv_reg_mr(end.pd, at, kOctets, End::kAllAccess);
+  std::array<ibv_mr*, 8> idle{};
+  for (ibv_mr*& mr : idle) mr = ibv_reg_mr(end.pd, at, kOctets, End::kAllAccess);
+  for (unsigned i = 0; i < kWriters; ++i) {
+    if (!end.make_qp(&end.qp) || !await([&] { return notes.writer[i].ready == 1; })) return false;
+    if (!end.connect(end.qp, notes.writer[i].number, {})) return false;
+    notes.owner_number[i] = end.qp->qp_num;
+  }
+  notes.owner.rkey = busy->rkey;
+  notes.owner.address = std::bit_cast<std::uintptr_t>(at);
+  notes.owner.ready = 1;
+  for (ibv_mr* mr : idle) {
+    if (!await([&] { return notes.writes >= kWriters; })) return false;
+    const std::uint32_t before = notes.writes;
+    if (ibv_dereg_mr(mr) != 0) return false;
+    // Each writer may have finished what it was at, and some more while this thread waited for a
+    // processor.
+    const std::uint32_t meanwhile = notes.writes - before;
+    if (meanwhile > 16 * kWriters) {
+      std::fprintf(stderr, "%u writes of %zu octets while one region was deregistered\n", meanwhile,
+                   kOctets);
+      return false;
+    }
+  }
+  notes.is_over = true;
+  return true;
+}
+
+TEST_F(ReusedMemory, IsDeregisteredWhilePeersUseAnotherRegionOfIt) {
+  std::array<pid_t, kWriters> writers{};
+  const pid_t owner = start([&] {
+    const bool done = deregister_idle_region(notes_);
+    notes_.is_over = true;
+    // The writers end first: their requests need this process.
+    return await([&] { return notes_.done == kWriters; }) && done;
+  });
+  for (unsigned i = 0; i < kWriters; ++i) {
+    writers[i] = start([&] {
+      const bool done = keep_writing(notes_, i);
+      notes_.is_over = true;
+      ++notes_.done;
+      return done;
+    });
+  }
+  expect_success(owner, "owner");
+  for (const pid_t writer : writers) expect_success(writer, "writer");
+}
+
+}  // namespace
+}  // namespace verbatim::testing
