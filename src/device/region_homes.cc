@@ -70,7 +70,7 @@ RegionHomes::Home RegionHomes::find(const Region& region, bool is_shared) {
   if (region.octets == 0) return home;
   home.found_at = process_rehoming().now();
   if (is_shared) move(home);
-  (void)process_rehoming().watch(range_of(region));
+  home.is_watched = process_rehoming().watch(range_of(region));
   return home;
 }
 
@@ -81,6 +81,7 @@ void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
 }
 
 void RegionHomes::give_up(const Home& home, bool is_left) {
+  if (home.is_watched) process_rehoming().unwatch(range_of(home.region));
   if (!home.placement) return;
   is_left ? process_rehoming().drop(*home.placement) : process_rehoming().detach(*home.placement);
 }
@@ -143,6 +144,7 @@ void RegionHomes::settle(host::AdapterLock& lock) {
       again->second = home;
       show(key, home);
     } else if (home.placement) {
+      home.is_watched = false;  // the region has given that up itself
       held.unlock();
       give_up(home, true);
       held.lock();
@@ -166,6 +168,7 @@ void RegionHomes::abandon(const Domains& domains) {
   for (auto& [key, home] : homes_) {
     if (!home.placement || !domains.contains(home.region.domain)) continue;
     to_detach_.push_back(home);
+    to_detach_.back().is_watched = false;  // the region stays
     home.placement.reset();
     home.why = rehome::Why::kStopped;
     show(wire::MemoryKey{key}, home);

@@ -44,6 +44,7 @@ class RegionHomes {
     Region region;
     std::optional<rehome::Placement> placement{};
     rehome::Why why = rehome::Why::kNoPeer;  // it did not move
+    bool is_watched = false;
     rehome::Watch::Moment found_at{};
   };
 

@@ -14,6 +14,8 @@ namespace verbatim::rehome {
 
 namespace {
 
+constexpr std::uint64_t kDontneedLocked = 24;  // MADV_DONTNEED_LOCKED, which older headers lack
+
 /// "215 0xffff80000000 0x1000 ..." to numbers; false for any other text, such as "running".
 bool parse_numbers(std::string_view line, std::array<std::uint64_t, 6>& numbers) noexcept {
   for (std::uint64_t& number : numbers) {
@@ -60,13 +62,25 @@ std::optional<ChangingCall> parse_changing_call(std::string_view line, std::uint
       return ChangingCall{.change = Change::kUnmaps, .range = pages_of(first, second)};
     case SYS_mremap:
       if ((fourth & MREMAP_FIXED) != 0) *target = pages_of(fifth, third);
+      if ((fourth & MREMAP_DONTUNMAP) != 0) {
+        return ChangingCall{.change = Change::kMovesAwayAndStays, .range = pages_of(first, second)};
+      }
+      if ((fourth & MREMAP_FIXED) == 0 && third < second) {  // it stays, and its end goes
+        const std::uint64_t left = pages_of(first, third).octets();
+        return ChangingCall{.change = Change::kUnmaps,
+                            .range = pages_of(first + left, second - left)};
+      }
       return ChangingCall{.change = Change::kMovesAway, .range = pages_of(first, second)};
     case SYS_brk:
       if (first >= break_now) return std::nullopt;
       return ChangingCall{.change = Change::kUnmaps, .range = pages_of(first, break_now - first)};
     case SYS_madvise:
-      if (third != MADV_DONTNEED && third != MADV_REMOVE) return std::nullopt;
-      return ChangingCall{.change = Change::kEmpties, .range = pages_of(first, second)};
+      if (third != MADV_DONTNEED && third != kDontneedLocked && third != MADV_REMOVE) {
+        return std::nullopt;
+      }
+      return ChangingCall{.change = Change::kEmpties,
+                          .range = pages_of(first, second),
+                          .includes_locked = third == kDontneedLocked};
     default:
       return std::nullopt;
   }

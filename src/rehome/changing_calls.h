@@ -12,14 +12,16 @@ namespace verbatim::rehome {
 
 /// What a system call that changes mappings does to a range of addresses.
 enum class Change : std::uint8_t {
-  kUnmaps,     // munmap(2), mmap(2) and mremap(2) over something, brk(2)
-  kMovesAway,  // mremap(2): the pages go on to exist at another address
-  kEmpties,    // madvise(2) with MADV_DONTNEED or MADV_REMOVE
+  kUnmaps,             // munmap(2), mmap(2) and mremap(2) over something, brk(2)
+  kMovesAway,          // mremap(2): the pages go on to exist at another address
+  kMovesAwayAndStays,  // likewise with MREMAP_DONTUNMAP: the old address remains mapped
+  kEmpties,            // madvise(2) with MADV_DONTNEED, MADV_DONTNEED_LOCKED or MADV_REMOVE
 };
 
 struct ChangingCall {
   Change change = Change::kUnmaps;
   Range range;
+  bool includes_locked = false;  // kEmpties: locked memory, too
 };
 
 /// Reads one line of /proc/PID/task/TID/syscall: a thread that waits inside of a system call which

@@ -9,6 +9,7 @@
 
 #include "rehome/line_reader.h"
 #include "rehome/mapping.h"
+#include "rehome/maps_file.h"
 #include "rehome/system_call.h"
 
 namespace verbatim::rehome {
@@ -63,14 +64,17 @@ static_assert(sizeof(MappingQuery) == 104);
 /// Asks the kernel for one mapping after the other; -ENOTTY where the question is not known.
 template <typename Visit>
 long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
-  const kernel::Descriptor file(kernel::open_file("/proc/self/maps", O_RDONLY));
-  if (!file.is_open()) return file.answer();
+  const int kept = MapsFile::of_process().descriptor();
+  const kernel::Descriptor opened(kept >= 0 ? -EBADF
+                                            : kernel::open_file("/proc/self/maps", O_RDONLY));
+  if (kept < 0 && !opened.is_open()) return opened.answer();
+  const int file = kept >= 0 ? kept : opened.number();
   std::array<char, 4096> name;
   for (;;) {
     MappingQuery query{.address = from,
                        .name_size = name.size(),
                        .name = std::bit_cast<std::uintptr_t>(name.data())};
-    const long answer = kernel::call(SYS_ioctl, file.number(), MappingQuery::kRequest, &query);
+    const long answer = kernel::call(SYS_ioctl, file, MappingQuery::kRequest, &query);
     if (answer == -ENOENT) return 0;  // that was the last
     if (answer != 0) return is_unknown_request(answer) ? -ENOTTY : answer;
     if (!visit(query.answer(name.data()))) return 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "rehome/alone.h"
 #include "rehome/mapping_reader.h"
@@ -17,32 +18,26 @@ namespace {
 
 std::size_t page_octets() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// mremap(2) enlarges what is one mapping. Beyond its end in the arena lies the memory of others,
-/// so the last page is made a mapping of its own: an advice that means nothing for memory.
-void forbid_growth(Range pages, std::size_t page) noexcept {
-  (void)kernel::advise(pages.end - page, page, MADV_RANDOM);
-}
-
 }  // namespace
 
 void Rehoming::set_policy(Policy policy) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   config_.policy = policy;
 }
 
 void Rehoming::set_dont_fork() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   config_.dont_fork = true;
 }
 
 void Rehoming::open_arena() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   const auto somewhere = std::bit_cast<std::uintptr_t>(this);
   (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // without it nothing moves
 }
 
 std::size_t Rehoming::moved_octets() {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   learn_departures();
   const auto runs = runs_.runs();
   return std::accumulate(
@@ -72,7 +67,7 @@ bool Rehoming::watch_each_mapping(Range pages) noexcept {
 }
 
 bool Rehoming::watch(Range range) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   const Range pages = outer_pages(range, page_octets());
   if (pages.empty() || !get_ready(pages)) return false;
   learn_departures();
@@ -87,8 +82,7 @@ bool Rehoming::watch(Range range) noexcept {
       is_watched &= watch_each_mapping(part);
       return;
     }
-    (void)watched_.remove(part);
-    watched_.insert({.range = part});
+    count_watcher(part);
   };
   // Pages of the arena among them are watched already, by the other descriptor.
   for (const Run& run : runs_.within(pages)) {
@@ -100,8 +94,30 @@ bool Rehoming::watch(Range range) noexcept {
   return is_watched;
 }
 
+void Rehoming::count_watcher(Range part) {
+  std::uintptr_t next = part.begin;
+  for (const Run& run : watched_.within(part)) {
+    if (next < run.range.begin) watched_.insert({.range = {.begin = next, .end = run.range.begin}});
+    next = run.range.end;
+  }
+  if (next < part.end) watched_.insert({.range = {.begin = next, .end = part.end}});
+  watched_.add_one(part);
+}
+
+void Rehoming::unwatch(Range range) noexcept {
+  const Held held(mutex_);
+  learn_departures();
+  const Range pages = outer_pages(range, page_octets());
+  watched_.drop_one(pages);
+  for (const Run& run : watched_.within(pages)) {
+    if (run.count > 0) continue;
+    watch_.remove_other_pages(run.range);
+    (void)watched_.remove(run.range);
+  }
+}
+
 Expected<Placement, Why> Rehoming::move_in(Range region) {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   const bool has_edges = config_.policy == Policy::kEdges;
   const Range pages =
       has_edges ? outer_pages(region, page_octets()) : inner_pages(region, page_octets());
@@ -190,16 +206,32 @@ Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
 }
 
 void Rehoming::drop(const Placement& placement) {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   runs_.drop_one(placement.pages);
   learn_departures();
   free_lost(placement.pages);
 }
 
+/// Whether the places of these addresses in the arena are mapped: there again, by mremap(2) of a
+/// neighbour that has grown, or at other addresses.
+bool Rehoming::may_be_mapped(Range pages) const noexcept {
+  const Range everywhere{.begin = 0, .end = ~std::uintptr_t{0}};
+  const Range where = has_moved_away_ ? everywhere : pages;
+  bool is_found = false;
+  const long answer = for_each_mapping(where.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= where.end) return false;
+    const std::uintptr_t place = arena_.address_of(mapping.offset);
+    is_found = arena_.is_mapped_by(mapping) &&
+               pages.overlaps({.begin = place, .end = place + mapping.range.octets()});
+    return !is_found;
+  });
+  return is_found || answer != 0;
+}
+
 /// Pages of the arena that the program has unmapped, and that no region names any longer.
 void Rehoming::free_lost(Range pages) {
   for (const Run& run : runs_.within(pages)) {
-    if (!run.is_lost || run.count > 0) continue;
+    if (!run.is_lost || run.count > 0 || may_be_mapped(run.range)) continue;
     (void)runs_.remove(run.range);
     if (!arena_.is_intact()) continue;
     punch(arena_.descriptor(), arena_.offset_of(run.range.begin), run.range.octets());
@@ -227,8 +259,10 @@ void Rehoming::learn_departures() {
   has_moved_away_ = true;  // perhaps
   watched_.clear();
   for (const Run& run : runs_.runs()) {
+    const auto there = stretches_of(run.range);
+    if (!there) continue;  // nothing is lost that cannot be looked at
     std::uintptr_t next = run.range.begin;
-    for (const Stretch& stretch : survey_arena(run.range, arena_)) {
+    for (const Stretch& stretch : *there) {
       runs_.lose({.begin = next, .end = stretch.range.begin});
       next = stretch.range.end;
     }
@@ -237,13 +271,22 @@ void Rehoming::learn_departures() {
   }
 }
 
+/// The parts that are mapped from the arena at their place; nothing when that cannot be known.
+std::optional<std::vector<Stretch>> Rehoming::stretches_of(Range pages) const {
+  std::vector<Stretch> found;
+  const long answer = for_each_arena_stretch(
+      pages, arena_, [&](const Stretch& stretch) { found.push_back(stretch); });
+  if (answer != 0) return std::nullopt;
+  return found;
+}
+
 void Rehoming::detach(const Placement& placement) {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   runs_.drop_one(placement.pages);
   learn_departures();
   for (const Run& run : runs_.within(placement.pages)) {
     if (run.is_lost) continue;
-    for (const Stretch& stretch : survey_arena(run.range, arena_)) {
+    for (const Stretch& stretch : stretches_of(run.range).value_or(std::vector<Stretch>{})) {
       const PageMover::Job job{.pages = stretch.range,
                                .offset = arena_.offset_of(stretch.range.begin),
                                .protection = stretch.protection};

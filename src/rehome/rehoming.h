@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "base/expected.h"
 #include "rehome/arena.h"
@@ -10,6 +12,7 @@
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
 #include "rehome/run_list.h"
+#include "rehome/signals_blocked.h"
 #include "rehome/survey.h"
 #include "rehome/watch.h"
 #include "rehome/why.h"
@@ -70,6 +73,8 @@ class Rehoming {
   /// The listeners are told when the program unmaps any of this memory. False when the kernel
   /// cannot tell.
   bool watch(Range range) noexcept;
+  /// Once for each watch() that said yes: a region is gone.
+  void unwatch(Range range) noexcept;
   /// The first step of a registration: waits until other threads that are just unmapping memory
   /// are through, because the addresses may be theirs.
   [[nodiscard]] Watch::Moment now() const noexcept { return watch_.now(); }
@@ -113,15 +118,30 @@ class Rehoming {
   [[nodiscard]] std::size_t moved_octets();
 
  private:
+  /// A signal handler may fork, and a fork takes the lock: it must not interrupt its holder.
+  class Held {
+   public:
+    explicit Held(std::mutex& mutex) noexcept : lock_(mutex) {}
+
+   private:
+    SignalsBlocked quiet_;
+    std::lock_guard<std::mutex> lock_;
+  };
+
   [[nodiscard]] Moved judge(Range region, Range pages) const noexcept;
   [[nodiscard]] Moved get_ready(Range first) noexcept;
   [[nodiscard]] Moved bring_in(Range pages);
   [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch);
   void learn_departures();
   void free_lost(Range pages);
+  void count_watcher(Range part);
+  [[nodiscard]] bool may_be_mapped(Range pages) const noexcept;
+  [[nodiscard]] std::optional<std::vector<Stretch>> stretches_of(Range pages) const;
   bool watch_each_mapping(Range pages) noexcept;
+  /// False when the mappings cannot be listed.
   template <typename Visit>
-  void for_each_arena_mapping(Range where, Visit&& visit) const;
+  bool for_each_arena_mapping(Range where, Visit&& visit) const;
+  [[nodiscard]] bool is_registered(Range pages) const;
   void note_inheritance(Range where);
   void part_from_child(Range where);
   void take_inheritance(const Inherited& mapping);

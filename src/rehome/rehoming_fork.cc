@@ -18,6 +18,9 @@ namespace {
 /// child that only executes another program must not wait for gigabytes.
 constexpr std::size_t kCopiedOctetsMax = std::size_t{64} << 20;
 
+/// More than a process may have (vm.max_map_count is 65530 where it was not raised).
+constexpr std::size_t kMappingsMax = std::size_t{1} << 18;
+
 /// Whole pages, whatever the program has told a sanitizer about them.
 __attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::uintptr_t from,
                                                         std::size_t octets) noexcept {
@@ -65,17 +68,12 @@ void replace_private_mapping(const PageMover::Job& job) noexcept {
   kernel::unmap(begin, octets);
 }
 
-int protection_of(const Mapping& mapping) noexcept {
-  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
-         (mapping.executable ? PROT_EXEC : 0);
-}
-
 }  // namespace
 
 /// The mappings of the arena in a range, also those that are not at their place there.
 template <typename Visit>
-void Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
-  (void)for_each_mapping(where.begin, [&](const Mapping& mapping) {
+bool Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
+  const long answer = for_each_mapping(where.begin, [&](const Mapping& mapping) {
     if (mapping.range.begin >= where.end) return false;
     if (!arena_.is_mapped_by(mapping)) return true;
     const Range pages = common(mapping.range, where);
@@ -85,17 +83,27 @@ void Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
                     .is_private = !mapping.shared});
     return true;
   });
+  return answer == 0;
 }
 
 void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
 
 void Rehoming::note_inheritance(Range where) {
-  for_each_arena_mapping(where, [&](const Inherited& mapping) { forked_.push_back(mapping); });
+  const auto note = [&](const Inherited& mapping) {
+    // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
+    if (!config_.dont_fork || !is_registered(mapping.job.pages)) forked_.push_back(mapping);
+  };
+  (void)for_each_arena_mapping(where, note);
+}
+
+bool Rehoming::is_registered(Range pages) const {
+  const auto runs = runs_.within(pages);
+  return std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.count > 0; });
 }
 
 /// Other threads may have unmapped parts of it meanwhile, and mapped other memory there.
 void Rehoming::part_from_child(Range where) {
-  for_each_arena_mapping(where, [&](const Inherited& mapping) {
+  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) {
     if (mapping.is_private) return;
     const PageMover::Job& job = mapping.job;
     watch_.remove_arena_pages(job.pages);
@@ -110,8 +118,8 @@ void Rehoming::part_from_child(Range where) {
 /// In the child, which has one thread. The table says what the parent had a moment before the fork.
 void Rehoming::take_inheritance(const Inherited& mapping) {
   if (mapping.is_private) {
-    for_each_arena_mapping(mapping.job.pages,
-                           [](const Inherited& left) { replace_private_mapping(left.job); });
+    const auto replace = [](const Inherited& left) { replace_private_mapping(left.job); };
+    if (!for_each_arena_mapping(mapping.job.pages, replace)) replace(mapping);
     return;
   }
   if (fill_hole(arena_.descriptor(), mapping.job)) return;
@@ -127,14 +135,12 @@ void Rehoming::take_inheritance(const Inherited& mapping) {
 Rehoming::ForkMode Rehoming::fork_mode() noexcept {
   learn_departures();
   forked_.clear();
-  if (!arena_.is_intact() || !forked_.open(kRunsMax * 2)) return ForkMode::kNothing;
-  if (has_moved_away_ && !config_.dont_fork) {
+  if (!arena_.is_intact() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
+  if (has_moved_away_) {
     note_inheritance({.begin = 0, .end = ~std::uintptr_t{0}});
   } else {
     for (const Run& run : runs_.runs()) {
-      // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
-      if (run.is_lost || (config_.dont_fork && run.count > 0)) continue;
-      note_inheritance(run.range);
+      if (!run.is_lost) note_inheritance(run.range);
     }
     for (const Run& run : quarantined_.runs()) note_inheritance(run.range);
   }
@@ -168,6 +174,7 @@ void Rehoming::after_fork_in_parent() noexcept {
 }
 
 void Rehoming::after_fork_in_child() noexcept {
+  MapsFile::of_process().forget_in_child();
   const std::size_t octets = std::accumulate(
       forked_.begin(), forked_.end(), std::size_t{0},
       [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });

@@ -3,12 +3,11 @@
 
 #include <linux/mempolicy.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <bit>
 #include <optional>
-
-#include "rehome/mapping_reader.h"
 
 namespace verbatim::rehome {
 
@@ -22,11 +21,6 @@ bool add(Survey& survey, const Stretch& stretch) noexcept {
   if (survey.count == Survey::kStretchesMax) return false;
   survey.stretches[survey.count++] = stretch;
   return true;
-}
-
-int protection_of(const Mapping& mapping) noexcept {
-  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
-         (mapping.executable ? PROT_EXEC : 0);
 }
 
 std::optional<Why> objection(const Mapping& mapping) noexcept {
@@ -46,15 +40,16 @@ bool is_bound(std::uintptr_t address) noexcept {
          mode != MPOL_DEFAULT;
 }
 
-/// The kernel takes this advice for memory that it may take away, and for no other. It concerns a
-/// page that is about to go in any case.
-bool is_locked(std::uintptr_t address) noexcept {
-  return kernel::advise(address, 1, MADV_COLD) == -EINVAL;
-}
-
-/// The stack of the main thread has a name in /proc/self/maps; ours may be another.
+/// The stack of the main thread has a name in /proc/self/maps; ours may be that of another thread,
+/// one that the program switches to itself, or one for signals.
 bool holds_our_stack(Range pages) noexcept {
   if (pages.contains(std::bit_cast<std::uintptr_t>(&errno))) return true;
+  if (pages.contains(std::bit_cast<std::uintptr_t>(__builtin_frame_address(0)))) return true;
+  stack_t alternate{};
+  if (::sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_DISABLE) == 0) {
+    const auto first = std::bit_cast<std::uintptr_t>(alternate.ss_sp);
+    if (pages.overlaps({.begin = first, .end = first + alternate.ss_size})) return true;
+  }
   pthread_attr_t attributes;
   if (::getpid() == ::gettid() || ::pthread_getattr_np(::pthread_self(), &attributes) != 0) {
     return false;
@@ -67,12 +62,28 @@ bool holds_our_stack(Range pages) noexcept {
   return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
 }
 
+}  // namespace
+
+/// The kernel takes this advice for memory that it may take away, and for no other. It concerns a
+/// page that is about to go in any case.
+bool is_locked(std::uintptr_t address) noexcept {
+  return kernel::advise(address, 1, MADV_COLD) == -EINVAL;
+}
+
+/// The advice means nothing for memory, but mappings with and without it do not merge.
+void forbid_growth(Range pages, std::size_t page) noexcept {
+  (void)kernel::advise(pages.end - page, page, MADV_RANDOM);
+}
+
+int protection_of(const Mapping& mapping) noexcept {
+  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
+         (mapping.executable ? PROT_EXEC : 0);
+}
+
 bool is_at_its_place(const Mapping& mapping, const Arena& arena) noexcept {
   return mapping.shared && arena.is_mapped_by(mapping) &&
          mapping.offset == arena.offset_of(mapping.range.begin);
 }
-
-}  // namespace
 
 Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
   Survey survey;
@@ -98,18 +109,6 @@ Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept {
     if (is_locked(stretch.range.begin)) return Why::kLocked;
     if (is_bound(stretch.range.begin)) return Why::kBound;
   }
-  return survey;
-}
-
-Survey survey_arena(Range pages, const Arena& arena) noexcept {
-  Survey survey;
-  (void)for_each_mapping(pages.begin, [&](const Mapping& mapping) {
-    if (mapping.range.begin >= pages.end) return false;
-    if (!is_at_its_place(mapping, arena)) return true;
-    return add(survey, {.range = common(mapping.range, pages),
-                        .protection = protection_of(mapping),
-                        .is_in_arena = true});
-  });
   return survey;
 }
 

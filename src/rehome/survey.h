@@ -6,6 +6,7 @@
 
 #include "base/expected.h"
 #include "rehome/arena.h"
+#include "rehome/mapping_reader.h"
 #include "rehome/range.h"
 #include "rehome/why.h"
 
@@ -32,8 +33,32 @@ struct Survey {
 /// place; else the reason why not.
 [[nodiscard]] Expected<Survey, Why> survey_pages(Range pages, const Arena& arena) noexcept;
 
-/// The parts of a range that are mapped from the arena at their place there, at most as many as
-/// fit.
-[[nodiscard]] Survey survey_arena(Range pages, const Arena& arena) noexcept;
+/// Whether the memory at an address is locked (mlock(2)), or of a kind that the kernel treats
+/// alike.
+[[nodiscard]] bool is_locked(std::uintptr_t address) noexcept;
+
+/// mremap(2) enlarges what is one mapping. Beyond the end of one of the arena lies the memory of
+/// others, so its last page is made a mapping of its own. Enlarging several mappings is refused.
+void forbid_growth(Range pages, std::size_t page) noexcept;
+
+/// PROT_READ, PROT_WRITE and PROT_EXEC.
+[[nodiscard]] int protection_of(const Mapping& mapping) noexcept;
+
+/// Whether it is mapped from the arena, at its place there.
+[[nodiscard]] bool is_at_its_place(const Mapping& mapping, const Arena& arena) noexcept;
+
+/// Calls `visit(stretch)` for each part of a range that is mapped from the arena at its place
+/// there. Allocates nothing. Returns 0, or a negative errno value.
+template <typename Visit>
+long for_each_arena_stretch(Range pages, const Arena& arena, Visit&& visit) noexcept {
+  return for_each_mapping(pages.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= pages.end) return false;
+    if (!is_at_its_place(mapping, arena)) return true;
+    visit(Stretch{.range = common(mapping.range, pages),
+                  .protection = protection_of(mapping),
+                  .is_in_arena = true});
+    return true;
+  });
+}
 
 }  // namespace verbatim::rehome

@@ -2,6 +2,7 @@
 #include "rehome/userfaults.h"
 
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 
 namespace verbatim::rehome {
@@ -38,6 +39,14 @@ Moved Userfaults::open(std::uint64_t features) noexcept {
   return Why::kNoGuard;
 }
 
+void Userfaults::close() noexcept {
+  uffdio_range nothing{};
+  const bool is_ours =
+      kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_WAKE, &nothing) == -EINVAL;
+  if (!is_ours) (void)descriptor_.release();
+  descriptor_.close();
+}
+
 Moved Userfaults::watch(Range pages, std::uint64_t mode) const noexcept {
   uffdio_register request{};
   request.range = {.start = pages.begin, .len = pages.octets()};
@@ -51,6 +60,12 @@ Moved Userfaults::watch(Range pages, std::uint64_t mode) const noexcept {
 void Userfaults::unwatch(Range pages) const noexcept {
   uffdio_range request{.start = pages.begin, .len = pages.octets()};
   (void)kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_UNREGISTER, &request);
+}
+
+bool Userfaults::has_events() const noexcept {
+  pollfd events{.fd = descriptor_.number(), .events = POLLIN, .revents = 0};
+  const timespec none{};
+  return kernel::call(SYS_ppoll, &events, 1, &none, 0, 0) > 0;
 }
 
 /// The kernel answers "try again" before it looks at the request, which is of no pages at all.

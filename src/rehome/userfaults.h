@@ -22,7 +22,8 @@ class Userfaults {
   [[nodiscard]] Moved open(std::uint64_t features) noexcept;
   [[nodiscard]] bool is_open() const noexcept { return descriptor_.is_open(); }
   [[nodiscard]] int number() const noexcept { return descriptor_.number(); }
-  void close() noexcept { descriptor_.close(); }
+  /// Not a descriptor that the program has put in its place.
+  void close() noexcept;
   /// Uses a descriptor that another object owns, until leave().
   void borrow(const Userfaults& owner) noexcept { descriptor_.reset(owner.number()); }
   void leave() noexcept { (void)descriptor_.release(); }
@@ -31,6 +32,8 @@ class Userfaults {
   /// userfaultfd of its own there, kRefused for memory of a kind that the kernel does not watch.
   [[nodiscard]] Moved watch(Range pages, std::uint64_t mode) const noexcept;
   void unwatch(Range pages) const noexcept;
+  /// Whether an event can be read.
+  [[nodiscard]] bool has_events() const noexcept;
   /// Whether a thread is in the middle of a call that changes watched mappings: from before the
   /// change until its event is read.
   [[nodiscard]] bool has_changes() const noexcept;

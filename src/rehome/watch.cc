@@ -3,8 +3,8 @@
 
 #include <linux/close_range.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -13,6 +13,8 @@
 #include "base/fence.h"
 #include "base/own_threads.h"
 #include "rehome/mapping_reader.h"
+#include "rehome/maps_file.h"
+#include "rehome/survey.h"
 
 namespace verbatim::rehome {
 
@@ -23,9 +25,9 @@ constexpr std::uint64_t kUnmapEvents = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_E
                                        UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
 
-/// So often is a call looked for whose event is there, a hundred milliseconds and more in all:
-/// between the two lie a few instructions of the calling thread, which may have lost its processor.
-constexpr int kLooks = 1000;
+/// So often is a call looked for whose event is there, some milliseconds in all. It is visible at
+/// once, unless the kernel does not show it: io_uring, or a process that others may not trace.
+constexpr int kLooks = 40;
 
 /// So often are threads given time to go on, a second and more in all.
 constexpr int kWaits = 10'000;
@@ -37,10 +39,11 @@ constexpr int kChangeWaits = 1000;
 constexpr std::size_t kStackOctets = std::size_t{512} << 10;
 
 /// Leaves this thread with a table of descriptors of its own in which only these are open.
-bool keep_only(std::array<int, 3> descriptors) noexcept {
+bool keep_only(std::array<int, 4> descriptors) noexcept {
   std::ranges::sort(descriptors);
   unsigned first = 0;
   for (const int descriptor : descriptors) {
+    if (descriptor < 0) continue;
     const auto number = static_cast<unsigned>(descriptor);
     if (number > first &&
         kernel::call(SYS_close_range, first, number - 1, CLOSE_RANGE_UNSHARE) != 0) {
@@ -49,6 +52,12 @@ bool keep_only(std::array<int, 3> descriptors) noexcept {
     first = number + 1;
   }
   return kernel::call(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0;
+}
+
+bool add_to_epoll(int epoll, int descriptor, std::uint32_t number) noexcept {
+  epoll_event wanted{.events = EPOLLIN, .data = {}};
+  wanted.data.u32 = number;
+  return kernel::call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, descriptor, &wanted) == 0;
 }
 
 void nap() noexcept {
@@ -66,6 +75,8 @@ Moved Watch::start() noexcept {
     if (!outcome_) {
       arena_faults_.close();
       other_faults_.close();
+      // What is short now may be there at the next registration.
+      has_started_ = outcome_.error() != Why::kNoDescriptor && outcome_.error() != Why::kNoMemory;
     }
   }
   return outcome_;
@@ -73,6 +84,7 @@ Moved Watch::start() noexcept {
 
 Moved Watch::launch() noexcept {
   if (!arena_.is_open()) return Why::kNoMemory;
+  MapsFile::of_process().open();
   if (const Moved opened = arena_faults_.open(kArenaEvents); !opened) return opened;
   if (const Moved opened = other_faults_.open(kUnmapEvents); !opened) return opened;
   ready_.store(0);
@@ -135,18 +147,21 @@ void* Watch::run(void* watch) {
 void Watch::monitor() noexcept {
   const int arena_events = arena_faults_.number();
   const int other_events = other_faults_.number();
-  const bool is_apart = keep_only({arena_events, other_events, arena_.descriptor()});
-  ready_.store(is_apart ? 1 : 2, std::memory_order_release);
-  if (!is_apart) return;
+  const bool is_apart =
+      keep_only({arena_events, other_events, arena_.descriptor(), MapsFile::of_process().number()});
+  // Not poll(2), which a limit of descriptors below two would refuse.
+  const auto epoll = static_cast<int>(kernel::call(SYS_epoll_create1, EPOLL_CLOEXEC));
+  const bool is_ready =
+      is_apart && add_to_epoll(epoll, arena_events, 0) && add_to_epoll(epoll, other_events, 1);
+  ready_.store(is_ready ? 1 : 2, std::memory_order_release);
+  if (!is_ready) return;
   std::array<Source, 2> sources;
-  sources[0].descriptor = arena_events;
-  sources[1].descriptor = other_events;
+  sources[0].faults = &arena_faults_;
+  sources[1].faults = &other_faults_;
   for (;;) {
-    std::array<pollfd, 2> events{pollfd{.fd = arena_events, .events = POLLIN, .revents = 0},
-                                 pollfd{.fd = other_events, .events = POLLIN, .revents = 0}};
-    if (::poll(events.data(), events.size(), -1) < 0) continue;
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      if ((events[i].revents & POLLIN) != 0) handle_event(sources[i]);
+    epoll_event event{};
+    if (kernel::call(SYS_epoll_pwait, epoll, &event, 1, -1, 0, 8) == 1) {
+      handle_event(sources[event.data.u32]);
     }
   }
 }
@@ -165,23 +180,67 @@ void Watch::handle_event(Source& source) noexcept {
   for (int looks = 0; looks < kLooks && act_for_waiting_calls().is_empty(); ++looks) nap();
   const ChangingCalls calls = act_for_waiting_calls();
   is_busy_.store(true);
-  read_event(source.descriptor, calls);
+  read_event(source.faults->number(), calls);
   is_busy_.store(false);
-  pollfd left{.fd = source.descriptor, .events = POLLIN, .revents = 0};
-  source.is_contended = ::poll(&left, 1, 0) > 0;
+  source.is_contended = source.faults->has_events();
   if (source.is_contended) source.clocks.note();
 }
 
 ChangingCalls Watch::act_for_waiting_calls() noexcept {
   const ChangingCalls calls = read_changing_calls();
   for (const ChangingCall& call : calls) {
-    if (call.change == Change::kEmpties) {
-      empty(call.range);
-    } else {
-      (void)close_regions(call.range);
+    switch (call.change) {
+      case Change::kEmpties:
+        empty(call.range, call.includes_locked);
+        break;
+      case Change::kMovesAway:
+      case Change::kMovesAwayAndStays:
+        has_moved_away_.store(true);
+        (void)close_regions(call.range);
+        if (call.change == Change::kMovesAwayAndStays) leave_empty_memory(call.range);
+        break;
+      case Change::kUnmaps:
+        close_unmapped(call.range);
+        break;
     }
   }
   return calls;
+}
+
+/// Memory of the arena that no region needs is freed at once. Its pages are at their place, because
+/// none has ever been moved away.
+void Watch::close_unmapped(Range range) noexcept {
+  const bool is_needed = close_regions(range);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  (void)for_each_mapping(range.begin - page, [&](const Mapping& mapping) {
+    // mremap(2) would let it grow to where the pages of others were.
+    const bool is_neighbour = mapping.range.end == range.begin && arena_.is_mapped_by(mapping);
+    if (is_neighbour) forbid_growth(mapping.range, page);
+    return false;
+  });
+  if (is_needed || has_moved_away_.load() || keeps_pages_.load()) return;
+  if (!arena_.has_place_for(range)) return;
+  punch(arena_.descriptor(), arena_.offset_of(range.begin), range.octets());
+}
+
+/// MREMAP_DONTUNMAP: the old range of private memory is empty then. That of the arena shows the
+/// same pages as the new one.
+void Watch::leave_empty_memory(Range range) noexcept {
+  (void)for_each_mapping(range.begin, [&](const Mapping& mapping) {
+    if (mapping.range.begin >= range.end) return false;
+    if (arena_.is_mapped_by(mapping))
+      replace_by_empty_memory(mapping, common(mapping.range, range));
+    return true;
+  });
+}
+
+/// Watched as memory that is not of the arena, because regions may still be there.
+void Watch::replace_by_empty_memory(const Mapping& mapping, Range part) noexcept {
+  // It must not be watched meanwhile: the monitor would wait for itself.
+  arena_faults_.unwatch(part);
+  (void)kernel::map(part.begin, part.octets(), protection_of(mapping),
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  (void)add_other_pages(part);
 }
 
 /// The caller has acted for these calls.
@@ -189,6 +248,7 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
   uffd_msg message{};
   if (kernel::call(SYS_read, descriptor, &message, sizeof message) != sizeof message) return;
   if (message.event == UFFD_EVENT_REMAP) {
+    has_moved_away_.store(true);
     handle_departure({.range = {.begin = message.arg.remap.from,
                                 .end = message.arg.remap.from + message.arg.remap.len},
                       .is_moved_away = true});
@@ -197,14 +257,15 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
   const Range range{.begin = message.arg.remove.start, .end = message.arg.remove.end};
   const bool empties = message.event == UFFD_EVENT_REMOVE;
   // The end of an mremap(2) is told as an unmapping as well: its pages live on.
-  const bool is_moved_away = calls.covers(Change::kMovesAway, range);
+  const bool is_moved_away =
+      calls.covers(Change::kMovesAway, range) || calls.covers(Change::kMovesAwayAndStays, range);
   const bool is_found =
       is_moved_away || calls.covers(empties ? Change::kEmpties : Change::kUnmaps, range);
   (is_found ? found_ : late_).fetch_add(1);
   if (message.event == UFFD_EVENT_UNMAP) {
     handle_departure({.range = range, .is_moved_away = is_moved_away});
   } else if (empties && !is_found) {
-    empty(range);  // a call that cannot be seen, as one of io_uring: a moment late
+    empty(range, false);  // a call that cannot be seen, as one of io_uring: a moment late
   }
 }
 
@@ -221,30 +282,30 @@ bool Watch::close_regions(Range range) noexcept {
   return is_needed;
 }
 
-/// The pages of the arena that are mapped there become holes, which read as zeroes.
-void Watch::empty(Range range) noexcept {
+/// The pages of the arena that are mapped there become holes, which read as zeroes. The kernel ends
+/// the call at the first mapping that is locked, and keeps that one and what follows.
+void Watch::empty(Range range, bool includes_locked) noexcept {
   (void)for_each_mapping(range.begin, [&](const Mapping& mapping) {
     if (mapping.range.begin >= range.end) return false;
-    if (!arena_.is_mapped_by(mapping)) return true;
     const Range part = common(mapping.range, range);
-    if (mapping.shared) {
-      punch(arena_.descriptor(), mapping.offset + (part.begin - mapping.range.begin),
-            part.octets());
-      return true;
-    }
-    // A private mapping shows the arena's page when its own is gone. Memory without a file shows
-    // zeroes. It must not be watched: the monitor would wait for itself.
-    arena_faults_.unwatch(part);
-    const int protection = (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0);
-    (void)kernel::map(part.begin, part.octets(), protection,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (!includes_locked && is_locked(part.begin)) return false;
+    if (arena_.is_mapped_by(mapping)) empty_mapping(mapping, part);
     return true;
   });
 }
 
-/// Pages of the arena that no region needs are freed at once.
+void Watch::empty_mapping(const Mapping& mapping, Range part) noexcept {
+  if (mapping.shared) {
+    punch(arena_.descriptor(), mapping.offset + (part.begin - mapping.range.begin), part.octets());
+    return;
+  }
+  // A private mapping shows the arena's page when its own is gone. Memory without a file shows
+  // zeroes.
+  replace_by_empty_memory(mapping, part);
+}
+
 void Watch::handle_departure(const Departure& departure) noexcept {
-  const bool is_needed = close_regions(departure.range);
+  (void)close_regions(departure.range);
   const std::uint64_t put = departures_put_.load(std::memory_order_relaxed);
   if (put - departures_taken_.load(std::memory_order_acquire) == kDeparturesMax) {
     missed_.store(true, std::memory_order_release);
@@ -252,9 +313,6 @@ void Watch::handle_departure(const Departure& departure) noexcept {
     departures_[put % kDeparturesMax] = departure;
     departures_put_.store(put + 1, std::memory_order_release);
   }
-  if (is_needed || departure.is_moved_away || keeps_pages_.load()) return;
-  if (!arena_.has_place_for(departure.range)) return;
-  punch(arena_.descriptor(), arena_.offset_of(departure.range.begin), departure.range.octets());
 }
 
 bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
@@ -340,6 +398,7 @@ void Watch::forget_in_child() noexcept {
   unmappings_.store(0);
   missed_.store(false);
   keeps_pages_.store(false);
+  has_moved_away_.store(false);
   is_busy_.store(false);
 }
 

@@ -101,7 +101,7 @@ class Watch {
 
   /// One of the two userfaultfds, on the monitor.
   struct Source {
-    int descriptor = -1;
+    const Userfaults* faults = nullptr;
     /// Events are left. Threads that wait for these have been woken by the last reading.
     bool is_contended = false;
     ThreadClocks clocks;  // since that reading
@@ -115,7 +115,11 @@ class Watch {
   ChangingCalls act_for_waiting_calls() noexcept;
   void read_event(int descriptor, const ChangingCalls& calls) noexcept;
   bool close_regions(Range range) noexcept;
-  void empty(Range range) noexcept;
+  void close_unmapped(Range range) noexcept;
+  void empty(Range range, bool includes_locked) noexcept;
+  void empty_mapping(const Mapping& mapping, Range part) noexcept;
+  void leave_empty_memory(Range range) noexcept;
+  void replace_by_empty_memory(const Mapping& mapping, Range part) noexcept;
   void handle_departure(const Departure& departure) noexcept;
 
   Arena& arena_;
@@ -133,10 +137,11 @@ class Watch {
   std::atomic<std::uint64_t> departures_taken_{0};
   std::atomic<bool> missed_{false};
   std::atomic<bool> keeps_pages_{false};
-  std::atomic<bool> is_busy_{false};     // from before an event is read until it is dealt with
-  std::atomic<std::uint32_t> found_{0};  // events whose call was found before they were read
-  std::atomic<std::uint32_t> late_{0};   // other events
-  std::atomic<std::uint32_t> ready_{0};  // 1: the monitor has its own descriptors; 2: it failed
+  std::atomic<bool> has_moved_away_{false};  // pages of the arena may be away from their place
+  std::atomic<bool> is_busy_{false};         // from before an event is read until it is dealt with
+  std::atomic<std::uint32_t> found_{0};      // events whose call was found before they were read
+  std::atomic<std::uint32_t> late_{0};       // other events
+  std::atomic<std::uint32_t> ready_{0};      // 1: the monitor has its own descriptors; 2: it failed
 };
 
 }  // namespace verbatim::rehome
