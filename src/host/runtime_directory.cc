@@ -31,8 +31,9 @@ namespace {
 #define SO_NETNS_COOKIE 71
 #endif
 
-constexpr int kLockTries = 100;  // a millisecond apart
-constexpr int kOpenTries = 16;   // while other processes remove what they take for unused
+constexpr int kLockTries = 10'000;  // a millisecond apart
+constexpr int kOpenTries = 16;      // while other processes remove what they take for unused
+constexpr mode_t kMode = 0700;
 
 /// Closes what it holds.
 class Descriptor {
@@ -66,56 +67,79 @@ std::uint64_t network_of(int socket) noexcept {
 }
 
 /// The owner as stat(2) says is not enough: in a user namespace every foreign user looks like one
-/// and the same. To set the mode is the owner's right alone, or root's.
-int open_if_own(int at, const char* path) noexcept {
-  Descriptor folder(::openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+/// and the same. To set the mode is the owner's right alone, or root's. But the mode of a directory
+/// that was there before (`is_new` false) is not changed: it may be /tmp.
+int open_if_own(const char* path, bool is_new = false) noexcept {
+  Descriptor folder(::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
   const bool is_own = folder.is_open() && ::fstat(folder.get(), &about) == 0 &&
-                      about.st_uid == ::geteuid() && ::fchmod(folder.get(), 0700) == 0;
+                      about.st_uid == ::geteuid() && (is_new || (about.st_mode & 07777) == kMode) &&
+                      ::fchmod(folder.get(), kMode) == 0;
   if (!is_own && folder.is_open()) errno = EACCES;
   return is_own ? folder.release() : -1;
 }
 
-int make_own(int at, const char* path) noexcept {
-  if (::mkdirat(at, path, 0700) != 0 && errno != EEXIST) return -1;
-  return open_if_own(at, path);
+int make_own(const char* path) noexcept {
+  const bool is_new = ::mkdir(path, kMode) == 0;
+  if (!is_new && errno != EEXIST) return -1;
+  return open_if_own(path, is_new);
 }
 
-/// The first of the user's directories in `base` whose names begin so; empty: none.
+/// When a file was made, in nanoseconds; 0 where the file system does not say.
+std::uint64_t birth_of(int file) noexcept {
+  struct statx about {};
+  const bool is_known =
+      ::statx(file, "", AT_EMPTY_PATH, STATX_BTIME, &about) == 0 && (about.stx_mask & STATX_BTIME);
+  return is_known ? static_cast<std::uint64_t>(about.stx_btime.tv_sec) * 1'000'000'000 +
+                        about.stx_btime.tv_nsec
+                  : 0;
+}
+
+/// The oldest of the user's directories in `base` whose names begin so; empty: none.
 std::string find_own(const std::string& base, const std::string& prefix) {
   std::string found;
+  std::uint64_t birth = 0;
   const Folder folder(::opendir(base.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
     const std::string_view name(entry->d_name);
     if (name.substr(0, prefix.size()) != prefix) continue;
     const std::string path = base + "/" + std::string(name);
-    const Descriptor own(open_if_own(AT_FDCWD, path.c_str()));
-    if (own.is_open() && (found.empty() || path < found)) found = path;
+    const Descriptor own(open_if_own(path.c_str()));
+    if (!own.is_open()) continue;
+    const std::uint64_t its_birth = birth_of(own.get());
+    const bool is_before = its_birth != birth ? its_birth < birth : path < found;
+    if (!found.empty() && !is_before) continue;
+    found = path;
+    birth = its_birth;
   }
   return found;
 }
 
 /// The user's directory below one that all users may write to; empty: none.
+///
+/// Where another user has taken the plain name, a name is used that it cannot guess, and that this
+/// user's processes find by its owner. As long as there is one, the plain name is not used, also
+/// when the other user has given it back: the processes that run are in the other directory.
 std::string own_directory_in(const std::string& base) {
   const std::string name = ".verbatim-" + std::to_string(::geteuid());
   const std::string plain = base + "/" + name;
-  if (const Descriptor own(make_own(AT_FDCWD, plain.c_str())); own.is_open()) return plain;
-  // Another user was faster. A name that it cannot guess, which this user's processes find by its
-  // owner.
   if (std::string found = find_own(base, name + "-"); !found.empty()) return found;
+  if (const Descriptor own(make_own(plain.c_str())); own.is_open()) return plain;
   std::uint64_t chance = 0;
   if (::getrandom(&chance, sizeof chance, 0) != sizeof chance) return {};
   char digits[17];
   std::snprintf(digits, sizeof digits, "%.8llx", static_cast<unsigned long long>(chance >> 32));
   const std::string secret = plain + "-" + digits;
-  if (const Descriptor own(make_own(AT_FDCWD, secret.c_str())); !own.is_open()) return {};
-  return find_own(base, name + "-");  // of two that were made at once, the first by name
+  if (const Descriptor own(make_own(secret.c_str())); !own.is_open()) return {};
+  std::string found = find_own(base, name + "-");  // of two that were made at once, the first
+  if (found != secret) (void)::rmdir(secret.c_str());
+  return found;
 }
 
 std::string chosen_directory() {
   if (const char* given = environment_variable("VERBATIM_DIR");
       given != nullptr && *given != '\0') {
-    const Descriptor own(make_own(AT_FDCWD, given));
+    const Descriptor own(make_own(given));
     return own.is_open() && std::strlen(given) <= RuntimeDirectory::kPathOctetsMax ? given
                                                                                    : std::string();
   }
@@ -125,36 +149,31 @@ std::string chosen_directory() {
   return {};
 }
 
-/// Removes what processes that were killed have left behind.
-void clear(const std::string& path) {
-  const Folder folder(::opendir(path.c_str()));
-  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    const std::string_view name(entry->d_name);
-    if (name != "." && name != "..") UnixName::remove_if_unused(path + "/" + entry->d_name);
-  }
-}
-
 /// Removes the directories of network namespaces that are gone.
 void remove_unused(const std::string& parent) {
   const Folder folder(::opendir(parent.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
     if (std::string_view(entry->d_name).substr(0, 4) != "net-") continue;
     const std::string path = parent + "/" + entry->d_name;
-    const Descriptor other(open_if_own(AT_FDCWD, path.c_str()));
+    const Descriptor other(open_if_own(path.c_str()));
     if (!other.is_open() || ::flock(other.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    clear(path);
+    UnixName::remove_all_unused_in(path);
     (void)::rmdir(path.c_str());  // refused while there is a name in use
   }
 }
 
 /// Shared, so that other processes see that the directory is in use, and programs that clear /tmp
-/// of what is old leave it alone.
-void lock_shared(int descriptor, const std::string& path) {
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) clear(path);
+/// of what is old leave it alone. The first process that uses it removes what processes that were
+/// killed have left behind. False when another process keeps it locked for itself.
+bool lock_shared(int descriptor, const std::string& path) {
+  const bool is_first = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   for (int tries = 0; tries < kLockTries; ++tries) {
-    if (::flock(descriptor, LOCK_SH | LOCK_NB) == 0) return;
-    (void)::poll(nullptr, 0, 1);
+    if (tries > 0) (void)::poll(nullptr, 0, 1);
+    if (::flock(descriptor, LOCK_SH | LOCK_NB) != 0) continue;
+    if (is_first) UnixName::remove_unused_in(path);
+    return true;
   }
+  return false;
 }
 
 std::atomic<const RuntimeDirectory*> g_known{nullptr};
@@ -210,12 +229,12 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
 int RuntimeDirectory::hold() const noexcept {
   for (int tries = 0; tries < kOpenTries; ++tries) {
     // A user's directory that was removed is made again.
-    const Descriptor parent(make_own(AT_FDCWD, parent_.c_str()));
+    const Descriptor parent(make_own(parent_.c_str()));
     if (!parent.is_open()) return -1;
-    if (::mkdir(path_.c_str(), 0700) == 0) remove_unused(parent_);
-    Descriptor own(make_own(AT_FDCWD, path_.c_str()));
-    if (!own.is_open()) return -1;
-    lock_shared(own.get(), path_);
+    if (::mkdir(path_.c_str(), kMode) == 0) remove_unused(parent_);  // also this one
+    Descriptor own(make_own(path_.c_str()));
+    if (!own.is_open() && errno == ENOENT) continue;  // removed since
+    if (!own.is_open() || !lock_shared(own.get(), path_)) return -1;
     struct stat about {};
     if (::fstat(own.get(), &about) == 0 && about.st_nlink > 0) return own.release();
   }
@@ -230,8 +249,16 @@ std::string RuntimeDirectory::explain() {
   const char* given = environment_variable("VERBATIM_DIR");
   if (given != nullptr && *given != '\0') {
     return "VERBATIM_DIR=" + std::string(given) +
-           " is not a directory that this user owns, with a path of at most " +
-           std::to_string(kPathOctetsMax) + " octets; name another, or unset it";
+           " is not a directory that this user owns, with mode 0700 (no access for others) and a "
+           "path of at most " +
+           std::to_string(kPathOctetsMax) +
+           " octets; name one that does not exist yet (it is made), or unset the variable";
+  }
+  if (found != nullptr) {
+    return found->path() +
+           ", where the processes of this user find each other, cannot be used: it has lost its "
+           "owner or its mode 0700, or a process that is stopped keeps it locked (`fuser` names "
+           "it)";
   }
   return "this user can make no directory in /tmp or /dev/shm, where the processes of one user "
          "find "

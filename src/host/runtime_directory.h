@@ -15,9 +15,11 @@ namespace verbatim::host {
 /// it, from taking a name in it, and from reading which names there are (docs/decisions/0022).
 ///
 /// Where another user has made `/tmp/.verbatim-<uid>` first, a directory `/tmp/.verbatim-<uid>-*`
-/// that the user owns is used instead, and made where there is none; where /tmp cannot be written,
-/// /dev/shm is tried. VERBATIM_DIR=<path> names another place: containers that share a network
-/// namespace find each other through a directory that is mounted in all of them.
+/// is made. Where the user owns such a directory, it is used, also when the plain name is free
+/// again. Where /tmp cannot be written, /dev/shm is tried. VERBATIM_DIR=<path> names another place:
+/// containers that share a network namespace find each other through a directory that is mounted in
+/// all of them. The mode of a directory that was there before is not changed: one that others may
+/// enter is refused.
 ///
 /// An object lives as long as the process. Any thread.
 class RuntimeDirectory {
@@ -31,6 +33,8 @@ class RuntimeDirectory {
   static constexpr std::size_t kPathOctetsMax = 26;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// The user's directory, which this one is in: for what does not depend on the network.
+  [[nodiscard]] const std::string& parent() const noexcept { return parent_; }
   /// Makes the directory where it is not there. The descriptor is the caller's; as long as it is
   /// open, no other process removes the directory, or a name in it that is about to be used. -1
   /// when the system does not allow it.

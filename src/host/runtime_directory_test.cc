@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "host/test_process.h"
 #include "host/unix_name.h"
@@ -54,15 +57,33 @@ TEST(RuntimeDirectory, IsClosedToOtherUsers) {
   });
 }
 
-TEST(RuntimeDirectory, IsClosedAgainWhenItWasOpened) {
-  with_a_place([](const std::string& place) {
-    ASSERT_EQ(::mkdir(place.c_str(), 0777), 0);
-    ASSERT_EQ(::chmod(place.c_str(), 0777), 0);
-    EXPECT_EQ(directory().substr(0, place.size()), place);
-    struct stat about {};
-    ASSERT_EQ(::stat(place.c_str(), &about), 0);
-    EXPECT_EQ(about.st_mode & 07777, 0700U);
-  });
+mode_t mode_of(const std::string& path) {
+  struct stat about {};
+  EXPECT_EQ(::stat(path.c_str(), &about), 0);
+  return about.st_mode & 07777;
+}
+
+/// VERBATIM_DIR=/tmp in the environment of root must not close /tmp to all others.
+TEST(RuntimeDirectory, IsRefusedWhereOthersMayEnterItAndItsModeStays) {
+  for (const mode_t mode : {01777U, 0755U, 0711U, 02700U}) {
+    with_a_place([mode](const std::string& place) {
+      ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+      ASSERT_EQ(::chmod(place.c_str(), mode), 0);
+      EXPECT_EQ(directory().substr(0, 5), "none:");
+      EXPECT_EQ(mode_of(place), mode);
+      EXPECT_NE(RuntimeDirectory::explain().find("mode 0700"), std::string::npos);
+    });
+  }
+}
+
+TEST(RuntimeDirectory, IsMadeWhereItIsNotThereWhateverTheUmaskIs) {
+  for (const mode_t mask : {0U, 0022U, 0077U}) {
+    with_a_place([mask](const std::string& place) {
+      ::umask(mask);
+      EXPECT_EQ(directory().substr(0, place.size()), place);
+      EXPECT_EQ(mode_of(place), 0700U);
+    });
+  }
 }
 
 TEST(RuntimeDirectory, IsNoSymbolicLink) {
@@ -125,6 +146,34 @@ TEST(RuntimeDirectory, IsFoundAlthoughAnotherUserHasTakenItsName) {
   EXPECT_EQ(std::system(("rm -rf " + taken + " " + taken + "-*").c_str()), 0);
 }
 
+/// Runs `body` in a process of this user.
+template <typename Body>
+void as_user(uid_t user, Body&& body) {
+  EXPECT_EQ(test::in_a_child([&] {
+              ASSERT_EQ(::setuid(user), 0);
+              body();
+            }),
+            0);
+}
+
+TEST(RuntimeDirectory, StaysTheSameWhenTheUserThatHadTakenItsNameLeaves) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kVictim = 54325;
+  constexpr uid_t kStranger = 54324;
+  const std::string taken = "/tmp/.verbatim-" + std::to_string(kVictim);
+  as_user(kStranger, [&] { ASSERT_EQ(::mkdir(taken.c_str(), 0777), 0); });
+  as_user(kVictim, [&] {
+    const std::string path = directory();
+    EXPECT_EQ(path.substr(0, taken.size() + 1), taken + "-");
+  });
+  as_user(kStranger, [&] { ASSERT_EQ(::rmdir(taken.c_str()), 0); });
+  as_user(kVictim, [&] {
+    EXPECT_EQ(directory().substr(0, taken.size() + 1), taken + "-");
+    EXPECT_EQ(::access(taken.c_str(), F_OK), -1) << "the plain name is not made";
+  });
+  EXPECT_EQ(std::system(("rm -rf " + taken + " " + taken + "-*").c_str()), 0);
+}
+
 TEST(UnixName, IsFreeWhenItsProcessHasEndedHoweverItEnded) {
   with_a_place([](const std::string&) {
     const std::string here = directory();
@@ -177,6 +226,50 @@ TEST(RuntimeDirectory, LosesWhatKilledProcessesHaveLeftBehindAndNothingElse) {
     ::close(RuntimeDirectory::of(socket)->hold());
     EXPECT_TRUE(is_there("left")) << "another process has the directory in use";
     ::close(held);
+  });
+}
+
+/// Between the look at a name and its removal, another process may take the name over.
+TEST(RuntimeDirectory, LosesNoNameWhileAnotherProcessTakesNamesOver) {
+  with_a_place([](const std::string&) {
+    const std::string path = directory();
+    EXPECT_EQ(test::in_a_child([&] {
+                EXPECT_EQ(UnixName::in_directory("left").bind(open_socket()), 0);
+                ::_exit(0);
+              }),
+              0);
+    const int file = ::open((path + "/names.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    ASSERT_EQ(::fcntl(file, F_OFD_SETLK, &lock), 0);
+    EXPECT_EQ(test::in_a_child([&] { (void)directory(); }), 0);
+    EXPECT_EQ(::access((path + "/left").c_str(), F_OK), 0);
+    EXPECT_EQ(::access((path + "/names.lock").c_str(), F_OK), 0);
+    ::close(file);
+    EXPECT_EQ(test::in_a_child([&] { (void)directory(); }), 0);
+    EXPECT_EQ(::access((path + "/left").c_str(), F_OK), -1);
+  });
+}
+
+TEST(RuntimeDirectory, IsNotUsedWhileAnotherProcessHasItForItself) {
+  with_a_place([](const std::string&) {
+    const int socket = open_socket();
+    const RuntimeDirectory* found = RuntimeDirectory::of(socket);
+    ASSERT_NE(found, nullptr);
+    ::close(found->hold());
+    const int other = ::open(found->path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+    std::atomic<bool> is_released{false};
+    std::thread releaser([&] {
+      ::usleep(400'000);
+      is_released = true;
+      ::flock(other, LOCK_UN);
+    });
+    const int held = found->hold();
+    EXPECT_TRUE(is_released);
+    EXPECT_GE(held, 0);
+    releaser.join();
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/slot.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "host/runtime_directory.h"
@@ -11,27 +12,51 @@ Slot::~Slot() {
   if (directory_ >= 0) ::close(directory_);
 }
 
+namespace {
+
+/// A descriptor of the directory in which this process's names will be, in use from now on; -1 when
+/// there is none.
+int hold_directory() noexcept {
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return -1;
+  const RuntimeDirectory* directory = RuntimeDirectory::of(socket);
+  ::close(socket);
+  return directory != nullptr ? directory->hold() : -1;
+}
+
+}  // namespace
+
 Expected<Slot> Slot::claim() noexcept {
+  Slot slot;
+  slot.directory_ = hold_directory();
+  if (slot.directory_ < 0) return Errc::kAccessDenied;
   for (std::uint32_t number = 0; number < kSlotCount; ++number) {
-    auto slot = claim(number);
-    if (slot || slot.error() != Errc::kBusy) return slot;
+    const Status taken = slot.take(number);
+    if (taken) return slot;
+    if (taken.error() != Errc::kBusy) return taken.error();
   }
   return Errc::kNoMemory;
 }
 
 Expected<Slot> Slot::claim(std::uint32_t number) noexcept {
   if (number >= kSlotCount) return Errc::kInvalidArgument;
+  Slot slot;
+  slot.directory_ = hold_directory();
+  if (slot.directory_ < 0) return Errc::kAccessDenied;
+  if (const Status taken = slot.take(number); !taken) return taken.error();
+  return slot;
+}
+
+Status Slot::take(std::uint32_t number) noexcept {
   auto mailbox = Mailbox::open(UnixName::of_slot(number));
   if (!mailbox) {
     return mailbox.error() == Errc::kAddressInUse ? Errc::kBusy : mailbox.error();
   }
-  Slot slot;
-  const RuntimeDirectory* directory = RuntimeDirectory::of(mailbox->descriptor());
-  slot.directory_ = directory != nullptr ? directory->hold() : -1;
-  if (slot.directory_ < 0) return Errc::kAccessDenied;
-  slot.mailbox_ = std::move(*mailbox);
-  slot.number_ = number;
-  return slot;
+  // A process whose name was removed by mistake is still there, with the sockets of that slot.
+  if (UnixName::of_share(number).is_held_beside(mailbox->descriptor())) return Errc::kBusy;
+  mailbox_ = std::move(*mailbox);
+  number_ = number;
+  return Ok{};
 }
 
 bool Slot::forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept {

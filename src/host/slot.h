@@ -56,6 +56,9 @@ class Slot {
   }
 
  private:
+  /// kBusy when a process has it.
+  [[nodiscard]] Status take(std::uint32_t number) noexcept;
+
   int directory_ = -1;  // so long is it in use
   Mailbox mailbox_;
   std::uint32_t number_ = 0;

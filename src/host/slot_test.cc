@@ -32,6 +32,22 @@ std::string taken(const Slot& slot, std::size_t room = 128) {
   return {reinterpret_cast<const char*>(into.data()), count};
 }
 
+/// Its name was removed by mistake; the process that has the slot is still there.
+TEST(Slot, IsTakenAsLongAsAProcessHandsOutItsSockets) {
+  test::in_a_private_network([] {
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(UnixName::of_share(0).bind(listener), 0);
+    ASSERT_EQ(::listen(listener, 1), 0);
+    EXPECT_EQ(Slot::claim(0).error(), Errc::kBusy);
+    auto slot = Slot::claim();
+    ASSERT_TRUE(slot.ok());
+    EXPECT_EQ(slot->number(), 1U);
+    EXPECT_FALSE(UnixName::of_slot(0).is_held_beside(listener)) << "nothing is left behind";
+    ::close(listener);
+    EXPECT_EQ(Slot::claim()->number(), 0U);
+  });
+}
+
 TEST(Slot, IsTheLowestThatIsFree) {
   test::in_a_private_network([] {
     auto zero = Slot::claim();

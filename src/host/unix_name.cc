@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/unix_name.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "host/runtime_directory.h"
 
@@ -65,26 +69,35 @@ bool is_held(const Address& address) noexcept {
   return !is_free;
 }
 
-/// Held by the one process that takes over names of dead ones.
+/// Held by the one process that takes over names of dead ones, or removes them. Without it, another
+/// process might give such a name to a socket of its own between the look at it and its removal.
 class TakeOver {
  public:
-  explicit TakeOver(const RuntimeDirectory& directory) noexcept
-      : file_(::open((directory.path() + "/names.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC,
-                     0600)) {
-    for (int tries = 0; file_ >= 0 && !has_lock_ && tries < kLockTries; ++tries) {
+  explicit TakeOver(const std::string& directory) noexcept {
+    for (int tries = 0; !has_lock_ && tries < kLockTries; ++tries) {
       if (tries > 0) (void)::poll(nullptr, 0, 1);
-      has_lock_ = set(F_WRLCK);
+      close();
+      file_ = ::open((directory + "/" + kFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                     0600);
+      if (file_ < 0) return;
+      struct stat about {};
+      // The file may have been removed since it was opened: then another process has another one.
+      has_lock_ = set(F_WRLCK) && ::fstat(file_, &about) == 0 && about.st_nlink > 0;
     }
   }
   TakeOver(const TakeOver&) = delete;
   TakeOver& operator=(const TakeOver&) = delete;
-  ~TakeOver() {
-    if (has_lock_) (void)set(F_UNLCK);  // a forked child may have a copy of the descriptor
-    if (file_ >= 0) ::close(file_);
-  }
+  ~TakeOver() { close(); }
   [[nodiscard]] bool has_lock() const noexcept { return has_lock_; }
 
+  static constexpr const char* kFile = "names.lock";
+
  private:
+  void close() noexcept {
+    if (file_ < 0) return;
+    (void)set(F_UNLCK);  // a forked child may have a copy of the descriptor
+    ::close(std::exchange(file_, -1));
+  }
   [[nodiscard]] bool set(short type) const noexcept {
     struct flock lock {};
     lock.l_type = type;
@@ -92,9 +105,31 @@ class TakeOver {
     return ::fcntl(file_, F_OFD_SETLK, &lock) == 0;
   }
 
-  int file_;
+  int file_ = -1;
   bool has_lock_ = false;
 };
+
+struct CloseFolder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+
+/// By a process that has the TakeOver. A regular file is no socket, and so no name.
+void remove_names(const std::string& directory, bool with_files) {
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(directory.c_str()));
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string path = directory + "/" + entry->d_name;
+    struct stat about {};
+    if (::lstat(path.c_str(), &about) != 0) continue;
+    Address address;
+    if (S_ISSOCK(about.st_mode) && path.size() < sizeof address.un.sun_path) {
+      std::memcpy(address.un.sun_path, path.data(), path.size());
+      address.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+      if (!is_held(address)) (void)::unlink(path.c_str());
+    } else if (with_files && S_ISREG(about.st_mode)) {
+      (void)::unlink(path.c_str());
+    }
+  }
+}
 
 }  // namespace
 
@@ -113,7 +148,7 @@ int UnixName::bind(int socket) const noexcept {
     errno = EADDRINUSE;
     return -1;
   }
-  const TakeOver take_over(*address->directory);
+  const TakeOver take_over(address->directory->path());
   if (!take_over.has_lock() || is_held(*address)) {  // another process was faster
     errno = EADDRINUSE;
     return -1;
@@ -152,12 +187,14 @@ void UnixName::remove(int socket) noexcept {
   if (has_path) (void)::unlink(own.un.sun_path);
 }
 
-void UnixName::remove_if_unused(const std::string& path) noexcept {
-  Address address;
-  if (path.size() >= sizeof address.un.sun_path) return;
-  std::memcpy(address.un.sun_path, path.data(), path.size());
-  address.octets = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
-  if (!is_held(address)) (void)::unlink(path.c_str());
+void UnixName::remove_unused_in(const std::string& directory) noexcept {
+  const TakeOver take_over(directory);
+  if (take_over.has_lock()) remove_names(directory, false);
+}
+
+void UnixName::remove_all_unused_in(const std::string& directory) noexcept {
+  const TakeOver take_over(directory);
+  if (take_over.has_lock()) remove_names(directory, true);
 }
 
 }  // namespace verbatim::host

@@ -64,8 +64,12 @@ class UnixName {
 
   /// Removes the name of a socket that this process has bound, before it is closed.
   static void remove(int socket) noexcept;
-  /// Removes a file, unless it is a socket that a process has open.
-  static void remove_if_unused(const std::string& path) noexcept;
+  /// Removes the names of closed sockets from a directory, and nothing else. Does nothing while
+  /// another process takes over such names.
+  static void remove_unused_in(const std::string& directory) noexcept;
+  /// Likewise, and the lock files: before the directory is removed, by a process that has locked it
+  /// against all others.
+  static void remove_all_unused_in(const std::string& directory) noexcept;
 
  private:
   [[nodiscard]] static UnixName made(const char* pattern, std::uint32_t slot) noexcept {

@@ -172,8 +172,12 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
     });
   }
   if (auto served = share_.serve(slot->number()); !served) {
-    message = "the system gives no socket or thread to share " + port_text() +
-              "; check `ulimit -n` and `ulimit -u`";
+    message = served.error() == Errc::kAddressInUse
+                  ? "another process of this user holds the name of slot " +
+                        std::to_string(slot->number()) + " at " + port_text() +
+                        " and does not hold the slot; end it (`verbatim stat` shows processes)"
+                  : "the system gives no socket or thread to share " + port_text() +
+                        "; check `ulimit -n` and `ulimit -u`";
     return served.error();
   }
   pass(options, Step::kListening);

@@ -10,6 +10,7 @@
 
 #include "device/config.h"
 #include "device/port_info.h"
+#include "host/runtime_directory.h"
 #include "link/capture_file.h"
 #include "link/fault_rules.h"
 #include "tools/commands.h"
@@ -48,14 +49,22 @@ void export_library(const std::filesystem::path& folder) {
 }
 
 /// Programs that look under /sys/class/infiniband find the adapters there. Where that cannot be had
-/// they find none, as before; the library has them all the same.
+/// they find none, and a message says so; the library has them all the same.
 void export_sysfs(const std::filesystem::path& folder) {
   const auto library = folder / kRedirectLibrary;
   std::string message;
   const auto config = device::read_config(message);
   if (!config || ::access(library.c_str(), R_OK) != 0) return;
   const auto tree = write_sysfs_tree(device::find_ports(*config));
-  if (!tree) return;
+  if (!tree) {
+    std::string why = host::RuntimeDirectory::explain();
+    if (why.empty()) why = "its folder there cannot be written; check the free space";
+    std::fprintf(stderr,
+                 "verbatim run: programs that look for adapters in /sys/class/infiniband will find "
+                 "none: %s\n",
+                 why.c_str());
+    return;
+  }
   ::setenv("VERBATIM_SYSFS", tree->c_str(), 1);
   prepend("LD_PRELOAD", library.string());
 }

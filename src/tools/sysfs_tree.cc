@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sysfs_tree.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,19 +10,23 @@
 #include <string>
 #include <system_error>
 
+#include "host/runtime_directory.h"
+
 namespace verbatim::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of this user, which nobody else can write to; nothing when somebody else has it.
+/// The folder of this user, which no other user can enter or take; nothing when there is none.
 std::optional<fs::path> own_folder() {
-  const fs::path folder = "/tmp/verbatim-" + std::to_string(::geteuid());
-  (void)::mkdir(folder.c_str(), 0700);  // it may be there
-  struct stat found {};
-  if (::lstat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return std::nullopt;
-  if (found.st_uid != ::geteuid() || (found.st_mode & 022) != 0) return std::nullopt;
-  return folder;
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const host::RuntimeDirectory* directory =
+      socket >= 0 ? host::RuntimeDirectory::of(socket) : nullptr;
+  if (socket >= 0) ::close(socket);
+  const int held = directory != nullptr ? directory->hold() : -1;  // makes it
+  if (held < 0) return std::nullopt;
+  ::close(held);
+  return directory->parent();
 }
 
 /// Programs that read it while it is written find the same as before.
