@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/lending_desk.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -133,7 +135,9 @@ void LendingDesk::add_to(std::vector<pollfd>& polled) const {
   if (!is_full_) polled.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
   for (const Connection& connection : connections_) {
     if (connection.has_question) continue;  // it is served by the clock
-    polled.push_back({.fd = connection.descriptor, .events = POLLIN, .revents = 0});
+    // Of one that was answered, the end alone counts.
+    const short events = connection.is_answered ? 0 : POLLIN;
+    polled.push_back({.fd = connection.descriptor, .events = events, .revents = 0});
   }
 }
 
@@ -144,7 +148,9 @@ bool LendingDesk::has_questions() const noexcept {
 bool LendingDesk::serve() noexcept {
   if (listener_ < 0) return true;
   is_full_ = !accept_all();
+  for (Connection& connection : connections_) drop_if_read(connection);
   for (Connection& connection : connections_) {
+    if (connection.descriptor < 0 || connection.is_answered) continue;
     if (!connection.has_question) read(connection);
     if (connection.has_question) answer(connection);
   }
@@ -165,14 +171,17 @@ bool LendingDesk::accept_all() noexcept {
 }
 
 /// The oldest connection of the same user goes when that user has too many, else the oldest of all.
+/// Those with an unread answer stay, and are fewer than either limit.
 void LendingDesk::make_room_for(uid_t user) noexcept {
-  const auto is_same = [&](const Connection& other) { return other.user == user; };
+  const auto is_same = [&](const Connection& other) {
+    return other.user == user && !other.is_answered;
+  };
   auto oldest = connections_.end();
   if (std::ranges::count_if(connections_, is_same) >=
       static_cast<std::ptrdiff_t>(kConnectionsPerUser)) {
     oldest = std::ranges::find_if(connections_, is_same);
   } else if (connections_.size() >= kConnectionsMax) {
-    oldest = connections_.begin();
+    oldest = std::ranges::find(connections_, false, &Connection::is_answered);
   }
   if (oldest == connections_.end()) return;
   ::close(oldest->descriptor);
@@ -193,13 +202,50 @@ void LendingDesk::read(Connection& connection) noexcept {
 }
 
 void LendingDesk::answer(Connection& connection) noexcept {
-  const Answer answer = lender_(connection.question, connection.user);
   const bool is_late = Clock::now() - connection.asked_at > kLatest;
+  const bool may = may_answer(connection.user) && takes_its_turn(connection);
+  if (!may && !is_late) return;
+  const Answer answer =
+      may ? lender_(connection.question, connection.user) : Answer{.kind = Answer::Kind::kRefused};
   if (answer.kind == Answer::Kind::kLater && !is_late) return;
   const bool is_sent = send_answer(connection.descriptor, answer.descriptors);
   // Too many descriptors of this user are on their way: soon there are fewer.
   if (!is_sent && errno == ETOOMANYREFS && !is_late) return;
+  connection.has_question = false;
+  connection.is_answered = is_sent && !answer.descriptors.empty();
+  if (!connection.is_answered) ::close(std::exchange(connection.descriptor, -1));
+}
+
+/// The kernel counts what was sent and not read yet. It is 0 as well when the other end has closed.
+void LendingDesk::drop_if_read(Connection& connection) noexcept {
+  if (!connection.is_answered) return;
+  int unread = 0;
+  if (::ioctl(connection.descriptor, SIOCOUTQ, &unread) == 0 && unread > 0) return;
   ::close(std::exchange(connection.descriptor, -1));
+}
+
+bool LendingDesk::may_answer(uid_t user) const noexcept {
+  std::size_t unread = 0;
+  for (const Connection& connection : connections_) {
+    if (!connection.is_answered || connection.descriptor < 0) continue;
+    if (connection.user == user) return false;
+    ++unread;
+  }
+  return unread < kUnreadMax;
+}
+
+/// Counts each question once; false when the user has to wait.
+bool LendingDesk::takes_its_turn(Connection& connection) noexcept {
+  if (connection.has_turn) return true;
+  const auto now = Clock::now();
+  std::erase_if(askers_, [&](const Asker& asker) { return now - asker.since >= kPeriod; });
+  auto asker = std::ranges::find(askers_, connection.user, &Asker::user);
+  if (asker == askers_.end()) {
+    asker = askers_.insert(askers_.end(), {.user = connection.user, .since = now});
+  }
+  if (asker->questions >= kQuestionsPerUser) return false;
+  ++asker->questions;
+  return connection.has_turn = true;
 }
 
 // ---- Borrowing ----

@@ -18,8 +18,12 @@ namespace verbatim::host {
 
 /// Where processes of other users ask this process for sockets of the port (docs/decisions/0025):
 /// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, that is found in
-/// /proc/net/unix. The names are public, and so is the desk: it listens to everybody, keeps few
+/// /proc/net/unix. The names are public: a process of any user can connect. The desk keeps few
 /// connections, and answers one question on each.
+///
+/// Descriptors in an answer that has not been read count against what this user may have on its way
+/// in all its processes, and cannot be called back. So one user can leave one answer unread, and
+/// few users together; the connection is kept until it is read. A user that asks often waits.
 ///
 /// One thread at a time.
 class LendingDesk {
@@ -27,6 +31,9 @@ class LendingDesk {
   static constexpr std::string_view kPrefix = "verbatim/port/";
   static constexpr std::size_t kConnectionsMax = 32;
   static constexpr std::size_t kConnectionsPerUser = 4;
+  static constexpr std::size_t kUnreadMax = 8;          // answers; one for each user
+  static constexpr std::size_t kQuestionsPerUser = 16;  // that are answered in a period
+  static constexpr Duration kPeriod = std::chrono::seconds(1);
 
   /// What becomes of a question.
   struct Answer {
@@ -59,6 +66,8 @@ class LendingDesk {
     int descriptor = -1;
     uid_t user = 0;
     bool has_question = false;
+    bool has_turn = false;     // its question was counted
+    bool is_answered = false;  // and the answer was not read yet
     Clock::time_point asked_at{};
     LendingMessage question{};
   };
@@ -67,11 +76,22 @@ class LendingDesk {
   void make_room_for(uid_t user) noexcept;
   void read(Connection& connection) noexcept;
   void answer(Connection& connection) noexcept;
+  void drop_if_read(Connection& connection) noexcept;
+  [[nodiscard]] bool may_answer(uid_t user) const noexcept;
+  [[nodiscard]] bool takes_its_turn(Connection& connection) noexcept;
+
+  /// How often a user has asked.
+  struct Asker {
+    uid_t user = 0;
+    Clock::time_point since{};
+    std::size_t questions = 0;
+  };
 
   int listener_ = -1;
   bool is_full_ = false;  // the last serve() could not accept
   Lender lender_;
   std::vector<Connection> connections_;  // oldest first
+  std::vector<Asker> askers_;            // of the last period
 };
 
 /// Asks processes of user `owner` for sockets, one after the other, each after `between`, for at

@@ -25,8 +25,9 @@ namespace verbatim::link {
 ///
 /// Packets are collected and written a whole number of blocks at a time, at least every
 /// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit
-/// (flush_at_exit()): who is killed loses so much, and leaves a readable file. When the file cannot
-/// be written any more, the capture ends with one line on stderr, and the program goes on.
+/// (flush_at_exit()). A process that is killed loses the packets of the last interval; its file
+/// stays readable. When the file cannot be written any more, the capture ends with one line on
+/// stderr, and the program goes on.
 ///
 /// Any thread.
 class Capture {

@@ -81,7 +81,9 @@ bool PortLender::make_block(const Stock& stock, const LocalAddress& address, uid
   const std::size_t in_front = stock.own.size() + stock.others.size();
   const std::size_t lent = stock.size() - stock.own.size() + kBlockSlots + in_front;
   const std::size_t size = stock.size() + kBlockSlots + in_front;
-  if (stock.lent.size() + kBlockSlots > kSlotsPerUser || lent > kLentMax ||
+  const std::size_t slots_then = in_front + stock.lent.size() + kBlockSlots;
+  const std::size_t reserve = stock.lent.empty() ? 0 : kBlockSlots + slots_then;
+  if (stock.lent.size() + kBlockSlots > kSlotsPerUser || lent + reserve > kLentMax ||
       size > host::kSlotCount || !has_descriptors_for(size)) {
     return false;
   }

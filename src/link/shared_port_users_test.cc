@@ -266,6 +266,19 @@ TEST(SharedPortUsers, NoUserGetsMoreThanItsShare) {
   });
 }
 
+TEST(SharedPortUsers, AUserThatTakesAllItCanLeavesABlockForAnother) {
+  as_root_in_a_private_network([] {
+    Users users;
+    start(users, kOwner, 2);
+    (void)in_a_child([] {
+      ASSERT_EQ(::setresuid(kBorrower, kBorrower, kBorrower), 0);
+      for (int i = 0; i < 8; ++i) (void)ask_for(1000);
+    });
+    start(users, kThird);
+    expect_reachable(users);
+  });
+}
+
 TEST(SharedPortUsers, ConnectionsThatAskNothingKeepNobodyOut) {
   as_root_in_a_private_network([] {
     Users users;
