@@ -49,6 +49,17 @@ TEST(ChangingCall, IsOneThatMovesPagesAway) {
   EXPECT_EQ(target, (Range{.begin = 0x50000, .end = 0x53000}));
   EXPECT_TRUE(parse(line(SYS_mremap, {0x10000, 0x2000, 0x3000, MREMAP_MAYMOVE}), &target));
   EXPECT_TRUE(target.empty());
+  const auto copy =
+      parse(line(SYS_mremap, {0x10000, 0x2000, 0x2000, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0}));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->change, Change::kMovesAwayAndStays);
+}
+
+TEST(ChangingCall, IsOneThatShrinksMemoryInPlace) {
+  const auto shrink = parse(line(SYS_mremap, {0x10000, 0x5000, 0x1001, MREMAP_MAYMOVE}));
+  ASSERT_TRUE(shrink);
+  EXPECT_EQ(shrink->change, Change::kUnmaps);
+  EXPECT_EQ(shrink->range, (Range{.begin = 0x12000, .end = 0x15000}));
 }
 
 TEST(ChangingCall, IsOneThatEmpties) {
