@@ -190,13 +190,28 @@ def neighbours(stage, direct):
             (Peer(f"{kind.upper()}, 8 octets, alone", half_trip("direct"), at_most(1.2)),))
 
 
+def registrations(stage):
+    """4 KiB, where the domain has a peer on this host: the same whatever else the process has."""
+    path = os.path.join(stage.installation.folder, "bin/registrations")
+
+    def cost(page, scene, count):
+        return lambda: float(stage.alone(stage.verbs(path, stage.gid, page, scene, count)))
+    plain = Peer("in a process that has little else", cost("again", "plain", 20_000))
+    for scene, words in (("descriptors", "10,000 descriptors"), ("mappings", "32,000 mappings"),
+                         ("regions", "10,000 regions")):
+        yield Measurement(f"4 KiB registered and deregistered again, {words}", "us",
+                          cost("again", scene, 20_000), (plain,), at_most(20))
+    yield Measurement("4 KiB registered for the first time, moved, and deregistered", "us",
+                      cost("first", "plain", 2_000), (plain,))
+
+
 def measurements(installation):
     network = Network("one", 1500, installation.command)
     try:
         stage = Stage(installation, network)
         direct, peers = Direct(stage), Peers(stage)
         yield [*small_messages(direct, peers), *bulk(direct, peers), *rates(direct, peers),
-               *neighbours(stage, direct)]
+               *neighbours(stage, direct), *registrations(stage)]
     finally:
         network.remove()
 
