@@ -9,6 +9,8 @@ IMPURE = re.compile(r'<(sys/|net|arpa/|linux/|unistd\.h|thread|poll\.h|fcntl\.h|
 # The one thing that a pure layer may ask the system: what this CPU can do. On Arm only the kernel knows.
 ALLOWED = {('base/acquire.cc', '<sys/auxv.h>'), ('wire/crc32_arm.cc', '<sys/auxv.h>')}
 CLOCK = re.compile(r'_clock::now|clock_gettime|random_device')
+# The libraries may be in a set-user-ID program, which must not obey its caller's environment.
+ENVIRONMENT = re.compile(r'\bgetenv\s*\(')
 
 
 def read_layers(path):
@@ -39,6 +41,8 @@ def problems(src):
                 include = re.match(r'\s*#\s*include\s+"([^"/]+)/', line)
                 if include and include[1] not in uses | {folder.name}:
                     yield f'{file}:{number}: {folder.name} may not include {include[1]}/ (src/LAYERS)'
+                if ENVIRONMENT.search(line) and folder.name != 'tools' and not is_test:
+                    yield f'{file}:{number}: use environment_variable() of base/environment.h, not getenv'
                 if kind == 'pure' and not is_test:
                     header = re.match(r'\s*#\s*include\s*(<[^>]*>)', line)
                     allowed = header and (file.relative_to(src).as_posix(), header[1]) in ALLOWED

@@ -81,6 +81,14 @@ class CheckLayers(unittest.TestCase):
         self.write('wire/bth.cc', '#include <sys/auxv.h>\n')
         self.assert_refused('wire/bth.cc:1', 'wire is pure')
 
+    def test_a_library_does_not_obey_the_environment_of_a_stranger(self):
+        self.write('wire/bth.cc', 'const char* value = secure_getenv("X");\n')
+        self.write('wire/bth_test.cc', 'const char* value = getenv("X");\n')
+        self.write('tools/main.cc', 'const char* value = std::getenv("X");\n')
+        self.assert_accepted()
+        self.write('wire/bth.cc', 'const char* value = std::getenv("X");\n')
+        self.assert_refused('wire/bth.cc:1', 'environment_variable()')
+
     def test_a_folder_that_is_not_listed_is_refused(self):
         self.write('util/string.h', '')
         self.assert_refused('util', 'not in')

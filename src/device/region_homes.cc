@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/own_threads.h"
 
 namespace verbatim::device {
@@ -16,7 +17,7 @@ namespace verbatim::device {
 namespace {
 
 rehome::Policy policy_of_environment() noexcept {
-  const char* value = std::getenv("VERBATIM_REHOME");
+  const char* value = environment_variable("VERBATIM_REHOME");
   if (value != nullptr && std::strcmp(value, "0") == 0) return rehome::Policy::kNever;
   if (value != nullptr && std::strcmp(value, "1") == 0) return rehome::Policy::kEdges;
   return rehome::Policy::kAutomatic;
