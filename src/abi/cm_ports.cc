@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/cm_ports.h"
 
+#include <cstdio>
+
 namespace verbatim::abi {
+namespace {
+
+/// Other processes at the address would not find the listener, and would refuse its clients.
+void explain_lost_user(const IdHandle& id, const IdHandle::Claim& at) {
+  std::fprintf(stderr,
+               "verbatim: cannot take port %u at %s: this process is not the user any more that "
+               "opened the device; call rdma_bind_addr and rdma_listen before giving up that user, "
+               "or open the device afterwards\n",
+               static_cast<unsigned>(id.source.port), at.device->port().name.c_str());
+}
+
+}  // namespace
 
 void release_claim(const IdHandle& id, const IdHandle::Claim& claim) noexcept {
   const std::lock_guard lock(claim.device->adapter().mutex());
@@ -33,6 +47,7 @@ Status claim_service(IdHandle& id) {
   if (!id.claims.empty()) return Ok{};
   for (const IdHandle::Claim& wanted : addresses_of(id)) {
     if (auto claimed = claim_at(id, wanted); !claimed) {
+      if (claimed.error() == Errc::kAccessDenied) explain_lost_user(id, wanted);
       for (const IdHandle::Claim& claim : id.claims) release_claim(id, claim);
       id.claims.clear();
       return claimed;

@@ -124,7 +124,7 @@ void Gsi::abandon_in_child() noexcept {
 
 Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service wanted = service_at(address, service);
-  auto name = host::ServiceName::claim(wanted);
+  auto name = host::ServiceName::claim(wanted, adapter_.slot_.descriptor());
   if (!name) return name.error();
   Claim claim{.service = wanted, .name = std::move(*name)};
   // The box's name is exclusive among all users. Where the port is another user's, requests come to
@@ -155,7 +155,7 @@ void Gsi::attract(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service wanted = service_at(address, service);
   for (Claim& claim : claims_) {
     if (claim.service != wanted) continue;
-    auto name = host::ServiceName::advertise(wanted, adapter_.slot());
+    auto name = host::ServiceName::advertise(wanted, adapter_.slot(), adapter_.slot_.descriptor());
     if (name) claim.advertisement = std::move(*name);  // else requests are forwarded
     steer(address);
   }

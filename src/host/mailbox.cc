@@ -36,11 +36,12 @@ Mailbox::~Mailbox() {
   ::close(descriptor_);
 }
 
-Expected<Mailbox> Mailbox::open(const UnixName& name) noexcept {
+Expected<Mailbox> Mailbox::open(const UnixName& name, int neighbour) noexcept {
   Mailbox mailbox;
   mailbox.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (mailbox.descriptor_ < 0) return reason_of(errno);
-  if (name.bind(mailbox.descriptor_) != 0) return reason_of(errno);
+  const int beside = neighbour >= 0 ? neighbour : mailbox.descriptor_;
+  if (name.bind_beside(beside, mailbox.descriptor_) != 0) return reason_of(errno);
   mailbox.process_ = ::getpid();
   return mailbox;
 }

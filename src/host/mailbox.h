@@ -28,8 +28,10 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
   ~Mailbox();
 
-  /// kAddressInUse when a process, this one included, has the name.
-  [[nodiscard]] static Expected<Mailbox> open(const UnixName& name) noexcept;
+  /// kAddressInUse when a process, this one included, has the name. With a `neighbour`, a socket
+  /// that has a name: in its directory, and kAccessDenied when this process is another user since
+  /// and may not use that.
+  [[nodiscard]] static Expected<Mailbox> open(const UnixName& name, int neighbour = -1) noexcept;
 
   /// Readable when there is a message.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }

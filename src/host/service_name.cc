@@ -25,16 +25,17 @@ std::string digits_of(const std::array<std::uint8_t, 16>& address) {
   return digits;
 }
 
-Expected<ServiceName> ServiceName::claim(const Service& service) noexcept {
-  return take(text_of("cm", service));
+Expected<ServiceName> ServiceName::claim(const Service& service, int neighbour) noexcept {
+  return take(text_of("cm", service), neighbour);
 }
 
-Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32_t slot) noexcept {
-  return take(text_of("at", service) + "-" + std::to_string(slot));
+Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32_t slot,
+                                             int neighbour) noexcept {
+  return take(text_of("at", service) + "-" + std::to_string(slot), neighbour);
 }
 
-Expected<ServiceName> ServiceName::take(const std::string& text) noexcept {
-  auto mailbox = Mailbox::open(UnixName::in_directory(text));
+Expected<ServiceName> ServiceName::take(const std::string& text, int neighbour) noexcept {
+  auto mailbox = Mailbox::open(UnixName::in_directory(text), neighbour);
   if (!mailbox) return mailbox.error();
   ServiceName held;
   held.mailbox_ = std::move(*mailbox);

@@ -29,13 +29,16 @@ struct Service {
 /// The name is a mailbox. A request that reached another process is forwarded through it.
 class ServiceName {
  public:
-  /// kAddressInUse when a process, this one included, holds it.
-  [[nodiscard]] static Expected<ServiceName> claim(const Service& service) noexcept;
+  /// kAddressInUse when a process, this one included, holds it. With a `neighbour` (Mailbox): among
+  /// the processes of the user that the process was when it opened that socket; kAccessDenied when
+  /// it has given up that user since.
+  [[nodiscard]] static Expected<ServiceName> claim(const Service& service,
+                                                   int neighbour = -1) noexcept;
 
   /// Says by the name `at-<address>-<service>-<slot>` where requests for a service are taken, for
   /// all processes of this user to read.
-  [[nodiscard]] static Expected<ServiceName> advertise(const Service& service,
-                                                       std::uint32_t slot) noexcept;
+  [[nodiscard]] static Expected<ServiceName> advertise(const Service& service, std::uint32_t slot,
+                                                       int neighbour = -1) noexcept;
 
   /// Readable when something was forwarded to us.
   [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
@@ -50,7 +53,7 @@ class ServiceName {
                                     std::span<const std::byte> octets) noexcept;
 
  private:
-  [[nodiscard]] static Expected<ServiceName> take(const std::string& name) noexcept;
+  [[nodiscard]] static Expected<ServiceName> take(const std::string& name, int neighbour) noexcept;
 
   Mailbox mailbox_;
 };

@@ -204,5 +204,21 @@ TEST(PortBlocks, AreEmptyWhenAllPortsAreGiven) {
   });
 }
 
+/// A daemon that has opened the device as root: its names would be where no process looks that
+/// shares the port with it.
+TEST(ServiceName, OfAProcessThatHasGivenUpItsUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  test::in_a_private_network([] {
+    auto slot = Slot::claim();
+    ASSERT_TRUE(slot.ok());
+    EXPECT_TRUE(ServiceName::claim(kService, slot->descriptor()).ok());
+    ASSERT_EQ(::setresuid(54321, 54321, 54321), 0);
+    const auto held = ServiceName::claim(kService, slot->descriptor());
+    ASSERT_FALSE(held.ok());
+    EXPECT_EQ(held.error(), Errc::kAccessDenied);
+    EXPECT_FALSE(ServiceName::advertise(kService, slot->number(), slot->descriptor()).ok());
+  });
+}
+
 }  // namespace
 }  // namespace verbatim::host

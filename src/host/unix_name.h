@@ -55,7 +55,9 @@ class UnixName {
   /// These return what the system calls of the same names return, with errno. ECONNREFUSED: no
   /// process has the name. EADDRINUSE: a process, this one included, has it. EACCES: the process
   /// has no RuntimeDirectory, or no leave to use it any more.
-  [[nodiscard]] int bind(int socket) const noexcept;
+  [[nodiscard]] int bind(int socket) const noexcept { return bind_beside(socket, socket); }
+  /// In the directory of `neighbour`, a socket that has a name, whichever user the process is now.
+  [[nodiscard]] int bind_beside(int neighbour, int socket) const noexcept;
   [[nodiscard]] int connect(int socket) const noexcept;
   [[nodiscard]] ssize_t send(int socket, std::span<const std::byte> octets) const noexcept;
 
