@@ -11,10 +11,15 @@
 
 #include "base/environment.h"
 #include "base/own_threads.h"
+#include "direct/visitor.h"
 
 namespace verbatim::device {
 
 namespace {
+
+// So long does an unmapping wait for peers that are in the middle of an access. A registration in
+// another thread waits for unmappings under way some three times as long (Watch::now()).
+constexpr Duration kUnmapPatience = std::chrono::milliseconds(30);
 
 rehome::Policy policy_of_environment() noexcept {
   const char* value = environment_variable("VERBATIM_REHOME");
@@ -57,14 +62,22 @@ RegionHomes::RegionHomes(memory::KeyRegistry& keys) noexcept
     : keys_(keys),
       listener_{.handle_unmap =
                     [](void* context, rehome::Range range) noexcept {
-                      return static_cast<RegionHomes*>(context)->keys_.close(range.begin,
-                                                                             range.end);
+                      return static_cast<RegionHomes*>(context)->handle_unmap(range);
                     },
                 .context = this} {
   (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
 }
 
 RegionHomes::~RegionHomes() { process_rehoming().remove_listener(listener_); }
+
+/// On the monitor, while the program's call waits. The addresses may be those of other memory as
+/// soon as the call returns. By then no peer uses them, unless it is stopped in the middle.
+bool RegionHomes::handle_unmap(rehome::Range range) noexcept {
+  using Closed = memory::KeyRegistry::Closed;
+  const Closed closed = keys_.close(range.begin, range.end);
+  if (closed == Closed::kNow) direct::VisitorList::of_process().await(kUnmapPatience);
+  return closed != Closed::kNothing;
+}
 
 RegionHomes::Home RegionHomes::find(const Region& region, bool is_shared) {
   Home home{.region = region};
@@ -78,7 +91,8 @@ RegionHomes::Home RegionHomes::find(const Region& region, bool is_shared) {
 void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
   const rehome::Range range = range_of(home.region);
   if (!process_rehoming().has_unmapped_since(home.found_at, range)) return;
-  keys_.close(key);
+  if (keys_.close(key) != memory::KeyRegistry::Closed::kNow) return;
+  direct::VisitorList::of_process().await(kUnmapPatience);
 }
 
 void RegionHomes::give_up(const Home& home, bool is_left) {

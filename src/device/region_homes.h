@@ -91,6 +91,7 @@ class RegionHomes {
   void restore_all();
 
  private:
+  bool handle_unmap(rehome::Range range) noexcept;
   void show(wire::MemoryKey key, const Home& home);
   void withdraw(wire::MemoryKey key, const Home& home);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/key_registry.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "memory/window.h"
@@ -132,29 +133,30 @@ void KeyRegistry::note(wire::MemoryKey key, std::uint32_t what) noexcept {
 
 namespace {
 
-void close_region(KeyEntry& entry) noexcept {
+KeyRegistry::Closed close_region(KeyEntry& entry) noexcept {
   store_field(entry.status.backing, Backing::kGone);
-  store_field(entry.status.live, 0U);
+  const std::uint32_t was = std::atomic_ref(entry.status.live).exchange(0);
+  return was == 0 ? KeyRegistry::Closed::kBefore : KeyRegistry::Closed::kNow;
 }
 
 }  // namespace
 
-void KeyRegistry::close(wire::MemoryKey region) noexcept {
-  if (KeyEntry* entry = find_region(region); entry != nullptr) close_region(*entry);
+KeyRegistry::Closed KeyRegistry::close(wire::MemoryKey region) noexcept {
+  KeyEntry* entry = find_region(region);
+  return entry == nullptr ? Closed::kNothing : close_region(*entry);
 }
 
-bool KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
-  bool found = false;
+KeyRegistry::Closed KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
+  Closed closed = Closed::kNothing;
   const auto close_entry = [&](KeyEntry& entry) {
     const KeyKind kind = load_field(entry.status.kind);
     const std::uint64_t first = load_field(entry.local);
     const std::uint64_t octets = load_field(entry.octets);
     if (kind == KeyKind::kNone || first >= end || begin >= first + octets) return;
     if (kind == KeyKind::kRegion) {
-      found = true;
-      close_region(entry);
+      closed = std::max(closed, close_region(entry));
     } else if (load_live(entry) != 0) {
-      found = true;
+      closed = Closed::kNow;
       release_range(table_, entry);
     }
   };
@@ -164,7 +166,7 @@ bool KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
       close_entry(table_.at(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))));
     }
   }
-  return found;
+  return closed;
 }
 
 Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {

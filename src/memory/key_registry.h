@@ -48,12 +48,17 @@ class KeyRegistry {
   /// A number that viewers see beside the region: why its memory is where it is.
   void note(wire::MemoryKey key, std::uint32_t what) noexcept;
 
+  /// What close() has found.
+  enum class Closed : std::uint8_t {
+    kNothing,
+    kBefore,  // regions or windows whose keys did not work any more
+    kNow,     // at least one whose key did
+  };
   /// The memory at these addresses is no longer what was registered: the keys of regions and
-  /// windows there stop working. Returns whether there are any, working or not. Any thread, without
-  /// a lock; takes no memory.
-  bool close(std::uint64_t begin, std::uint64_t end) noexcept;
+  /// windows there stop working. Any thread, without a lock; takes no memory.
+  Closed close(std::uint64_t begin, std::uint64_t end) noexcept;
   /// Likewise for one region, to which no window is bound yet.
-  void close(wire::MemoryKey region) noexcept;
+  Closed close(wire::MemoryKey region) noexcept;
 
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that its owner deregisters while peers write to it.
+// Memory that its owner unmaps or deregisters while peers write to it: when the call returns, no
+// peer is in the middle of an access, and addresses that get other memory keep it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <thread>
 
 #include "two_ends.h"
 
@@ -11,6 +14,7 @@ namespace verbatim::testing {
 namespace {
 
 constexpr std::size_t kOctets = std::size_t{16} << 20;
+constexpr unsigned kRounds = 8;
 constexpr unsigned kWriters = 4;
 constexpr std::uint32_t kInFlight = 4;
 
@@ -69,6 +73,81 @@ class ReusedMemory : public ::testing::Test {
 
   Notes& notes_ = *share_with_children<Notes>();
 };
+
+// ---- Unmapping ----
+
+/// Writes the whole memory again and again until a WRITE fails, in each round.
+bool write_until_refused(Notes& notes) {
+  End end;
+  Source source;
+  if (!end.open() || !source.make(end.pd)) return false;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    if (!end.make_qp(&end.qp)) return false;
+    notes.writer[0].number = end.qp->qp_num;
+    notes.writer[0].ready = round;
+    if (!await([&] { return notes.owner.ready == round; })) return false;
+    if (!end.connect(end.qp, notes.owner.number, {})) return false;
+    for (std::uint32_t i = 0; i < kInFlight; ++i) {
+      if (!End::post(end.qp, 0, IBV_WR_RDMA_WRITE, source.sge(), notes.owner)) return false;
+    }
+    ibv_wc wc{};
+    do {
+      if (!end.collect(wc)) return false;
+      ++notes.writes;
+      if (wc.status == IBV_WC_SUCCESS &&
+          !End::post(end.qp, 0, IBV_WR_RDMA_WRITE, source.sge(), notes.owner)) {
+        return false;
+      }
+    } while (wc.status == IBV_WC_SUCCESS);
+    if (ibv_destroy_qp(end.qp) != 0) return false;
+    while (ibv_poll_cq(end.cq, 1, &wc) > 0) {
+    }
+    notes.done = round;
+  }
+  return true;
+}
+
+/// Unmaps the memory in the middle, and maps other memory there at once.
+bool unmap_under_way(Notes& notes) {
+  End end;
+  if (!end.open()) return false;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    std::byte* const at = map_at(nullptr, MAP_POPULATE);
+    if (at == nullptr) return false;
+    ibv_mr* const mr = ibv_reg_mr(end.pd, at, kOctets, End::kAllAccess);
+    if (mr == nullptr || !end.make_qp(&end.qp)) return false;
+    if (!await([&] { return notes.writer[0].ready == round; })) return false;
+    notes.writes = 0;
+    notes.owner.number = end.qp->qp_num;
+    notes.owner.rkey = mr->rkey;
+    notes.owner.address = std::bit_cast<std::uintptr_t>(at);
+    if (!end.connect(end.qp, notes.writer[0].number, {})) return false;
+    notes.owner.ready = round;
+    if (!await([&] { return notes.writes >= 1; })) return false;
+    // A WRITE is under way, now here, now there.
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
+    if (::munmap(at, kOctets) != 0) return false;
+    if (map_at(at, MAP_FIXED_NOREPLACE | MAP_POPULATE) != at) return false;
+    if (!await([&] { return notes.done == round; })) return false;
+    const auto strange =
+        std::count_if(at, at + kOctets, [](std::byte b) { return b != std::byte{0}; });
+    if (strange != 0) {
+      std::fprintf(stderr, "round %u: the peer has written %td octets of new memory\n", round,
+                   strange);
+      return false;
+    }
+    if (ibv_destroy_qp(end.qp) != 0 || ibv_dereg_mr(mr) != 0) return false;
+    ::munmap(at, kOctets);
+  }
+  return true;
+}
+
+TEST_F(ReusedMemory, IsNotWrittenByARequestThatWasUnderWay) {
+  const pid_t owner = start([&] { return unmap_under_way(notes_); });
+  const pid_t writer = start([&] { return write_until_refused(notes_); });
+  expect_success(owner, "owner");
+  expect_success(writer, "writer");
+}
 
 // ---- Deregistering ----
 
