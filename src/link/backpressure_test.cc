@@ -2,12 +2,13 @@
 #include "link/backpressure.h"
 
 #include <gtest/gtest.h>
-
+#include <linux/sock_diag.h>
 #include <sys/socket.h>
-#include <thread>
 
+#include <array>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "link/test_network.h"
 
@@ -33,15 +34,19 @@ class Backpressured {
     EXPECT_EQ(::setsockopt(socket(), SOL_SOCKET, SO_RCVBUF, &kBufferOctets, sizeof kBufferOctets),
               0);
   }
-  /// Whoever looks while sockets are handed out is told that there is no room: it looks again.
+  /// While sockets are handed out every look finds no room. So a look counts that finds room, or
+  /// that comes while the socket itself says that it is half full.
   [[nodiscard]] std::size_t room(Instant now, std::uint32_t beyond = 0) {
-    std::size_t octets = 0;
-    for (int looks = 0; looks < 100 && octets == 0; ++looks) {
-      if (looks > 0) std::this_thread::yield();
-      octets = backpressure_.room_at(
+    constexpr int kLooksMax = 10'000;
+    for (int looks = 0; looks < kLooksMax; ++looks) {
+      const bool may_have_no_room = is_half_full();
+      const std::size_t octets = backpressure_.room_at(
           {.address = place_.receivers[0].address, .slot = place_.slot.number() + beyond}, now);
+      if (octets > 0 || may_have_no_room) return octets;
+      std::this_thread::sleep_for(milliseconds(1));
     }
-    return octets;
+    ADD_FAILURE() << "no room at a socket that is not half full";
+    return 0;
   }
   void send() {
     SocketAddress to{};
@@ -53,10 +58,11 @@ class Backpressured {
     ::close(from);
     ++sent_;
   }
-  /// Sends until there is no room; whether nothing of it was lost.
+  /// Sends until there is no room; whether that came before the socket was full.
   [[nodiscard]] bool fill_up(Instant now) {
-    while (room(now) > 0 && sent_ < 1000) send();
-    return sent_ < 1000;
+    const auto most = sent_ + static_cast<int>(memory().limit / kPacketOctets);
+    while (room(now) > 0 && sent_ < most) send();
+    return sent_ < most;
   }
   int drain() {
     int count = 0;
@@ -68,6 +74,22 @@ class Backpressured {
   [[nodiscard]] int socket() const { return place_.receivers[0].socket.descriptor(); }
 
  private:
+  /// In the system's count.
+  struct Memory {
+    std::size_t used = 0;
+    std::size_t limit = 0;
+  };
+  [[nodiscard]] Memory memory() const {
+    std::array<std::uint32_t, SK_MEMINFO_VARS> values{};
+    socklen_t octets = sizeof values;
+    EXPECT_EQ(::getsockopt(socket(), SOL_SOCKET, SO_MEMINFO, values.data(), &octets), 0);
+    return {.used = values[SK_MEMINFO_RMEM_ALLOC], .limit = values[SK_MEMINFO_RCVBUF]};
+  }
+  [[nodiscard]] bool is_half_full() const {
+    const Memory now = memory();
+    return now.used >= now.limit / 2;
+  }
+
   SharedPort port_;
   SharedPort::Place place_;
   Backpressure backpressure_{port_};
