@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ibv_alloc_pd(3), ibv_reg_mr(3), ibv_alloc_mw(3), ibv_bind_mw(3).
 #include <infiniband/verbs.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +10,7 @@
 #include "abi/handles.h"
 #include "abi/operations.h"
 #include "base/uncancelled.h"
+#include "device/registrable.h"
 
 namespace verbatim::abi {
 namespace {
@@ -22,14 +21,10 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
-/// Whether every page of the range belongs to some mapping: an adapter would have to pin them. The
-/// call does nothing to mappings that are there; mincore(2) tells the same, but looks at each page.
-bool is_mapped(const void* address, std::size_t octets) noexcept {
-  if (octets == 0) return true;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + octets;
-  return end >= at && ::msync(reinterpret_cast<void*>(at), end - at, MS_ASYNC) == 0;
+/// Whether an adapter pins memory with these rights for writing.
+bool is_written(unsigned rights) noexcept {
+  return (rights & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
+                    IBV_ACCESS_MW_BIND)) != 0;
 }
 
 /// Memory moves without the adapter's lock, before a key names it.
@@ -47,7 +42,9 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
                         unsigned access) {
   const unsigned rights = access & ~kOptionalAccess;
   if ((rights & ~kKnownAccess) != 0) return as_null<ibv_mr>(Errc::kNotSupported);
-  if (!is_mapped(address, octets)) return as_null<ibv_mr>(Errc::kFault);
+  if (!device::is_registrable(address, octets, is_written(rights))) {
+    return as_null<ibv_mr>(Errc::kFault);
+  }
   PdHandle& domain = handle_of<PdHandle>(pd);
   device::Adapter& adapter = *domain.owner->adapter;
   auto handle = std::make_unique<MrHandle>();
@@ -231,35 +228,51 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   MrHandle& handle = handle_of<MrHandle>(mr);
   PdHandle* domain =
       (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? &handle_of<PdHandle>(pd) : handle.owner;
-  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0) {
+  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  if (!is_moved) {
     address = mr->addr;
     octets = mr->length;
-  } else if (!is_mapped(address, octets)) {
+  }
+  device::Adapter& adapter = *handle.owner->owner->adapter;
+  memory::KeyRegistry& keys = adapter.keys();
+  const memory::KeyEntry* entry = keys.table().find(handle.key);
+  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
+  unsigned rights = 0;
+  bool is_gone = false;  // what is mapped there now is not registered
+  {
+    const std::lock_guard lock(adapter.mutex());
+    rights = changes_access ? static_cast<unsigned>(access) & ~kOptionalAccess
+                            : static_cast<unsigned>(entry->access);
+    is_gone = !is_moved && keys.is_closed(handle.key);
+  }
+  if ((rights & ~kKnownAccess) != 0) {
+    errno = EOPNOTSUPP;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  const bool pins = is_moved || (changes_access && is_written(rights) && !is_gone);
+  if (pins && !device::is_registrable(address, octets, is_written(rights))) {
     errno = EFAULT;
     return IBV_REREG_MR_ERR_INPUT;
   }
-  device::Adapter& adapter = *handle.owner->owner->adapter;
-  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
+  const device::RegionHomes::Region region{
+      .domain = domain->domain, .address = start, .octets = octets};
   const device::RegionHomes::Home home =
-      find_home(adapter, {.domain = domain->domain, .address = start, .octets = octets});
+      is_gone ? device::RegionHomes::Home{.region = region} : find_home(adapter, region);
   std::unique_lock lock(adapter.mutex());
-  memory::KeyRegistry& keys = adapter.keys();
-  const memory::KeyEntry* entry = keys.table().find(handle.key);
-  const unsigned rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0
-                              ? static_cast<unsigned>(access) & ~kOptionalAccess
-                              : static_cast<unsigned>(entry->access);
   const auto undo = [&](int answer) {
     lock.unlock();
     device::RegionHomes::give_up(home, true);
     return answer;
   };
-  if ((rights & ~kKnownAccess) != 0) return undo(IBV_REREG_MR_ERR_INPUT);
-  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  auto changed = keys.change_region(handle.key, {.domain = domain->domain,
-                                                 .address = start,
-                                                 .octets = octets,
-                                                 .base = is_moved ? start : entry->base,
-                                                 .access = memory::Access(rights)});
+  using Memory = memory::KeyRegistry::Memory;
+  auto changed = keys.change_region(handle.key,
+                                    {.domain = domain->domain,
+                                     .address = start,
+                                     .octets = octets,
+                                     .base = is_moved ? start : entry->base,
+                                     .access = memory::Access(rights)},
+                                    is_moved ? Memory::kOther : Memory::kSame);
   if (!changed) {
     errno = to_errno(changed.error());
     return undo(IBV_REREG_MR_ERR_CMD);

@@ -150,6 +150,7 @@ void RegionHomes::settle(host::AdapterLock& lock) {
   for (const wire::MemoryKey key : keys) {
     const auto found = homes_.find(static_cast<std::uint32_t>(key));
     if (found == homes_.end() || found->second.placement) continue;
+    if (keys_.is_closed(key)) continue;  // what is mapped there now is not registered
     Home home = found->second;
     held.unlock();
     if (home.region.octets > 0) move(home);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/fence.h"
 #include "memory/window.h"
 
 namespace verbatim::memory {
@@ -79,14 +80,41 @@ Expected<wire::MemoryKey> KeyRegistry::register_region(const Region& region) noe
   return wire::MemoryKey{entry.key};
 }
 
-Status KeyRegistry::change_region(wire::MemoryKey key, const Region& region) noexcept {
+namespace {
+
+/// Withdraws a region, unless a window is bound to it. A window that is being bound meanwhile, by a
+/// thread without the adapter's lock, has counted itself, or finds the region withdrawn.
+bool withdraw_unbound(KeyEntry& region) noexcept {
+  if (load_field(region.bound) != 0) return false;
+  const bool was_live = load_live(region) != 0;
+  withdraw(region);
+  full_fence();  // pairs with the one in grant_range()
+  if (load_field(region.bound) == 0) return true;
+  if (!was_live) return false;
+  publish(region);
+  full_fence();  // the memory may have been unmapped meanwhile: what close() stores comes last
+  if (load_field(region.status.backing) == Backing::kGone) store_field(region.status.live, 0U);
+  return false;
+}
+
+}  // namespace
+
+Status KeyRegistry::change_region(wire::MemoryKey key, const Region& region,
+                                  Memory memory) noexcept {
   KeyEntry* entry = find_region(key);
   if (entry == nullptr || !is_possible(region)) return Errc::kInvalidArgument;
-  if (entry->bound != 0) return Errc::kBusy;
-  withdraw(*entry);
-  fill(*entry, entry_of(region, entry->key));
-  publish(*entry);
+  const bool stays_closed = memory == Memory::kSame && is_closed(key);
+  if (!withdraw_unbound(*entry)) return Errc::kBusy;
+  KeyEntry with = entry_of(region, entry->key);
+  if (stays_closed) with.status.backing = Backing::kGone;
+  fill(*entry, with);
+  if (!stays_closed) publish(*entry);
   return Ok{};
+}
+
+bool KeyRegistry::is_closed(wire::MemoryKey key) const noexcept {
+  const KeyEntry* entry = find_region(key);
+  return entry != nullptr && load_field(entry->status.backing) == Backing::kGone;
 }
 
 KeyEntry* KeyRegistry::find_region(wire::MemoryKey key) const noexcept {
@@ -100,12 +128,10 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
                                  std::uint64_t shared_at) noexcept {
   KeyEntry* region = find_region(key);
   if (region == nullptr) return;
-  const auto change = [&](KeyEntry& entry) {
-    // pairs with read_live(), which loads them in the other order. Where they were stays there: who
-    // has read that they are shared may only now read where.
-    if (backing != Backing::kPrivate) {
-      store_field(entry.shared_at, shared_at + (entry.local - region->local));
-    }
+  // pairs with read_live(), which loads them in the other order. Where they were stays there: who
+  // has read that they are shared may only now read where.
+  if (backing != Backing::kPrivate) store_field(region->shared_at, shared_at);
+  const auto change = [backing](KeyEntry& entry) {
     // A region that was closed meanwhile stays so.
     Backing before = load_field(entry.status.backing);
     while (before != Backing::kGone &&
@@ -115,15 +141,15 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
     }
   };
   change(*region);
-  if (region->bound == 0) return;
-  // What kSharedInside means follows from the region's own bounds, which a window does not know.
-  if (backing == Backing::kSharedInside) return;
+  if (backing != Backing::kPrivate) return;
+  full_fence();  // pairs with the one in grant_range()
+  if (load_field(region->bound) == 0) return;
   const std::uint32_t parent = table_.index_of(*region);
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     KeyEntry& entry = table_.at(i);
-    const bool is_its_window =
-        entry.status.kind != KeyKind::kRegion && load_live(entry) != 0 && entry.parent == parent;
-    if (is_its_window) change(entry);
+    const KeyKind kind = load_field(entry.status.kind);
+    const bool is_window = kind != KeyKind::kRegion && kind != KeyKind::kNone;
+    if (is_window && load_field(entry.parent) == parent) change(entry);  // bound, or about to be
   }
 }
 
@@ -146,33 +172,40 @@ KeyRegistry::Closed KeyRegistry::close(wire::MemoryKey region) noexcept {
   return entry == nullptr ? Closed::kNothing : close_region(*entry);
 }
 
+/// The regions first. A window that another thread is just binding is not live yet. It gets a
+/// status with which it cannot become live; or that thread finds the region closed.
 KeyRegistry::Closed KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
   Closed closed = Closed::kNothing;
-  const auto close_entry = [&](KeyEntry& entry) {
-    const KeyKind kind = load_field(entry.status.kind);
-    const std::uint64_t first = load_field(entry.local);
-    const std::uint64_t octets = load_field(entry.octets);
-    if (kind == KeyKind::kNone || first >= end || begin >= first + octets) return;
-    if (kind == KeyKind::kRegion) {
-      closed = std::max(closed, close_region(entry));
-    } else if (load_live(entry) != 0) {
-      closed = Closed::kNow;
-      release_range(table_, entry);
+  const auto for_each_in_range = [&](auto&& visit) {
+    for (std::uint32_t word = 0; word < used_.size(); ++word) {
+      for (std::uint64_t bits = used_[word].load(std::memory_order_relaxed); bits != 0;
+           bits &= bits - 1) {
+        KeyEntry& entry = table_.at(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+        const std::uint64_t first = load_field(entry.local);
+        const std::uint64_t octets = load_field(entry.octets);
+        if (first < end && begin < first + octets) visit(entry, load_field(entry.status.kind));
+      }
     }
   };
-  for (std::uint32_t word = 0; word < used_.size(); ++word) {
-    for (std::uint64_t bits = used_[word].load(std::memory_order_relaxed); bits != 0;
-         bits &= bits - 1) {
-      close_entry(table_.at(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))));
-    }
-  }
+  for_each_in_range([&](KeyEntry& entry, KeyKind kind) {
+    if (kind == KeyKind::kRegion) closed = std::max(closed, close_region(entry));
+  });
+  if (closed == Closed::kNothing) return closed;
+  full_fence();  // pairs with the one in grant_range()
+  for_each_in_range([&](KeyEntry& entry, KeyKind kind) {
+    if (kind == KeyKind::kRegion || kind == KeyKind::kNone) return;
+    std::atomic_ref(entry.status.backing).store(Backing::kGone);
+    if (std::atomic_ref(entry.status.live).load() == 0) return;
+    closed = Closed::kNow;
+    release_range(table_, entry);
+  });
   return closed;
 }
 
 Status KeyRegistry::deregister_region(wire::MemoryKey key) noexcept {
   KeyEntry* entry = find_region(key);
   if (entry == nullptr) return Errc::kInvalidArgument;
-  if (entry->bound != 0) return Errc::kBusy;
+  if (!withdraw_unbound(*entry)) return Errc::kBusy;
   give_back(*entry);
   return Ok{};
 }

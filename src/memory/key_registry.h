@@ -37,12 +37,21 @@ class KeyRegistry {
   /// wraps; kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> register_region(const Region& region) noexcept;
 
+  /// Which memory a changed region has.
+  enum class Memory : std::uint8_t {
+    kOther,
+    kSame,  // a key that was closed stays so
+  };
   /// Describes a region anew under the key it has. kInvalidArgument as register_region(), and for a
   /// key that is no region's; kBusy while windows are bound to it. On failure nothing has changed.
-  [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region) noexcept;
+  [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region,
+                                     Memory memory = Memory::kOther) noexcept;
+  /// Whether the region's memory was unmapped.
+  [[nodiscard]] bool is_closed(wire::MemoryKey key) const noexcept;
 
-  /// How peers reach a region, and the windows that are bound to it, from now on. Accesses that are
-  /// under way are not disturbed, and may still go the old way.
+  /// How peers reach a region from now on. Accesses that are under way are not disturbed, and may
+  /// still go the old way. Windows that are bound to it follow when it becomes private. When it
+  /// becomes shared they do not: another thread may be binding them to another region just now.
   void change_backing(wire::MemoryKey key, Backing backing, std::uint64_t shared_at) noexcept;
 
   /// A number that viewers see beside the region: why its memory is where it is.

@@ -231,6 +231,35 @@ TEST(KeyRegistry, ARefusedChangeChangesNothing) {
   EXPECT_EQ(after.status.generation, before.status.generation);
 }
 
+TEST(KeyRegistry, ARegionWhoseMemoryWasUnmappedWorksOnlyWithOtherMemory) {
+  TestMemory memory;
+  const auto key = memory.region(kEverything);
+  const KeyEntry& entry = memory.entry_of(key);
+  const auto change = [&](KeyRegistry::Memory which) {
+    return memory.registry().change_region(key,
+                                           {.domain = kHome,
+                                            .address = memory.start(),
+                                            .octets = TestMemory::kOctets,
+                                            .base = memory.start(),
+                                            .access = Access::kLocalWrite},
+                                           which);
+  };
+  using Closed = KeyRegistry::Closed;
+  const std::uint64_t end = memory.start() + TestMemory::kOctets;
+  EXPECT_EQ(memory.registry().close(end, end + 1), Closed::kNothing);
+  EXPECT_FALSE(memory.registry().is_closed(key));
+  EXPECT_EQ(memory.registry().close(memory.start(), end), Closed::kNow);
+  EXPECT_EQ(memory.registry().close(memory.start(), end), Closed::kBefore);
+  EXPECT_TRUE(memory.registry().is_closed(key));
+  ASSERT_TRUE(change(KeyRegistry::Memory::kSame).ok());
+  EXPECT_EQ(load_live(entry), 0U);
+  EXPECT_EQ(entry.access, Access::kLocalWrite);
+  EXPECT_TRUE(memory.registry().is_closed(key));
+  ASSERT_TRUE(change(KeyRegistry::Memory::kOther).ok());
+  EXPECT_EQ(load_live(entry), static_cast<std::uint32_t>(key));
+  EXPECT_FALSE(memory.registry().is_closed(key));
+}
+
 // Who has read that they are shared may only then read where.
 TEST(KeyRegistry, OctetsThatAreNoLongerSharedStillSayWhereTheyWere) {
   TestMemory memory;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/window.h"
 
+#include "base/fence.h"
+
 namespace verbatim::memory {
 namespace {
 
 constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
+
+// A bind is tried again when the region changes meanwhile; that happens once or twice.
+constexpr int kBindTries = 1000;
 
 bool is_window(const KeyEntry& entry) noexcept {
   return entry.status.kind == KeyKind::kWindowType1 ||
@@ -17,14 +22,20 @@ bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
   return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
 }
 
+/// The region that a window is to be bound to, and what it said when it was checked.
+struct Parent {
+  KeyEntry* region = nullptr;
+  KeyStatus status{};
+};
+
 /// The checks that the two types share: the region, its rights and the range.
 BindRefusal check_region(const KeyTable& table, const Binder& binder, const BindRequest& request,
-                         KeyEntry** found) noexcept {
+                         Parent* found) noexcept {
   KeyEntry* region = table.find(request.region_key);
   const auto key = static_cast<std::uint32_t>(request.region_key);
-  if (region == nullptr || region->status.kind != KeyKind::kRegion || load_live(*region) != key) {
-    return BindRefusal::kNoSuchRegion;
-  }
+  if (region == nullptr) return BindRefusal::kNoSuchRegion;
+  const KeyStatus status = load_field(region->status);
+  if (status.kind != KeyKind::kRegion || status.live != key) return BindRefusal::kNoSuchRegion;
   if (region->domain != binder.domain) return BindRefusal::kOtherDomain;
   if (allows(region->access, Access::kZeroBased)) return BindRefusal::kZeroBasedRegion;
   if (!allows(region->access, Access::kBindWindow)) return BindRefusal::kRegionDeniesBind;
@@ -38,7 +49,7 @@ BindRefusal check_region(const KeyTable& table, const Binder& binder, const Bind
   if (offset > region->octets || request.octets > region->octets - offset) {
     return BindRefusal::kOutsideRegion;
   }
-  *found = region;
+  *found = {.region = region, .status = status};
   return BindRefusal::kNone;
 }
 
@@ -54,24 +65,55 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
   return BindRefusal::kNone;
 }
 
-/// Fills the window from the region and lets its new key work.
-void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, const Binder& binder,
-                 const BindRequest& request) noexcept {
+/// Fills the window from the region and lets its new key work, unless the region has gone since it
+/// was checked.
+///
+/// The adapter's lock is not held. Other threads may meanwhile end the region, close it, or say
+/// that it is no longer shared: each stores that in the region, and then looks whether windows are
+/// bound to it. Here the window is counted and filled, and then the region is looked at again. With
+/// a fence between the two on either side, one finds what the other has stored. The key then works
+/// only if the window's status is as it was filled.
+BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& parent,
+                        const Binder& binder, const BindRequest& request) noexcept {
+  KeyEntry& region = *parent.region;
+  const auto key = static_cast<std::uint32_t>(request.new_key);
+  const std::uint32_t old_key = load_field(window.key);
+  const auto backing_of = [](const KeyStatus& status) {
+    return status.backing == Backing::kShared ? Backing::kShared : Backing::kPrivate;
+  };
   const std::uint64_t offset = request.address - region.base;
-  const bool is_shared = region.status.backing == Backing::kShared;
-  fill(window, {.status = {.backing = is_shared ? Backing::kShared : Backing::kPrivate,
-                           .kind = window.status.kind},
-                .key = static_cast<std::uint32_t>(request.new_key),
-                .domain = window.domain,
-                .access = request.access,
-                .qp = static_cast<std::uint32_t>(binder.qp),
-                .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
-                .octets = request.octets,
-                .local = region.local + offset,
-                .shared_at = region.shared_at + offset,
-                .parent = table.index_of(region)});
-  std::atomic_ref(region.bound).fetch_add(1, std::memory_order_acq_rel);
-  publish(window);
+  std::atomic_ref(region.bound).fetch_add(1);
+  KeyStatus said = load_field(region.status);
+  for (int tries = 0; tries < kBindTries; ++tries) {
+    const Backing backing = backing_of(said);
+    fill(window, {.status = {.backing = backing, .kind = window.status.kind},
+                  .key = key,
+                  .domain = window.domain,
+                  .access = request.access,
+                  .qp = static_cast<std::uint32_t>(binder.qp),
+                  .base = allows(request.access, Access::kZeroBased) ? 0 : request.address,
+                  .octets = request.octets,
+                  .local = region.local + offset,
+                  .shared_at = load_field(region.shared_at) + offset,
+                  .parent = table.index_of(region)});
+    full_fence();
+    KeyStatus filled = load_field(window.status);
+    said = load_field(region.status);
+    const bool is_there =
+        said.live == parent.status.live && said.generation == parent.status.generation;
+    if (!is_there) break;
+    if (backing_of(said) != backing || filled.backing != backing) continue;
+    KeyStatus live = filled;
+    live.live = key;
+    std::atomic_ref word(*std::bit_cast<std::uint64_t*>(&window.status));
+    auto expected = std::bit_cast<std::uint64_t>(filled);
+    if (word.compare_exchange_strong(expected, std::bit_cast<std::uint64_t>(live))) {
+      return BindRefusal::kNone;
+    }
+  }
+  store_field(window.key, old_key);
+  std::atomic_ref(region.bound).fetch_sub(1);
+  return BindRefusal::kNoSuchRegion;
 }
 
 }  // namespace
@@ -79,7 +121,7 @@ void grant_range(const KeyTable& table, KeyEntry& window, KeyEntry& region, cons
 BindRefusal bind_type2(const KeyTable& table, const Binder& binder,
                        const BindRequest& request) noexcept {
   KeyEntry* window = nullptr;
-  KeyEntry* region = nullptr;
+  Parent region;
   if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
     return no;
   }
@@ -90,14 +132,13 @@ BindRefusal bind_type2(const KeyTable& table, const Binder& binder,
   if (const auto no = check_region(table, binder, request, &region); no != BindRefusal::kNone) {
     return no;
   }
-  grant_range(table, *window, *region, binder, request);
-  return BindRefusal::kNone;
+  return grant_range(table, *window, region, binder, request);
 }
 
 BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
                        const BindRequest& request) noexcept {
   KeyEntry* window = nullptr;
-  KeyEntry* region = nullptr;
+  Parent region;
   if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
     return no;
   }
@@ -112,8 +153,7 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
     return no;
   }
   release_range(table, *window);
-  grant_range(table, *window, *region, binder, request);
-  return BindRefusal::kNone;
+  return grant_range(table, *window, region, binder, request);
 }
 
 BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::MemoryKey key) noexcept {

@@ -582,5 +582,92 @@ TEST(BindRefusal, EachHasANameOfItsOwn) {
   EXPECT_STREQ(name_of(BindRefusal(static_cast<std::uint8_t>(kBindRefusalCount))), "?");
 }
 
+// Binding needs no lock of the adapter. What another thread does to the region in the same moment:
+
+class WindowBoundMeanwhile : public testing::Test {
+ protected:
+  static constexpr int kRounds = 1000;
+
+  /// Binds the window while `other` runs in another thread; both begin at the same moment.
+  template <typename Other>
+  BindRefusal bind_against(Other&& other) {
+    std::atomic<int> here{0};
+    const auto meet = [&] {
+      ++here;
+      while (here < 2) std::this_thread::yield();
+    };
+    std::thread thread([&] {
+      meet();
+      other();
+    });
+    meet();
+    const BindRefusal refused = bind_type2(memory_.table(), kBinder,
+                                           {.window_key = window_,
+                                            .new_key = KeyRegistry::next_key(window_),
+                                            .region_key = region_,
+                                            .address = memory_.start(),
+                                            .octets = 64,
+                                            .access = kReadWrite});
+    thread.join();
+    if (refused == BindRefusal::kNone) window_ = KeyRegistry::next_key(window_);
+    return refused;
+  }
+  [[nodiscard]] const KeyEntry& window() const { return memory_.entry_of(window_); }
+
+  TestMemory memory_;
+  // The window comes first in the table, so it is looked at first.
+  wire::MemoryKey window_ = memory_.window(KeyKind::kWindowType2B);
+  wire::MemoryKey region_ = memory_.region(kEverything);
+};
+
+TEST_F(WindowBoundMeanwhile, IsNotSharedWhenItsRegionIsNotAnyMore) {
+  for (int round = 0; round < kRounds; ++round) {
+    memory_.registry().change_backing(region_, Backing::kShared, 0x7000);
+    ASSERT_EQ(
+        bind_against([&] { memory_.registry().change_backing(region_, Backing::kPrivate, 0); }),
+        BindRefusal::kNone);
+    ASSERT_EQ(window().status.backing, Backing::kPrivate) << round;
+    ASSERT_EQ(invalidate(memory_.table(), kBinder, window_), BindRefusal::kNone);
+  }
+}
+
+TEST_F(WindowBoundMeanwhile, DoesNotWorkWhenTheMemoryWasUnmapped) {
+  for (int round = 0; round < kRounds; ++round) {
+    (void)bind_against([&] {
+      (void)memory_.registry().close(memory_.start(), memory_.start() + TestMemory::kOctets);
+    });
+    ASSERT_EQ(load_live(window()), 0U) << round;
+    ASSERT_EQ(memory_.entry_of(region_).bound, 0U) << round;
+    ASSERT_TRUE(memory_.registry().deregister_region(region_).ok());
+    region_ = memory_.region(kEverything);
+  }
+}
+
+TEST_F(WindowBoundMeanwhile, KeepsItsRegionOrIsRefused) {
+  for (int round = 0; round < kRounds; ++round) {
+    bool is_gone = false;
+    const BindRefusal refused =
+        bind_against([&] { is_gone = memory_.registry().deregister_region(region_).ok(); });
+    const bool is_bound = refused == BindRefusal::kNone;
+    ASSERT_FALSE(is_bound && is_gone) << round;
+    ASSERT_EQ(load_live(window()) != 0, is_bound);
+    if (is_bound) {
+      ASSERT_EQ(load_live(memory_.entry_of(region_)), static_cast<std::uint32_t>(region_));
+      ASSERT_EQ(invalidate(memory_.table(), kBinder, window_), BindRefusal::kNone);
+    }
+    ASSERT_EQ(memory_.entry_of(region_).bound, 0U);
+    if (is_gone) region_ = memory_.region(kEverything);
+  }
+}
+
+TEST_F(WindowTest, ABindThatFindsItsRegionClosedLeavesTheWindowAsItWas) {
+  const auto window = memory_.window(KeyKind::kWindowType2B);
+  EXPECT_EQ(memory_.registry().close(memory_.start(), memory_.start() + 1),
+            KeyRegistry::Closed::kNow);
+  EXPECT_EQ(bind2(request(window)), BindRefusal::kNoSuchRegion);
+  EXPECT_EQ(memory_.entry_of(window).key, static_cast<std::uint32_t>(window));
+  EXPECT_EQ(windows_on_region(), 0U);
+}
+
 }  // namespace
 }  // namespace verbatim::memory

@@ -217,13 +217,13 @@ TEST_F(ReusedMemory, IsDeregisteredWhilePeersUseAnotherRegionOfIt) {
   for (unsigned i = 0; i < kWriters; ++i) {
     writers[i] = start([&] {
       const bool done = keep_writing(notes_, i);
-      notes_.is_over = true;
       ++notes_.done;
       return done;
     });
   }
   expect_success(owner, "owner");
-  for (const pid_t writer : writers) expect_success(writer, "writer");
+  // A writer that had no processor for long may have been given up by the owner, and fails.
+  for (const pid_t writer : writers) EXPECT_EQ(::waitpid(writer, nullptr, 0), writer);
 }
 
 }  // namespace

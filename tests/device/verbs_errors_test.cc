@@ -3,8 +3,12 @@
 // the states, the asynchronous event, and what becomes of the rest (IBA Vol 1, 10.10.2, 9.9).
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "world.h"
 
@@ -461,6 +465,81 @@ TEST_F(VerbsErrors, UnmappedMemoryCannotBeRegistered) {
   errno = 0;
   EXPECT_EQ(ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess), nullptr);
   EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(VerbsErrors, MemoryThatIsNotWritableCannotBeRegisteredForWriting) {
+  Vanished pages;
+  constexpr std::size_t kPage = 4096;
+  auto* const second = static_cast<std::byte*>(pages.address) + kPage;
+  ASSERT_EQ(::mprotect(second, kPage, PROT_READ), 0);
+  const auto reg = [&](std::size_t octets, unsigned access) {
+    errno = 0;
+    return ibv_reg_mr(pd, pages.address, octets, access);
+  };
+  constexpr std::array<unsigned, 3> kWriting = {IBV_ACCESS_LOCAL_WRITE,
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC};
+  for (const unsigned access : kWriting) {
+    EXPECT_EQ(reg(Vanished::kOctets, access), nullptr) << access;
+    EXPECT_EQ(errno, EFAULT) << access;
+    EXPECT_EQ(reg(kPage + 1, access), nullptr) << "one octet of it";
+    EXPECT_EQ(errno, EFAULT) << access;
+  }
+  ibv_mr* mr = reg(kPage, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr) << "nothing of it";
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  mr = reg(Vanished::kOctets, IBV_ACCESS_REMOTE_READ);
+  ASSERT_NE(mr, nullptr) << "reading is allowed";
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  ASSERT_EQ(::mprotect(second, kPage, PROT_NONE), 0);
+  EXPECT_EQ(reg(Vanished::kOctets, IBV_ACCESS_REMOTE_READ), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+}
+
+/// Whether the kernel tells the adapter of unmappings: it has a thread for them.
+bool has_monitor() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name == "verbatim-memory") return true;
+  }
+  return false;
+}
+
+TEST_F(VerbsErrors, ARegionWhoseMemoryIsGoneGrantsNothingWithOtherRights) {
+  join();
+  Vanished pages;
+  ibv_mr* mr = keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  if (!has_monitor()) GTEST_SKIP() << "the kernel does not tell of unmappings";
+  pages.vanish();
+  const Vanished other;  // memory that was never registered
+  Buffer& from = make_buffer(64);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess), 0);
+  ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, from.sge(), Vanished::kAddress, mr->rkey), 0);
+  EXPECT_EQ(collect_one(near_sends).status, IBV_WC_REM_ACCESS_ERR);
+  const auto* octets = static_cast<const std::byte*>(other.address);
+  EXPECT_TRUE(std::all_of(octets, octets + 64, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST_F(VerbsErrors, MemoryThatReplacedARegionDoesNotMoveWithTheFirstPeer) {
+  Vanished pages;
+  static_cast<std::byte*>(pages.address)[0] = std::byte{1};
+  (void)keep(mrs, ibv_reg_mr(pd, pages.address, Vanished::kOctets, kAllAccess));
+  if (!has_monitor()) GTEST_SKIP() << "the kernel does not tell of unmappings";
+  pages.vanish();
+  const Vanished other;
+  static_cast<std::byte*>(other.address)[0] = std::byte{1};
+  join();
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with("40000000-")) {
+      EXPECT_EQ(line.find("verbatim-regions"), std::string::npos) << line;
+    }
+  }
 }
 
 }  // namespace

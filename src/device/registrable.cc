@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/registrable.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "rehome/mapping_reader.h"
+
+namespace verbatim::device {
+
+bool is_registrable(const void* address, std::size_t octets, bool is_written) noexcept {
+  if (octets == 0) return true;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + octets;
+  if (end <= begin) return false;
+  std::uintptr_t reached = begin;
+  const long answer = rehome::for_each_mapping(begin, [&](const rehome::Mapping& mapping) {
+    const bool is_allowed = is_written ? mapping.writable : mapping.readable;
+    if (mapping.range.begin > reached || !is_allowed) return false;
+    reached = mapping.range.end;
+    return reached < end;
+  });
+  if (answer == 0) return reached >= end;
+  // The mappings cannot be listed. This tells whether there are any, and does nothing to them.
+  return ::msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+}
+
+}  // namespace verbatim::device

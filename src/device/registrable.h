@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace verbatim::device {
+
+/// Whether an adapter could pin this memory: every page belongs to a mapping that the program may
+/// read, or, for an adapter that is to write there, write. Peers reach memory by system calls that
+/// do not look at this.
+[[nodiscard]] bool is_registrable(const void* address, std::size_t octets,
+                                  bool is_written) noexcept;
+
+}  // namespace verbatim::device
