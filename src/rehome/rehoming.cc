@@ -109,7 +109,9 @@ void Rehoming::unwatch(Range range) noexcept {
   learn_departures();
   const Range pages = outer_pages(range, page_octets());
   watched_.drop_one(pages);
-  for (const Run& run : watched_.within(pages)) {
+  // Programs register the same memory again and again: it stays watched until there is much of it.
+  if (watched_.size() < kWatchedMax / 2) return;
+  for (const Run& run : watched_.runs()) {
     if (run.count > 0) continue;
     watch_.remove_other_pages(run.range);
     (void)watched_.remove(run.range);

@@ -29,7 +29,8 @@ enum class Policy : std::uint8_t {
 /// Runs of pages that move at most. Each has up to two mappings, and a process may have 65530
 /// (vm.max_map_count).
 inline constexpr std::size_t kRunsMax = 8192;
-/// Ranges of other memory that are watched at most; each may cut a mapping in three.
+/// Ranges of other memory that are watched at most; each may cut a mapping in three. With half as
+/// many, those without a region are given up.
 inline constexpr std::size_t kWatchedMax = 16384;
 
 /// Where the pages of a region are now.
