@@ -180,29 +180,39 @@ std::uintptr_t PageMover::scratch_for(Range pages) const noexcept {
 
 /// This very object may lie on a page that moves. While a page is missing nothing is touched but
 /// the stack, which never moves.
-Moved PageMover::move_piece(const Job& job) noexcept {
+Moved PageMover::move(const Job& job, std::size_t& done) noexcept {
   PageMover copy;
   copy.file_ = file_;
   copy.takes_pages_ = takes_pages_;
   copy.scratch_ = scratch_;
   copy.faults_.borrow(faults_);
-  struct Piece {
+  struct Work {
     PageMover& mover;
     const Job job;
-    Moved moved = Why::kRefused;
-  } piece{.mover = copy, .job = job};
+    std::size_t done = 0;
+    Moved moved = Why::kRefused;  // the system has started no thread
+  } work{.mover = copy, .job = job};
   {
     const SignalsBlocked quiet;
     (void)runner_.run(
         [](void* context) {
-          auto& work = *static_cast<Piece*>(context);
-          work.moved = work.mover.move_piece_from_stack(work.job);
+          auto& [mover, whole, finished, moved] = *static_cast<Work*>(context);
+          moved = Ok{};
+          while (moved && finished < whole.pages.octets()) {
+            const std::uintptr_t begin = whole.pages.begin + finished;
+            const std::size_t octets = std::min(whole.pages.end - begin, kPieceOctets);
+            moved = mover.move_piece_from_stack({.pages = {.begin = begin, .end = begin + octets},
+                                                 .offset = whole.offset + finished,
+                                                 .protection = whole.protection});
+            if (moved) finished += octets;
+          }
         },
-        &piece);
+        &work);
   }
   copy.faults_.leave();
   copy.scratch_ = {};
-  return piece.moved;
+  done = work.done;
+  return work.moved;
 }
 
 Moved PageMover::move_piece_from_stack(const Job& job) noexcept {

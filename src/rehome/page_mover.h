@@ -48,9 +48,9 @@ class PageMover {
   /// Whether the kernel refuses pages that are pinned.
   [[nodiscard]] bool notices_pins() const noexcept { return takes_pages_; }
 
-  /// Moves a piece: `job.pages` has at most kPieceOctets. kPinned when the kernel holds on to a
-  /// page of it.
-  [[nodiscard]] Moved move_piece(const Job& job) noexcept;
+  /// Moves the pages piece by piece, at most kPieceOctets each. Those of `done` octets from the
+  /// front have moved, also after a failure. kPinned when the kernel holds on to a page.
+  [[nodiscard]] Moved move(const Job& job, std::size_t& done) noexcept;
 
  private:
   [[nodiscard]] Moved move_piece_from_stack(const Job& job) noexcept;

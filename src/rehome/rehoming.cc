@@ -175,19 +175,15 @@ Moved Rehoming::bring_in(Range pages) {
 
 /// What has come in before a failure stays: it is at its address, and works.
 Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
-  Range left = stretch.range;
-  for (const Run& watched : watched_.remove(left)) watch_.remove_other_pages(watched.range);
-  Moved moved = Ok{};
-  while (!left.empty()) {
-    const std::size_t octets = std::min(left.octets(), PageMover::kPieceOctets);
-    const Range piece{.begin = left.begin, .end = left.begin + octets};
-    moved = mover_.move_piece({.pages = piece,
-                               .offset = arena_.offset_of(piece.begin),
-                               .protection = stretch.protection});
-    if (!moved) break;
-    left.begin += octets;
+  for (const Run& watched : watched_.remove(stretch.range)) {
+    watch_.remove_other_pages(watched.range);
   }
-  const Range done{.begin = stretch.range.begin, .end = left.begin};
+  std::size_t octets = 0;
+  Moved moved = mover_.move({.pages = stretch.range,
+                             .offset = arena_.offset_of(stretch.range.begin),
+                             .protection = stretch.protection},
+                            octets);
+  const Range done{.begin = stretch.range.begin, .end = stretch.range.begin + octets};
   if (!done.empty()) {
     // A child that no handler prepares (_Fork(3), clone(2)) has nothing there, instead of pages in
     // which its stores would show in the parent.

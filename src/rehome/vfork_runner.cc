@@ -2,9 +2,9 @@
 #include "rehome/vfork_runner.h"
 
 #include <sched.h>
-#include <sys/wait.h>
 
 #include "rehome/system_call.h"
+#include "rehome/tasks.h"
 
 namespace verbatim::rehome {
 
@@ -21,7 +21,17 @@ struct Errand {
 int run_errand(void* errand) {
   const auto& todo = *static_cast<const Errand*>(errand);
   todo.function(todo.context);
+  (void)kernel::call(SYS_exit, 0);  // returning would end the process
   return 0;
+}
+
+/// The caller goes on a moment before the other thread is gone, and the next look at the process's
+/// threads must not find it.
+void wait_until_gone(std::size_t threads_before) noexcept {
+  constexpr int kLooksMax = 10'000;
+  for (int looks = 0; looks < kLooksMax && count_tasks() > threads_before; ++looks) {
+    (void)kernel::call(SYS_sched_yield);
+  }
 }
 
 }  // namespace
@@ -44,12 +54,12 @@ void VforkRunner::close() noexcept {
 
 bool VforkRunner::run(void (*function)(void* context), void* context) const noexcept {
   Errand errand{.function = function, .context = context};
-  // No signal tells of its end, so that a program which waits for its children does not see it.
-  const int task = ::clone(&run_errand, std::bit_cast<void*>(stack_.end),
-                           CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, &errand);
-  if (task < 0) return false;
-  while (kernel::call(SYS_wait4, task, 0, __WALL, 0) == -EINTR) {
-  }
+  // A thread, not a process: when a process ends, the kernel counts all its mappings.
+  constexpr int kFlags = CLONE_VM | CLONE_VFORK | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES |
+                         CLONE_FS | CLONE_SYSVSEM;
+  const std::size_t threads_before = count_tasks();
+  if (::clone(&run_errand, std::bit_cast<void*>(stack_.end), kFlags, &errand) < 0) return false;
+  wait_until_gone(threads_before);
   return true;
 }
 

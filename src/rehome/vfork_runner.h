@@ -8,8 +8,8 @@
 
 namespace verbatim::rehome {
 
-/// Runs a function in a task of its own that has this process's memory and descriptors, while the
-/// calling thread stands still inside of clone(2), as in vfork(2).
+/// Runs a function on another thread, while the calling one stands still inside of clone(2), as in
+/// vfork(2).
 ///
 /// A thread that only blocks its signals does not stand still: the kernel completes requests of
 /// io_uring on it whenever a system call returns, and stores to the program's memory then. In
@@ -29,7 +29,8 @@ class VforkRunner {
   /// In a forked child, which has not inherited the stack.
   void forget_in_child() noexcept { stack_ = {}; }
 
-  /// The function uses no lock and allocates nothing. False when the system does not start a task.
+  /// The function uses no lock and allocates nothing. False when the system does not start a
+  /// thread.
   [[nodiscard]] bool run(void (*function)(void* context), void* context) const noexcept;
 
  private:
