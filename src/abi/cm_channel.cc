@@ -43,21 +43,22 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kEvents,
 Status CmChannel::open() noexcept {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Errc::kNoMemory;
-  public_.channel.fd = ends[0];
-  bell_ = ends[1];
+  reader_ = device::OwnDescriptor::in_place(ends[0]);
+  bell_ = device::OwnDescriptor(ends[1]);
+  public_.channel.fd = reader_.number();
   return Ok{};
 }
 
 CmChannel::~CmChannel() {
   for (EventHandle* event : waiting_) delete event;
-  if (public_.channel.fd >= 0) ::close(public_.channel.fd);
-  if (bell_ >= 0) ::close(bell_);
 }
 
 void CmChannel::push(EventHandle* event) {
   waiting_.push_back(event);
   // One octet per event, so that edge-triggered readers hear of each; a full socket has plenty.
-  if (::send(bell_, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++rung_;
+  // Where the program has closed it, the number may be that of a socket of its own.
+  if (!bell_.is_still_own()) return;
+  if (::send(bell_.number(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++rung_;
 }
 
 EventHandle* CmChannel::pop() noexcept {
@@ -71,15 +72,20 @@ EventHandle* CmChannel::pop() noexcept {
 /// Never more octets in the socket than events in the queue.
 void CmChannel::settle() noexcept {
   std::array<std::byte, 64> octets;
+  if (rung_ > waiting_.size() && !reader_.is_still_own()) return;
   while (rung_ > waiting_.size()) {
     const std::size_t excess = std::min(rung_ - waiting_.size(), octets.size());
-    const ssize_t taken = ::recv(public_.channel.fd, octets.data(), excess, MSG_DONTWAIT);
+    const ssize_t taken = ::recv(reader_.number(), octets.data(), excess, MSG_DONTWAIT);
     if (taken <= 0) return;
     rung_ -= static_cast<std::size_t>(taken);
   }
 }
 
 bool CmChannel::wait() {
+  if (!reader_.is_still_own()) {  // the program has closed it
+    errno = EBADF;
+    return false;
+  }
   const CmEntry::Waiting waiting;
   char octet;
   bool has_event = false;
@@ -87,7 +93,7 @@ bool CmChannel::wait() {
   // A thread that is cancelled waits no longer.
   pthread_cleanup_push([](void* waiters) { --*static_cast<std::atomic<std::uint32_t>*>(waiters); },
                        &waiters_);
-  has_event = ::recv(public_.channel.fd, &octet, 1, MSG_PEEK) == 1;
+  has_event = ::recv(reader_.number(), &octet, 1, MSG_PEEK) == 1;
   pthread_cleanup_pop(1);
   return has_event;
 }
@@ -96,7 +102,7 @@ void CmChannel::discard(CmChannel* channel) noexcept {
   if (channel->waiters_ == 0) {
     delete channel;
   } else {
-    ::close(channel->public_.channel.fd);
+    channel->reader_.close();
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "abi/handles.h"
 #include "base/expected.h"
+#include "device/own_descriptor.h"
 
 namespace verbatim::abi {
 
@@ -75,9 +76,10 @@ class CmChannel {
     rdma_event_channel channel{.fd = -1};
     std::array<std::byte, kSpareOctets> spare{};
   };
-  Public public_{};       // the first member: programs hold a pointer to it
-  int bell_ = -1;         // the other end of the socket pair
-  std::size_t rung_ = 0;  // octets in the socket: at most as many as events, and one if any
+  Public public_{};               // the first member: programs hold a pointer to it
+  device::OwnDescriptor reader_;  // the number that the program has
+  device::OwnDescriptor bell_;    // the other end of the socket pair
+  std::size_t rung_ = 0;          // octets in the socket: at most as many as events, and one if any
   std::atomic<std::uint32_t> waiters_{0};  // threads in wait()
   std::deque<EventHandle*> waiting_;
 };

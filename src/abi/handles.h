@@ -14,6 +14,7 @@
 
 #include "device/adapter.h"
 #include "device/completion_queue.h"
+#include "device/own_descriptor.h"
 #include "device/queue_pair.h"
 #include "device/shared_receive_queue.h"
 
@@ -37,6 +38,7 @@ struct ContextHandle {
   verbs_context verbs{};
   std::shared_ptr<verbatim::device::Adapter> adapter;
   verbatim::device::EventPipe async;
+  verbatim::device::OwnDescriptor command;  // what programs know as cmd_fd
   DeviceHandle* device = nullptr;
   std::atomic<std::uint32_t> objects{1};  // that need it; its being open is one of them
 

@@ -254,7 +254,8 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   ibv_context* result = context->context();
   result->device = device;
   // Programs only duplicate and compare this one; it must be a descriptor of its own.
-  result->cmd_fd = ::eventfd(0, EFD_CLOEXEC);
+  context->command = device::OwnDescriptor::in_place(::eventfd(0, EFD_CLOEXEC));
+  result->cmd_fd = context->command.number();
   result->async_fd = context->async.descriptor();
   result->num_comp_vectors = 1;
   result->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -275,7 +276,7 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
     const std::lock_guard lock(handle.adapter->mutex());
     handle.adapter->remove_events(handle.async);
   }
-  ::close(context->cmd_fd);
+  handle.command.close();
   drop(handle);  // what the program left behind in this context goes on using it
   return 0;
 }

@@ -303,6 +303,15 @@ void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
   if (!abandoned_) apply(change, interfaces);
 }
 
+/// Nothing is sent or received any more: the numbers of the sockets may be those of the program's
+/// own files by now.
+void Adapter::handle_loss() {
+  const std::lock_guard lock(mutex_);
+  if (abandoned_ || removed_) return;
+  link_.close();
+  apply({.is_gone = true}, {});
+}
+
 /// Sockets for the addresses that have come. Those for which there are none do not count, until the
 /// next change: somebody else may have the port there.
 void Adapter::take_addresses(PortChange& change) {

@@ -86,6 +86,8 @@ class Adapter {
   /// The interfaces are these now. Who uses the adapter is told what that means to it. Without any
   /// lock, by one thread at a time; waits for other processes where an address has come.
   void handle_interfaces(const std::vector<Interface>& interfaces);
+  /// The program has closed the adapter's descriptors: the device has failed. Without any lock.
+  void handle_loss();
 
   // All of the following with the lock held.
   /// Where events that concern the device go; remove_events() before it goes.

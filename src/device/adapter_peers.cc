@@ -38,7 +38,7 @@ direct::QueuePairRecord& Adapter::queue_pair_record(wire::QpNumber number) const
 
 direct::Target::Own Adapter::as_target() const noexcept {
   return {.segment = std::bit_cast<std::byte*>(header_),
-          .bell = engine_->bell(),
+          .bell = &engine_->bell(),
           .has_peer_calls = has_peer_calls_};
 }
 

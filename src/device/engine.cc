@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/engine.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <span>
 
 #include "base/own_threads.h"
@@ -49,6 +51,8 @@ constexpr Duration kNextOfStream = std::chrono::microseconds(50);
 // Whoever gets the processor meanwhile keeps it for a time slice, and may be the very sender.
 constexpr Duration kElsewhere = std::chrono::microseconds(300);
 constexpr Duration kCrowdLasts = std::chrono::seconds(1);
+// So long nothing happens before it settles down to a long wait.
+constexpr Duration kDoze = std::chrono::milliseconds(100);
 // The shortest that the scheduler takes.
 constexpr Duration kTimeSlice = std::chrono::microseconds(100);
 
@@ -76,38 +80,43 @@ void ask_for_prompt_wake_ups() noexcept {
   (void)::syscall(SYS_sched_setattr, 0, &wish, 0U);
 }
 
+timespec time_until(Instant end) noexcept {
+  if (end == Instant::never()) return {};
+  const auto nanoseconds = std::max<std::int64_t>(0, (end - now()).count());
+  return {.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+}
+
 /// Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it: then it is in
 /// milliseconds, the next longer one.
-int wait_for_events(int epoll, std::span<epoll_event> events, const timespec* limit) noexcept {
+int wait_for_events(int epoll, std::span<epoll_event> events, const timespec& limit) noexcept {
   static std::atomic<bool> is_fine{true};
   const auto room = static_cast<int>(events.size());
   if (is_fine.load(std::memory_order_relaxed)) {
-    const int count = ::epoll_pwait2(epoll, events.data(), room, limit, nullptr);
+    const int count = ::epoll_pwait2(epoll, events.data(), room, &limit, nullptr);
     if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     is_fine.store(false, std::memory_order_relaxed);
   }
   constexpr std::int64_t kLongest = 1 << 30;
   const std::int64_t milliseconds =
-      limit == nullptr ? -1
-                       : std::min(kLongest, limit->tv_sec * std::int64_t{1000} +
-                                                (limit->tv_nsec + 999'999) / 1'000'000);
+      std::min(kLongest, limit.tv_sec * std::int64_t{1000} + (limit.tv_nsec + 999'999) / 1'000'000);
   return ::epoll_wait(epoll, events.data(), room, static_cast<int>(milliseconds));
 }
 
 }  // namespace
 
 Status Engine::start() noexcept {
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || bell_ < 0) return Errc::kNoMemory;
-  epoll_event bell{.events = EPOLLIN, .data = {.fd = bell_}};
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, bell_, &bell);
+  epoll_ = host::OwnDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  bell_ = host::OwnDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.is_open() || !bell_.is_open()) return Errc::kNoMemory;
+  if (auto opened = tether_.open(); !opened) return opened;
+  epoll_event bell{.events = EPOLLIN, .data = {.fd = bell_.number()}};
+  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, bell_.number(), &bell);
   watching_ = true;
   watch_link();
   // Requests for connections come in whoever polls: never unwatched.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = adapter_.gsi_->descriptor()}};
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
-  if (auto opened = adapter_.open_door(epoll_, bell_); !opened) return opened;
+  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
+  if (auto opened = adapter_.open_door(epoll_.number(), bell_.number()); !opened) return opened;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -129,7 +138,7 @@ void Engine::watch_link() {
   for (const int socket : sockets) {
     if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
     epoll_event readable{.events = watching_ ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
-    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
+    ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &readable);
   }
   sockets_ = std::move(sockets);
 }
@@ -137,22 +146,19 @@ void Engine::watch_link() {
 void Engine::stop() noexcept {
   if (!thread_.joinable()) return;
   stop_.store(true);
+  stop_.notify_all();
   host::ring(bell_);
+  tether_.ring();  // where the bell is gone
   thread_.join();
 }
 
-Engine::~Engine() {
-  stop();
-  if (epoll_ >= 0) ::close(epoll_);
-  if (bell_ >= 0) ::close(bell_);
-}
+Engine::~Engine() { stop(); }
 
 void Engine::abandon_in_child() noexcept {
   if (thread_.joinable()) thread_.detach();  // it only exists in the parent
-  for (int* descriptor : {&epoll_, &bell_}) {
-    if (*descriptor >= 0) ::close(*descriptor);
-    *descriptor = -1;
-  }
+  epoll_.close();
+  bell_.close();
+  tether_.close();
 }
 
 void Engine::note_deadline(Instant deadline) noexcept {
@@ -175,7 +181,7 @@ void Engine::watch_sockets(bool watch) noexcept {
   watching_ = watch;
   for (const int socket : sockets_) {
     epoll_event readable{.events = watch ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
-    ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &readable);
+    ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, socket, &readable);
   }
 }
 
@@ -200,6 +206,7 @@ void Engine::run() noexcept {
   int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
+    if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
     std::unique_lock lock(adapter_.mutex_, std::defer_lock);
     if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
@@ -295,7 +302,8 @@ int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
   if (at < crowd_until_) return 0;
   const Instant end = std::min(deadline, at + kNextOfStream);
   while (at < end) {
-    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    const int count =
+        ::epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
     if (count != 0) return count;
     ::sched_yield();
     const Instant later = now();
@@ -305,24 +313,44 @@ int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
   return 0;
 }
 
+/// A wait for its epoll alone would not end when the program closes the descriptors. So a long wait
+/// is one for the tether as well, once nothing has happened for a while: it costs a system call
+/// more. Returns the number of events.
+int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
+  const Instant doze_ends = now() + kDoze;
+  timespec left = time_until(std::min(deadline, doze_ends));
+  int count = wait_for_events(epoll_.number(), events, left);
+  if (count != 0 || deadline <= doze_ends) {
+    is_lost_ = count < 0 && errno != EINTR;
+    return count;
+  }
+  pollfd polled[] = {{.fd = epoll_.number(), .events = POLLIN, .revents = 0}, tether_.polled()};
+  is_lost_ = !epoll_.is_still_own();
+  if (is_lost_) return 0;
+  left = time_until(deadline);
+  (void)::ppoll(polled, std::size(polled), deadline == Instant::never() ? nullptr : &left, nullptr);
+  is_lost_ = !tether_.take(polled[1]) || !epoll_.is_still_own();
+  if (is_lost_ || polled[0].revents == 0) return 0;
+  return ::epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
+}
+
+/// The program has closed the descriptors. Whatever it opens may have their numbers now, so none of
+/// them is used any more.
+void Engine::end_without_descriptors() noexcept {
+  adapter_.handle_loss();
+  stop_.wait(false);
+}
+
 void Engine::sleep_until(Instant deadline) noexcept {
   epoll_event events[8];
   int count = is_streaming_ ? look_out(events, deadline) : 0;
-  timespec left{};
-  timespec* limit = nullptr;
-  if (deadline != Instant::never()) {
-    const auto nanoseconds = std::max<std::int64_t>(0, (deadline - now()).count());
-    left.tv_sec = nanoseconds / 1'000'000'000;
-    left.tv_nsec = nanoseconds % 1'000'000'000;
-    limit = &left;
-  }
-  if (count == 0) count = wait_for_events(epoll_, events, limit);
+  if (count == 0) count = wait(events, deadline);
   has_requests_ = false;
   for (int i = 0; i < count; ++i) {
     std::uint64_t rung;
     const int descriptor = events[i].data.fd;
-    if (descriptor == bell_) {
-      (void)!::read(bell_, &rung, sizeof rung);
+    if (descriptor == bell_.number()) {
+      if (bell_.is_still_own()) (void)!::read(bell_.number(), &rung, sizeof rung);
       has_rung_ = true;
     } else if (descriptor == adapter_.gsi_->descriptor()) {
       has_requests_ = true;

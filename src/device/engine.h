@@ -12,6 +12,8 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "host/own_descriptor.h"
+#include "host/wake_pipe.h"
 
 namespace verbatim::device {
 
@@ -24,6 +26,9 @@ class Adapter;
 /// own completion, then spin on memory that the peer will write), it watches the sockets whether
 /// callers are there or not, until that proves useless. In a stream of packets it stays awake a
 /// little longer than it must (docs/decisions/0017).
+///
+/// A program that closes descriptors which are not its own closes those of the engine. Nothing
+/// works then: the device reports that it has failed, and the thread only waits for its end.
 ///
 /// All signals are blocked in it: they belong to the program.
 class Engine {
@@ -44,7 +49,7 @@ class Engine {
   void watch_link();
 
   /// What wakes it: an eventfd.
-  [[nodiscard]] int bell() const noexcept { return bell_; }
+  [[nodiscard]] const host::OwnDescriptor& bell() const noexcept { return bell_; }
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
   /// An application thread has just looked at the sockets itself.
@@ -63,13 +68,17 @@ class Engine {
   [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
   [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) noexcept;
+  [[nodiscard]] int wait(std::span<epoll_event> events, Instant deadline) noexcept;
+  void end_without_descriptors() noexcept;
   [[nodiscard]] std::uint64_t packets_moved() const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
   Adapter& adapter_;
   std::thread thread_;
-  int epoll_ = -1;
-  int bell_ = -1;                      // an eventfd that wakes it
+  host::OwnDescriptor epoll_;
+  host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it, too
+  host::WakePipe tether_;              // what it notices by that its descriptors were closed
+  bool is_lost_ = false;               // they were
   std::atomic<bool> watching_{false};  // changed by its thread alone
   bool is_streaming_ = false;          // its last turn was one of many
   Instant crowd_until_{};              // others want its processor

@@ -16,18 +16,12 @@
 namespace verbatim::device {
 
 Status EventPipe::open() noexcept {
-  descriptor_ = ::eventfd(0, EFD_CLOEXEC);
-  bell_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
-  if (descriptor_ < 0 || bell_ < 0) return Errc::kNoMemory;
+  descriptor_ = host::OwnDescriptor::in_place(::eventfd(0, EFD_CLOEXEC));
+  bell_ = host::OwnDescriptor(::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0));
+  if (!descriptor_.is_open() || !bell_.is_open()) return Errc::kNoMemory;
   owner_ = ::getpid();
   generation_ = fork_generation();
   return Ok{};
-}
-
-EventPipe::~EventPipe() {
-  for (const int descriptor : {descriptor_, bell_}) {
-    if (descriptor >= 0) ::close(descriptor);
-  }
 }
 
 /// A child shares the descriptor with its parent, and its lock may be that of a thread of the
@@ -36,10 +30,11 @@ bool EventPipe::is_own() const noexcept { return generation_ == fork_generation(
 
 void EventPipe::settle() noexcept {
   if (!waiting_.empty()) return;
-  pollfd readable{.fd = bell_, .events = POLLIN, .revents = 0};
+  if (!bell_.is_still_own()) return;
+  pollfd readable{.fd = bell_.number(), .events = POLLIN, .revents = 0};
   std::uint64_t rung;
   // Another thread may have read it, and then a read would wait.
-  if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_, &rung, sizeof rung);
+  if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_.number(), &rung, sizeof rung);
 }
 
 void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexcept {
@@ -103,10 +98,10 @@ bool signals_end_calls() noexcept {
 }  // namespace
 
 Status EventPipe::wait() {
-  const int flags = ::fcntl(descriptor_, F_GETFL);
-  if (flags < 0) return Errc::kNoDevice;
+  const int flags = ::fcntl(descriptor_.number(), F_GETFL);
+  if (flags < 0 || !descriptor_.is_still_own()) return Errc::kNoDevice;
   if ((flags & O_NONBLOCK) != 0) return Errc::kTryAgain;
-  pollfd readable{.fd = descriptor_, .events = POLLIN, .revents = 0};
+  pollfd readable{.fd = descriptor_.number(), .events = POLLIN, .revents = 0};
   const int ready = ::poll(&readable, 1, -1);
   if (ready < 0 && errno != EINTR) return Errc::kNoDevice;
   if (ready < 0 && signals_end_calls()) return Errc::kInterrupted;

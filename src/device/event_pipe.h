@@ -11,6 +11,7 @@
 
 #include "base/expected.h"
 #include "base/uncancelled.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::device {
 
@@ -37,10 +38,10 @@ class EventPipe {
   EventPipe() noexcept = default;
   EventPipe(const EventPipe&) = delete;
   EventPipe& operator=(const EventPipe&) = delete;
-  ~EventPipe();
+  ~EventPipe() = default;
 
   [[nodiscard]] Status open() noexcept;
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
   void write(const Event& event) noexcept { write(event, nullptr, Repeats::kByCommand); }
   /// An event of a source that may have many. forget() before the source goes.
@@ -96,8 +97,8 @@ class EventPipe {
 
   std::mutex mutex_;  // guards the queue, and that the descriptor says what is in it
   std::deque<Waiting> waiting_;
-  int descriptor_ = -1;  // an eventfd: what the program has
-  int bell_ = -1;        // the same: what it cannot close under us
+  host::OwnDescriptor descriptor_;  // an eventfd: what the program has
+  host::OwnDescriptor bell_;  // the same file at another number: the program may close its own
   pid_t owner_ = 0;
   std::uint32_t generation_ = 0;  // of processes
 };

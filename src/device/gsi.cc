@@ -90,13 +90,11 @@ const TakesPartInForks kPortsInForks({.rank = ForkRank::kGivenPorts,
 Gsi::Gsi(Adapter& adapter)
     : adapter_(adapter), message_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
-Gsi::~Gsi() {
-  if (epoll_ >= 0) ::close(epoll_);
-}
+Gsi::~Gsi() = default;
 
 Status Gsi::open() noexcept {
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_ < 0) return Errc::kNoMemory;
+  epoll_ = host::OwnDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.is_open()) return Errc::kNoMemory;
   const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
                     (static_cast<std::uint64_t>(::getpid()) << 40);
   agent_ = std::make_unique<cm::Agent>(
@@ -105,7 +103,8 @@ Status Gsi::open() noexcept {
                         .seed = seed,
                         .communications_max = cm::Agent::kCommunicationsMax});
   for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
-  if (watch_.open(adapter_.slot(), epoll_)) {  // without it deaths go unnoticed for a while
+  if (watch_.open(adapter_.slot(),
+                  epoll_.number())) {  // without it deaths go unnoticed for a while
     const auto directory = read_directory({});
     for (const std::uint32_t slot : directory ? directory->slots : std::vector<std::uint32_t>()) {
       watch_.watch(slot);
@@ -118,8 +117,7 @@ void Gsi::abandon_in_child() noexcept {
   watch_.close();
   claims_.clear();
   observer_ = nullptr;
-  if (epoll_ >= 0) ::close(epoll_);
-  epoll_ = -1;
+  epoll_.close();
 }
 
 Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
@@ -135,7 +133,7 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
     epoll_event readable{.events = EPOLLIN, .data = {.fd = socket}};
-    if (socket >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &readable);
+    if (socket >= 0) ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &readable);
   }
   claims_.push_back(std::move(claim));
   return Ok{};
@@ -312,7 +310,7 @@ void Gsi::look_at_early(Instant at) noexcept {
 
 /// Something has come over a socket that we watch.
 bool Gsi::has_news() const noexcept {
-  pollfd readable{.fd = epoll_, .events = POLLIN, .revents = 0};
+  pollfd readable{.fd = epoll_.number(), .events = POLLIN, .revents = 0};
   return ::poll(&readable, 1, 0) == 1;
 }
 

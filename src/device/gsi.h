@@ -105,7 +105,7 @@ class Gsi {
   void handle(const Arrival& arrival) noexcept;
 
   /// Readable when requests were forwarded to us; then: take_forwarded().
-  [[nodiscard]] int descriptor() const noexcept { return epoll_; }
+  [[nodiscard]] int descriptor() const noexcept { return epoll_.number(); }
   void take_forwarded() noexcept;
 
   /// Sends what the agent has to send, tells the observer what it has to tell, sets the timer.
@@ -170,7 +170,7 @@ class Gsi {
   bool has_left_ = false;
   Instant tells_since_{};  // messages to all processes: this period's
   int tells_ = 0;
-  int epoll_ = -1;  // over the sockets of all claims
+  host::OwnDescriptor epoll_;  // over the sockets of all claims
   wire::Psn next_psn_{};
   std::vector<std::byte> message_;  // a forwarded request, or one to forward
 };

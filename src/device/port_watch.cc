@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,7 +60,8 @@ PortWatch& PortWatch::of_process() {
 void PortWatch::abandon_in_child() noexcept {
   if (thread_.joinable()) thread_.detach();  // it only exists in the parent
   if (life_ != nullptr) {
-    for (int* descriptor : {&life_->notices, &life_->bell}) ::close(std::exchange(*descriptor, -1));
+    life_->notices.close();
+    life_->bell.close();
     life_.reset();
   }
   adapters_.clear();
@@ -70,30 +70,26 @@ void PortWatch::abandon_in_child() noexcept {
   mutex_.unlock();
 }
 
-PortWatch::Life::~Life() {
-  for (const int descriptor : {notices, bell}) {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-}
-
-void PortWatch::Life::ring() noexcept {
-  const std::uint64_t one = 1;
-  (void)!::write(bell, &one, sizeof one);  // full means that it is ringing already
-}
-
 void PortWatch::add(Adapter& adapter) {
   const std::lock_guard lock(mutex_);
   adapters_.push_back(&adapter);
+  if (life_ != nullptr && life_->has_ended) bury();
   if (life_ == nullptr && !start()) return;
-  life_->ring();
+  life_->bell.ring();
+}
+
+/// A thread that has ended by itself takes no lock any more.
+void PortWatch::bury() noexcept {
+  thread_.join();
+  life_.reset();
 }
 
 /// With the lock held.
 Status PortWatch::start() {
   auto life = std::make_shared<Life>();
-  life->notices = open_notices();
-  life->bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (life->notices < 0 || life->bell < 0) return Errc::kNoMemory;
+  life->notices = host::OwnDescriptor(open_notices());
+  if (!life->notices.is_open()) return Errc::kNoMemory;
+  if (auto opened = life->bell.open(); !opened) return opened;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -120,7 +116,7 @@ void PortWatch::remove(Adapter& adapter) noexcept {
     const std::lock_guard lock(mutex_);
     if (!adapters_.empty() || life_ == nullptr) return;
     life_->is_ending = true;
-    life_->ring();
+    life_->bell.ring();
     life_.reset();
     ended = std::move(thread_);
   }
@@ -135,11 +131,13 @@ void PortWatch::set_observer(void (*observer)()) noexcept {
 void PortWatch::run(Life& life) noexcept {
   const OwnThread mine;
   for (;;) {
-    std::array<pollfd, 2> polled = {{{.fd = life.notices, .events = POLLIN, .revents = 0},
-                                     {.fd = life.bell, .events = POLLIN, .revents = 0}}};
+    std::array<pollfd, 2> polled = {
+        {{.fd = life.notices.number(), .events = POLLIN, .revents = 0}, life.bell.polled()}};
     (void)::poll(polled.data(), polled.size(), -1);
-    for (const int descriptor : {life.notices, life.bell}) throw_away(descriptor);
-    if (life.is_ending) return;
+    const bool is_intact = life.bell.take(polled[1]) && life.notices.is_still_own();
+    if (!is_intact) life.has_ended = true;
+    if (!is_intact || life.is_ending) return;
+    throw_away(life.notices.number());
     look();
     (void)::poll(&polled[1], 1, kRestMs);
   }

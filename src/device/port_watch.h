@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
+#include "host/wake_pipe.h"
 
 namespace verbatim::device {
 
@@ -44,14 +46,13 @@ class PortWatch {
  private:
   /// One thread's, from its start to its end.
   struct Life {
-    int notices = -1;  // the kernel's
-    int bell = -1;     // ours: an eventfd
+    host::OwnDescriptor notices;  // the kernel's
+    host::WakePipe bell;          // the library's
     std::atomic<bool> is_ending{false};
-
-    ~Life();
-    void ring() noexcept;
+    std::atomic<bool> has_ended{false};  // by itself: the program has closed the descriptors
   };
   [[nodiscard]] Status start();
+  void bury() noexcept;
   void run(Life& life) noexcept;
   void look();
 

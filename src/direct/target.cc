@@ -150,7 +150,7 @@ void Target::call_owner() noexcept {
   calls_owner_ = false;
   bells_.raise(static_cast<std::uint32_t>(self_.dest_qp));
   if (peer_ != nullptr) return peer_->ring();
-  host::ring(own_bell_);
+  if (own_bell_ != nullptr) host::ring(*own_bell_);
 }
 
 // ---- Errands ----

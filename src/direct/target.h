@@ -12,6 +12,7 @@
 #include "direct/half_record.h"
 #include "direct/reach.h"
 #include "host/bells.h"
+#include "host/own_descriptor.h"
 #include "host/peer.h"
 #include "transport/landing.h"
 #include "transport/send_queue.h"
@@ -64,7 +65,7 @@ class Target {
   /// This very process, as it shows itself to others.
   struct Own {
     std::byte* segment = nullptr;
-    int bell = -1;               // an eventfd that wakes whoever looks after its bells
+    const host::OwnDescriptor* bell = nullptr;  // an eventfd: wakes the thread that takes the bells
     bool has_peer_calls = true;  // may copy from and to other processes by system calls
   };
   /// `peer` is null for this very process.
@@ -247,7 +248,7 @@ class Target {
   Reach reach_;
   std::byte* segment_ = nullptr;
   std::uint64_t segment_octets_ = 0;
-  int own_bell_ = -1;
+  const host::OwnDescriptor* own_bell_ = nullptr;
   Self self_;
   host::Bells bells_;
   Instant (*clock_)() = nullptr;

@@ -211,7 +211,7 @@ TEST_P(TargetTest, ANumberBehindTheLastRecordIsNobody) {
   auto* header = std::bit_cast<host::SegmentHeader*>(owner_->segment().data());
   header->half_count = 20;
   const Target::Self self{.number = wire::QpNumber{3}, .dest_qp = Owner::kNumber};
-  Target target(nullptr, {.segment = owner_->segment().data(), .bell = -1}, self,
+  Target target(nullptr, {.segment = owner_->segment().data(), .bell = nullptr}, self,
                 [] { return Instant{}; });
   EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
   EXPECT_FALSE(target.stand_in());

@@ -60,7 +60,7 @@ class Owner {
 
   [[nodiscard]] Target requester() const noexcept {
     return {nullptr,
-            {.segment = segment_.data(), .bell = -1},
+            {.segment = segment_.data(), .bell = nullptr},
             {.number = kRequester,
              .dest_qp = kNumber,
              .type = transport::QpType::kRc,

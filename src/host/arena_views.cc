@@ -17,12 +17,11 @@ constexpr std::uint64_t kGrain = std::uint64_t{64} << 20;
 
 ArenaViews::~ArenaViews() {
   for (const View& view : views_) ::munmap(view.at, view.octets);
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void ArenaViews::open(int descriptor) noexcept {
   file_octets_ = octets_of_sealed(descriptor);
-  descriptor_ = descriptor;
+  descriptor_ = OwnDescriptor(descriptor);
 }
 
 ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) noexcept {
@@ -31,11 +30,12 @@ ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) no
     if (view.holds(offset, octets)) return view;
   }
   if (offset > file_octets_ || octets > file_octets_ - offset) return {};
+  if (!descriptor_.is_still_own()) return {};  // the program has closed it
   const std::uint64_t first = offset / kGrain * kGrain;
   const std::uint64_t past =
       std::min((offset + octets + kGrain - 1) / kGrain * kGrain, file_octets_);
   void* mapping = ::mmap(nullptr, past - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                         descriptor_, static_cast<off_t>(first));
+                         descriptor_.number(), static_cast<off_t>(first));
   if (mapping == MAP_FAILED) return {};
   (void)::madvise(mapping, past - first, MADV_DONTFORK);  // a child has no business there
   views_.push_back(

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "host/own_descriptor.h"
+
 namespace verbatim::host {
 
 /// The registered memory of a peer, a memory file far larger than we could map: parts of it, mapped
@@ -39,7 +41,7 @@ class ArenaViews {
  private:
   std::mutex mutex_;
   std::vector<View> views_;
-  int descriptor_ = -1;
+  OwnDescriptor descriptor_;
   std::uint64_t file_octets_ = 0;
 };
 

@@ -74,12 +74,12 @@ bool Challenge::open() noexcept {
   for (std::size_t i = 0; i < secret_.size(); ++i) {
     std::snprintf(name.data() + kName.size() + 2 * i, 3, "%02x", secret_[i]);
   }
-  descriptor_ = ::memfd_create(name.data(), MFD_CLOEXEC);
+  descriptor_ = OwnDescriptor(::memfd_create(name.data(), MFD_CLOEXEC));
   return is_open();
 }
 
 void Challenge::close() noexcept {
-  if (is_open()) ::close(std::exchange(descriptor_, -1));
+  descriptor_.close();
   secret_ = {};
 }
 

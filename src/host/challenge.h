@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "host/own_descriptor.h"
+
 namespace verbatim::host {
 
 /// How the kernel decides whether another process may reach our memory: the owner of the memory
@@ -30,9 +32,9 @@ class Challenge {
   /// With a new secret. False when the system gives no descriptor or no random number.
   [[nodiscard]] bool open() noexcept;
   void close() noexcept;
-  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
+  [[nodiscard]] bool is_open() const noexcept { return descriptor_.is_open(); }
   /// Its number is told to the process that wants to be let in.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   [[nodiscard]] bool is_met_by(const Secret& answer) const noexcept {
     return is_open() && answer == secret_;
   }
@@ -48,7 +50,7 @@ class Challenge {
   [[nodiscard]] static bool may_look_into_peer_of(int connection) noexcept;
 
  private:
-  int descriptor_ = -1;
+  OwnDescriptor descriptor_;
   Secret secret_{};
 };
 

@@ -31,7 +31,6 @@ Status Door::open(std::uint32_t slot, int epoll, const Offer& offer) noexcept {
 }
 
 void Door::close() noexcept {
-  for (const Guest& guest : guests_) ::close(guest.descriptor);
   guests_.clear();
   challenge_.close();
   listener_.close();
@@ -45,7 +44,7 @@ void Door::watch(int descriptor) const noexcept {
 bool Door::is_ours(int descriptor) const noexcept {
   return descriptor == listener_.descriptor() ||
          std::any_of(guests_.begin(), guests_.end(),
-                     [&](const Guest& guest) { return guest.descriptor == descriptor; });
+                     [&](const Guest& guest) { return guest.descriptor.number() == descriptor; });
 }
 
 std::vector<std::uint32_t> Door::serve() {
@@ -55,7 +54,6 @@ std::vector<std::uint32_t> Door::serve() {
   std::erase_if(guests_, [&](Guest& guest) {
     if (listen_to(guest)) return false;
     if (guest.is_peer()) gone.push_back(guest.slot);
-    ::close(guest.descriptor);
     return true;
   });
   const bool is_awaited = std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) {
@@ -67,12 +65,10 @@ std::vector<std::uint32_t> Door::serve() {
 
 void Door::accept_all() {
   for (int descriptor = listener_.accept(); descriptor >= 0; descriptor = listener_.accept()) {
-    if (!own_.match(peer_of(descriptor)) || guests_.size() >= kGuestLimit) {
-      ::close(descriptor);
-      continue;
-    }
-    guests_.push_back({.descriptor = descriptor});
-    watch(descriptor);
+    OwnDescriptor own(descriptor);
+    if (!own_.match(peer_of(own.number())) || guests_.size() >= kGuestLimit) continue;
+    watch(own.number());
+    guests_.push_back({.descriptor = std::move(own)});
   }
 }
 
@@ -80,7 +76,7 @@ bool Door::listen_to(Guest& guest) {
   saying_.resize(kSayingOctetsMax);
   for (;;) {
     const ssize_t got =
-        ::recv(guest.descriptor, saying_.data(), saying_.size(), MSG_DONTWAIT | MSG_TRUNC);
+        ::recv(guest.descriptor.number(), saying_.data(), saying_.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == EAGAIN;
     const auto octets = static_cast<std::size_t>(got);
@@ -95,7 +91,7 @@ bool Door::listen_to(Guest& guest) {
         break;
       case Guest::State::kKnown:
         if (guest.is_viewer()) return false;
-        if (hearer_) hearer_(said, guest.descriptor);
+        if (hearer_) hearer_(said, guest.descriptor.number());
         break;
     }
   }
@@ -113,15 +109,15 @@ bool Door::challenge(Guest& guest, std::span<const std::byte> hello) noexcept {
   if (message.version != SegmentHeader::kVersion) {
     AttachMessage refusal;
     refusal.slot = slot_;
-    (void)::send(guest.descriptor, &refusal, sizeof refusal, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)::send(guest.descriptor.number(), &refusal, sizeof refusal, MSG_DONTWAIT | MSG_NOSIGNAL);
     return false;
   }
   if (!challenge_.is_open() && !challenge_.open()) return false;
   guest.state = Guest::State::kChallenged;
   ChallengeMessage question;
   question.descriptor = challenge_.descriptor();
-  return ::send(guest.descriptor, &question, sizeof question, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(sizeof question);
+  return ::send(guest.descriptor.number(), &question, sizeof question,
+                MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof question);
 }
 
 bool Door::let_in(Guest& guest, std::span<const std::byte> proof) noexcept {
@@ -136,8 +132,8 @@ bool Door::let_in(Guest& guest, std::span<const std::byte> proof) noexcept {
 }
 
 bool Door::may_be_let_in(const Guest& guest) const noexcept {
-  return own_.match(peer_of(guest.descriptor)) && own_.admit_others() &&
-         (guest.is_viewer() || Challenge::may_look_into_peer_of(guest.descriptor));
+  return own_.match(peer_of(guest.descriptor.number())) && own_.admit_others() &&
+         (guest.is_viewer() || Challenge::may_look_into_peer_of(guest.descriptor.number()));
 }
 
 bool Door::has_room_for_viewers() const noexcept {
@@ -177,7 +173,7 @@ bool Door::answer(const Guest& guest) const noexcept {
     rights->cmsg_len = CMSG_LEN(count * sizeof(int));
     std::memcpy(CMSG_DATA(rights), descriptors.data(), count * sizeof(int));
   }
-  const ssize_t sent = ::sendmsg(guest.descriptor, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = ::sendmsg(guest.descriptor.number(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (memory >= 0) ::close(memory);
   return sent == static_cast<ssize_t>(sizeof message);
 }

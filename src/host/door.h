@@ -13,6 +13,7 @@
 #include "host/challenge.h"
 #include "host/credentials.h"
 #include "host/listener.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::host {
 
@@ -62,7 +63,7 @@ class Door {
 
  private:
   struct Guest {
-    int descriptor = -1;
+    OwnDescriptor descriptor;
     std::uint32_t slot = 0;
     enum class State : std::uint8_t {
       kSilent,      // has said nothing

@@ -114,9 +114,9 @@ Status LendingDesk::open(Lender lender) noexcept {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%s%016llx", kPrefix.data(),
                 static_cast<unsigned long long>(digits));
-  listener_ = open_socket();
-  if (listener_ < 0 || PublicName(text.data()).bind(listener_) != 0 ||
-      ::listen(listener_, kQueueMax) != 0) {
+  listener_ = OwnDescriptor(open_socket());
+  if (!listener_.is_open() || PublicName(text.data()).bind(listener_.number()) != 0 ||
+      ::listen(listener_.number(), kQueueMax) != 0) {
     close();
     return Errc::kNoMemory;
   }
@@ -125,19 +125,18 @@ Status LendingDesk::open(Lender lender) noexcept {
 }
 
 void LendingDesk::close() noexcept {
-  for (const Connection& connection : connections_) ::close(connection.descriptor);
   connections_.clear();
-  if (listener_ >= 0) ::close(std::exchange(listener_, -1));
+  listener_.close();
 }
 
 void LendingDesk::add_to(std::vector<pollfd>& polled) const {
-  if (listener_ < 0) return;
-  if (!is_full_) polled.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
+  if (!listener_.is_open()) return;
+  if (!is_full_) polled.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
   for (const Connection& connection : connections_) {
     if (connection.has_question) continue;  // it is served by the clock
     // Of one that was answered, the end alone counts.
     const short events = connection.is_answered ? 0 : POLLIN;
-    polled.push_back({.fd = connection.descriptor, .events = events, .revents = 0});
+    polled.push_back({.fd = connection.descriptor.number(), .events = events, .revents = 0});
   }
 }
 
@@ -146,27 +145,29 @@ bool LendingDesk::has_questions() const noexcept {
 }
 
 bool LendingDesk::serve() noexcept {
-  if (listener_ < 0) return true;
+  if (!listener_.is_open()) return true;
   is_full_ = !accept_all();
   for (Connection& connection : connections_) drop_if_read(connection);
   for (Connection& connection : connections_) {
-    if (connection.descriptor < 0 || connection.is_answered) continue;
+    if (!connection.descriptor.is_open() || connection.is_answered) continue;
     if (!connection.has_question) read(connection);
     if (connection.has_question) answer(connection);
   }
   std::erase_if(connections_,
-                [](const Connection& connection) { return connection.descriptor < 0; });
+                [](const Connection& connection) { return !connection.descriptor.is_open(); });
   return !is_full_;
 }
 
 bool LendingDesk::accept_all() noexcept {
   for (;;) {
-    const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int accepted =
+        ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
     if (accepted < 0) return errno == EAGAIN;
-    const uid_t user = peer_of(accepted).uid;
+    OwnDescriptor own(accepted);
+    const uid_t user = peer_of(own.number()).uid;
     make_room_for(user);
-    connections_.push_back({.descriptor = accepted, .user = user});
+    connections_.push_back({.descriptor = std::move(own), .user = user});
   }
 }
 
@@ -184,21 +185,20 @@ void LendingDesk::make_room_for(uid_t user) noexcept {
     oldest = std::ranges::find(connections_, false, &Connection::is_answered);
   }
   if (oldest == connections_.end()) return;
-  ::close(oldest->descriptor);
   connections_.erase(oldest);
 }
 
-/// Leaves the descriptor at -1 when the connection has ended, or said something else.
+/// Closes the descriptor when the connection has ended, or said something else.
 void LendingDesk::read(Connection& connection) noexcept {
   std::array<std::byte, LendingMessage::kOctets + 1> octets{};
   const ssize_t received =
-      ::recv(connection.descriptor, octets.data(), octets.size(), MSG_DONTWAIT);
+      ::recv(connection.descriptor.number(), octets.data(), octets.size(), MSG_DONTWAIT);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
   const auto message =
       std::span(octets).first(static_cast<std::size_t>(std::max<ssize_t>(received, 0)));
   connection.has_question = bool(connection.question.parse(message));
   connection.asked_at = Clock::now();
-  if (!connection.has_question) ::close(std::exchange(connection.descriptor, -1));
+  if (!connection.has_question) connection.descriptor.close();
 }
 
 void LendingDesk::answer(Connection& connection) noexcept {
@@ -208,26 +208,26 @@ void LendingDesk::answer(Connection& connection) noexcept {
   const Answer answer =
       may ? lender_(connection.question, connection.user) : Answer{.kind = Answer::Kind::kRefused};
   if (answer.kind == Answer::Kind::kLater && !is_late) return;
-  const bool is_sent = send_answer(connection.descriptor, answer.descriptors);
+  const bool is_sent = send_answer(connection.descriptor.number(), answer.descriptors);
   // Too many descriptors of this user are on their way: soon there are fewer.
   if (!is_sent && errno == ETOOMANYREFS && !is_late) return;
   connection.has_question = false;
   connection.is_answered = is_sent && !answer.descriptors.empty();
-  if (!connection.is_answered) ::close(std::exchange(connection.descriptor, -1));
+  if (!connection.is_answered) connection.descriptor.close();
 }
 
 /// The kernel counts what was sent and not read yet. It is 0 as well when the other end has closed.
 void LendingDesk::drop_if_read(Connection& connection) noexcept {
   if (!connection.is_answered) return;
   int unread = 0;
-  if (::ioctl(connection.descriptor, SIOCOUTQ, &unread) == 0 && unread > 0) return;
-  ::close(std::exchange(connection.descriptor, -1));
+  if (::ioctl(connection.descriptor.number(), SIOCOUTQ, &unread) == 0 && unread > 0) return;
+  connection.descriptor.close();
 }
 
 bool LendingDesk::may_answer(uid_t user) const noexcept {
   std::size_t unread = 0;
   for (const Connection& connection : connections_) {
-    if (!connection.is_answered || connection.descriptor < 0) continue;
+    if (!connection.is_answered || !connection.descriptor.is_open()) continue;
     if (connection.user == user) return false;
     ++unread;
   }

@@ -13,6 +13,7 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "host/lending_message.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::host {
 
@@ -63,7 +64,7 @@ class LendingDesk {
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    int descriptor = -1;
+    OwnDescriptor descriptor;
     uid_t user = 0;
     bool has_question = false;
     bool has_turn = false;     // its question was counted
@@ -87,7 +88,7 @@ class LendingDesk {
     std::size_t questions = 0;
   };
 
-  int listener_ = -1;
+  OwnDescriptor listener_;
   bool is_full_ = false;  // the last serve() could not accept
   Lender lender_;
   std::vector<Connection> connections_;  // oldest first

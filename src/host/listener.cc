@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 namespace verbatim::host {
 namespace {
@@ -20,17 +19,20 @@ int accept_from(int listener) noexcept {
   return accepted;
 }
 
-int open_spare() noexcept { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+/// Where it is: its number must be one that the process may have when it is given up.
+OwnDescriptor open_spare() noexcept {
+  return OwnDescriptor::in_place(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
 
 }  // namespace
 
 Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
   epoll_ = epoll;
   process_ = ::getpid();
-  socket_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (socket_ < 0) return Errc::kNoMemory;
+  socket_ = OwnDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_.is_open()) return Errc::kNoMemory;
   spare_ = open_spare();
-  if (name.bind(socket_) != 0 || ::listen(socket_, backlog) != 0) {
+  if (name.bind(socket_.number()) != 0 || ::listen(socket_.number(), backlog) != 0) {
     const Errc reason = errno == EACCES ? Errc::kAccessDenied : Errc::kAddressInUse;
     process_ = 0;  // the name is another's
     close();
@@ -41,31 +43,31 @@ Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
 }
 
 void Listener::close() noexcept {
-  if (socket_ >= 0 && process_ == ::getpid()) UnixName::remove(socket_);
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-  if (spare_ >= 0) ::close(std::exchange(spare_, -1));
+  if (process_ == ::getpid() && socket_.is_still_own()) UnixName::remove(socket_.number());
+  socket_.close();
+  spare_.close();
   is_watched_ = false;
 }
 
 void Listener::watch(bool wanted) noexcept {
   if (wanted == is_watched_) return;
-  epoll_event readable{.events = EPOLLIN, .data = {.fd = socket_}};
-  (void)::epoll_ctl(epoll_, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, socket_, &readable);
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = socket_.number()}};
+  (void)::epoll_ctl(epoll_, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, socket_.number(), &readable);
   is_watched_ = wanted;
 }
 
 int Listener::accept() noexcept {
-  int accepted = accept_from(socket_);
+  int accepted = accept_from(socket_.number());
   // The system looks for a descriptor first, and then for a connection.
-  while (accepted < 0 && errno != EAGAIN && refuse_one()) accepted = accept_from(socket_);
+  while (accepted < 0 && errno != EAGAIN && refuse_one()) accepted = accept_from(socket_.number());
   watch(accepted >= 0 || errno == EAGAIN);
   return accepted;
 }
 
 /// False, with errno, when there was none to refuse: EAGAIN, or still no descriptor.
 bool Listener::refuse_one() noexcept {
-  if (spare_ >= 0) ::close(std::exchange(spare_, -1));
-  const int refused = accept_from(socket_);
+  spare_.close();
+  const int refused = accept_from(socket_.number());
   const int reason = errno;
   if (refused >= 0) ::close(refused);
   spare_ = open_spare();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 #include "host/unix_name.h"
 
 namespace verbatim::host {
@@ -25,8 +26,8 @@ class Listener {
   [[nodiscard]] Status open(const UnixName& name, int backlog, int epoll) noexcept;
   void close() noexcept;
 
-  [[nodiscard]] bool is_open() const noexcept { return socket_ >= 0; }
-  [[nodiscard]] int descriptor() const noexcept { return socket_; }
+  [[nodiscard]] bool is_open() const noexcept { return socket_.is_open(); }
+  [[nodiscard]] int descriptor() const noexcept { return socket_.number(); }
   /// The next connection, which is the caller's; -1 when there is none.
   [[nodiscard]] int accept() noexcept;
 
@@ -34,10 +35,10 @@ class Listener {
   void watch(bool wanted) noexcept;
   [[nodiscard]] bool refuse_one() noexcept;
 
-  int socket_ = -1;
-  int spare_ = -1;   // given up where there is no other descriptor
-  int epoll_ = -1;   // the caller's
-  int process_ = 0;  // that has opened it: the name is not a forked child's
+  OwnDescriptor socket_;
+  OwnDescriptor spare_;  // given up where there is no other descriptor
+  int epoll_ = -1;       // the caller's
+  int process_ = 0;      // that has opened it: the name is not a forked child's
   bool is_watched_ = false;
 };
 

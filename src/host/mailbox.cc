@@ -30,18 +30,17 @@ Errc reason_of(int error) noexcept {
 }  // namespace
 
 Mailbox::~Mailbox() {
-  if (descriptor_ < 0) return;
-  if (process_ == ::getpid())
-    UnixName::remove(descriptor_);  // in a forked child it is the parent's
-  ::close(descriptor_);
+  const bool is_here = process_ == ::getpid();  // in a forked child the name is the parent's
+  if (is_here && descriptor_.is_still_own()) UnixName::remove(descriptor_.number());
 }
 
 Expected<Mailbox> Mailbox::open(const UnixName& name, int neighbour) noexcept {
   Mailbox mailbox;
-  mailbox.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (mailbox.descriptor_ < 0) return reason_of(errno);
-  const int beside = neighbour >= 0 ? neighbour : mailbox.descriptor_;
-  if (name.bind_beside(beside, mailbox.descriptor_) != 0) return reason_of(errno);
+  mailbox.descriptor_ =
+      OwnDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!mailbox.descriptor_.is_open()) return reason_of(errno);
+  const int own = mailbox.descriptor_.number();
+  if (name.bind_beside(neighbour >= 0 ? neighbour : own, own) != 0) return reason_of(errno);
   mailbox.process_ = ::getpid();
   return mailbox;
 }
@@ -50,7 +49,7 @@ std::size_t Mailbox::take(std::span<std::byte> into) const noexcept {
   if (into.empty()) return 0;
   for (int tries = 0; tries < kUselessMax; ++tries) {
     const ssize_t received =
-        ::recv(descriptor_, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
+        ::recv(descriptor_.number(), into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (received < 0 && errno != EINTR) return 0;
     if (received > 0 && static_cast<std::size_t>(received) <= into.size()) {
       return static_cast<std::size_t>(received);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 #include "host/unix_name.h"
 
 namespace verbatim::host {
@@ -17,8 +18,7 @@ namespace verbatim::host {
 class Mailbox {
  public:
   Mailbox() noexcept = default;
-  Mailbox(Mailbox&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)), process_(other.process_) {}
+  Mailbox(Mailbox&& other) noexcept = default;
   Mailbox& operator=(Mailbox&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     std::swap(process_, other.process_);
@@ -34,7 +34,7 @@ class Mailbox {
   [[nodiscard]] static Expected<Mailbox> open(const UnixName& name, int neighbour = -1) noexcept;
 
   /// Readable when there is a message.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   /// Takes one message; 0 when there is none. What is longer than `into` is thrown away.
   [[nodiscard]] std::size_t take(std::span<std::byte> into) const noexcept;
 
@@ -44,7 +44,7 @@ class Mailbox {
                                  std::span<const std::byte> octets) noexcept;
 
  private:
-  int descriptor_ = -1;
+  OwnDescriptor descriptor_;
   int process_ = 0;  // which has bound the name
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/uncancelled.h"
 #include "host/attach_answer.h"
@@ -39,9 +40,10 @@ bool becomes_readable(int connection, Duration patience) noexcept {
 Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32_t slot,
                                              Duration patience) {
   auto peer = std::make_shared<Peer>();
-  const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (connection < 0) return Errc::kNoMemory;
-  peer->connection_ = connection;
+  peer->connection_ =
+      OwnDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!peer->connection_.is_open()) return Errc::kNoMemory;
+  const int connection = peer->connection_.number();
   if (UnixName::of_door(slot).connect(connection) != 0) return Errc::kNoSuchObject;
   if (!Credentials::current().match(peer_of(connection))) return Errc::kAccessDenied;
   AttachMessage hello;
@@ -61,11 +63,14 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
     return mapped.error();
   }
   if (peer->header_.slot != slot) return Errc::kNotSupported;
-  std::swap(peer->bell_, received.descriptors[AttachMessage::kBell]);
+  const auto take = [&](AttachMessage::Descriptor kind) {
+    return OwnDescriptor(std::exchange(received.descriptors[kind], -1));
+  };
+  peer->bell_ = take(AttachMessage::kBell);
   int arena = -1;
   std::swap(arena, received.descriptors[AttachMessage::kArena]);
   if (arena >= 0) peer->arena_.open(arena);
-  std::swap(peer->memory_, received.descriptors[AttachMessage::kMemory]);
+  peer->memory_ = take(AttachMessage::kMemory);
   return peer;
 }
 
@@ -89,25 +94,23 @@ Status Peer::map(int segment) noexcept {
 
 Peer::~Peer() {
   if (segment_ != nullptr) ::munmap(segment_, header_.octets);
-  if (connection_ >= 0) ::close(connection_);
-  if (bell_ >= 0) ::close(bell_);
-  if (memory_ >= 0) ::close(memory_);
 }
 
 bool Peer::look() noexcept {
   std::byte octet;
-  const ssize_t got = ::recv(connection_, &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(connection_.number(), &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mark_gone();
   return has_gone();
 }
 
 bool Peer::send(std::span<const std::byte> head, std::span<const std::byte> rest) const noexcept {
   const Uncancelled uncancelled;
-  return say(connection_, head, rest);
+  return say(connection_.number(), head, rest);
 }
 
 std::size_t Peer::take(std::span<std::byte> into) const noexcept {
-  const ssize_t got = ::recv(connection_, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t got =
+      ::recv(connection_.number(), into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
   return got < 0 || static_cast<std::size_t>(got) > into.size() ? 0 : static_cast<std::size_t>(got);
 }
 

@@ -11,6 +11,7 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "host/arena_views.h"
+#include "host/own_descriptor.h"
 #include "host/segment_header.h"
 
 namespace verbatim::host {
@@ -42,9 +43,9 @@ class Peer {
   [[nodiscard]] ArenaViews& arena() noexcept { return arena_; }
   /// A descriptor of its address space, for pread(2) and pwrite(2); -1 when it does not lend it.
   /// What they return is 0 once the process has ended, or has executed another program.
-  [[nodiscard]] int memory() const noexcept { return memory_; }
+  [[nodiscard]] int memory() const noexcept { return memory_.number(); }
   /// Readable when the process has gone, or has something to say.
-  [[nodiscard]] int descriptor() const noexcept { return connection_; }
+  [[nodiscard]] int descriptor() const noexcept { return connection_.number(); }
 
   [[nodiscard]] bool has_gone() const noexcept { return gone_.load(std::memory_order_relaxed); }
   /// Looks whether it has.
@@ -65,9 +66,9 @@ class Peer {
   SegmentHeader header_{};
   std::byte* segment_ = nullptr;
   ArenaViews arena_;
-  int memory_ = -1;
-  int connection_ = -1;
-  int bell_ = -1;
+  OwnDescriptor memory_;
+  OwnDescriptor connection_;
+  OwnDescriptor bell_;
   std::atomic<bool> gone_{false};
 };
 

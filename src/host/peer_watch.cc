@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "host/slot.h"
 #include "host/unix_name.h"
@@ -30,7 +31,6 @@ Status PeerWatch::open(std::uint32_t slot, int epoll) {
 }
 
 void PeerWatch::close() noexcept {
-  for (const Connection& connection : connections_) ::close(connection.descriptor);
   connections_.clear();
   listener_.close();
 }
@@ -46,27 +46,23 @@ void PeerWatch::watch(std::uint32_t slot) {
       connections_.begin(), connections_.end(),
       [&](const Connection& connection) { return connection.is_named && connection.slot == slot; });
   if (is_watched) return;
-  const int descriptor = open_socket();
-  if (descriptor < 0) return;
+  OwnDescriptor own(open_socket());
+  if (!own.is_open()) return;
+  const int descriptor = own.number();
   const bool is_there = UnixName::of_alive(slot).connect(descriptor) == 0 &&
                         ::send(descriptor, &slot_, sizeof slot_, MSG_DONTWAIT | MSG_NOSIGNAL) ==
                             static_cast<ssize_t>(sizeof slot_);
-  if (!is_there) {
-    ::close(descriptor);
-    return;
-  }
-  connections_.push_back({.descriptor = descriptor, .slot = slot, .is_named = true});
+  if (!is_there) return;
+  connections_.push_back({.descriptor = std::move(own), .slot = slot, .is_named = true});
   add(descriptor);
 }
 
 void PeerWatch::accept_all() {
   for (int descriptor = listener_.accept(); descriptor >= 0; descriptor = listener_.accept()) {
-    if (connections_.size() >= 2 * kSlotCount) {
-      ::close(descriptor);
-      continue;
-    }
-    connections_.push_back({.descriptor = descriptor});
-    add(descriptor);
+    OwnDescriptor own(descriptor);
+    if (connections_.size() >= 2 * kSlotCount) continue;
+    add(own.number());
+    connections_.push_back({.descriptor = std::move(own)});
   }
 }
 
@@ -85,7 +81,7 @@ std::vector<std::uint32_t> PeerWatch::take_deaths() {
   std::erase_if(connections_, [&](Connection& connection) {
     std::uint32_t slot = 0;
     for (;;) {
-      const ssize_t got = ::recv(connection.descriptor, &slot, sizeof slot, MSG_DONTWAIT);
+      const ssize_t got = ::recv(connection.descriptor.number(), &slot, sizeof slot, MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
       if (got == static_cast<ssize_t>(sizeof slot) && !connection.is_named && slot < kSlotCount) {
         connection.slot = slot;
@@ -94,7 +90,6 @@ std::vector<std::uint32_t> PeerWatch::take_deaths() {
       }
       // The end, or something that none of us says.
       if (connection.is_named) deaths.push_back(connection.slot);
-      ::close(connection.descriptor);
       return true;
     }
   });

@@ -6,6 +6,7 @@
 
 #include "base/expected.h"
 #include "host/listener.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::host {
 
@@ -35,7 +36,7 @@ class PeerWatch {
 
  private:
   struct Connection {
-    int descriptor = -1;
+    OwnDescriptor descriptor;
     std::uint32_t slot = 0;
     bool is_named = false;  // we know which slot it is
   };

@@ -40,28 +40,24 @@ bool came_from(msghdr& message, uid_t user) noexcept {
 
 }  // namespace
 
-RequestBox::~RequestBox() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Expected<RequestBox> RequestBox::open(const Service& service, uid_t owner) {
   if (!can_tell_users_apart()) return Errc::kNotSupported;
   RequestBox box;
   box.owner_ = owner;
-  box.descriptor_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  box.descriptor_ = OwnDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;  // before the name is there for others to send to
-  if (box.descriptor_ < 0 ||
-      ::setsockopt(box.descriptor_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+  if (!box.descriptor_.is_open() ||
+      ::setsockopt(box.descriptor_.number(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return Errc::kNoMemory;
   }
-  if (name_of(service).bind(box.descriptor_) != 0) {
+  if (name_of(service).bind(box.descriptor_.number()) != 0) {
     return errno == EADDRINUSE ? Errc::kAddressInUse : Errc::kNoMemory;
   }
   return box;
 }
 
 std::size_t RequestBox::take(std::span<std::byte> into) const noexcept {
-  if (descriptor_ < 0 || into.empty()) return 0;
+  if (!descriptor_.is_open() || into.empty()) return 0;
   for (int tries = 0; tries < kStrangersMax; ++tries) {
     alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(ucred))];
     iovec part{.iov_base = into.data(), .iov_len = into.size()};
@@ -70,7 +66,8 @@ std::size_t RequestBox::take(std::span<std::byte> into) const noexcept {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t received = ::recvmsg(descriptor_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t received =
+        ::recvmsg(descriptor_.number(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (received < 0 && errno != EINTR) return 0;
     const bool is_whole = (message.msg_flags & MSG_TRUNC) == 0;
     if (received > 0 && is_whole && came_from(message, owner_)) {

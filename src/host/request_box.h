@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 #include "host/service_name.h"
 
 namespace verbatim::host {
@@ -23,8 +24,7 @@ namespace verbatim::host {
 class RequestBox {
  public:
   RequestBox() noexcept = default;
-  RequestBox(RequestBox&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)), owner_(other.owner_) {}
+  RequestBox(RequestBox&& other) noexcept = default;
   RequestBox& operator=(RequestBox&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     std::swap(owner_, other.owner_);
@@ -32,14 +32,14 @@ class RequestBox {
   }
   RequestBox(const RequestBox&) = delete;
   RequestBox& operator=(const RequestBox&) = delete;
-  ~RequestBox();
+  ~RequestBox() = default;
 
   /// kAddressInUse when a process has it, of whichever user. kNotSupported where users cannot be
   /// told apart.
   [[nodiscard]] static Expected<RequestBox> open(const Service& service, uid_t owner);
 
   /// Readable when there is something; -1 when it is not open.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   /// Takes one message of the owner's; 0 when there is none.
   [[nodiscard]] std::size_t take(std::span<std::byte> into) const noexcept;
 
@@ -49,7 +49,7 @@ class RequestBox {
                                       std::span<const std::byte> octets) noexcept;
 
  private:
-  int descriptor_ = -1;
+  OwnDescriptor descriptor_;
   uid_t owner_ = 0;
 };
 

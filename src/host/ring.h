@@ -7,15 +7,18 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "host/own_descriptor.h"
+
 namespace verbatim::host {
 
-/// Wakes a thread that waits for an eventfd; a full one is ringing already. It is the system call
-/// itself, not write(3), at which a thread can be cancelled: bells are rung with locks held. errno
-/// stays.
-inline void ring(int eventfd) noexcept {
+/// Wakes a thread that waits for an eventfd; a full one is ringing already. Where the program has
+/// closed it, nothing is written: the number may be that of a file. It is the system call itself,
+/// not write(3), at which a thread can be cancelled: bells are rung with locks held. errno stays.
+inline void ring(const OwnDescriptor& eventfd) noexcept {
+  if (!eventfd.is_still_own()) return;
   const int before = errno;
   const std::uint64_t one = 1;
-  (void)::syscall(SYS_write, eventfd, &one, sizeof one);
+  (void)::syscall(SYS_write, eventfd.number(), &one, sizeof one);
   errno = before;
 }
 

@@ -49,12 +49,11 @@ bool exceeds_file_limit(std::size_t octets) noexcept {
 
 Segment::~Segment() {
   if (base_ != nullptr) ::munmap(base_, size_);
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 Status Segment::open(std::size_t octets) noexcept {
   if (octets == 0) return Errc::kInvalidArgument;
-  if (descriptor_ >= 0) return Errc::kBusy;
+  if (descriptor_.is_open()) return Errc::kBusy;
   if (exceeds_file_limit(octets)) return Errc::kNoMemory;
   const int descriptor = ::memfd_create("verbatim", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return Errc::kNoMemory;
@@ -70,14 +69,25 @@ Status Segment::open(std::size_t octets) noexcept {
   base_ = mapping;
   size_ = octets;
   used_ = gathered_ = dense_from_ = 0;
-  descriptor_ = descriptor;
+  descriptor_ = OwnDescriptor(descriptor);
   return Ok{};
 }
 
 void Segment::privatize() noexcept {
   if (base_ == nullptr) return;
-  ::mmap(base_, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, descriptor_,
-         0);
+  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  constexpr int kInPlace = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+  if (descriptor_.is_still_own()) {
+    ::mmap(base_, size_, kAccess, kInPlace, descriptor_.number(), 0);
+    return;
+  }
+  // The program has closed the file, so the octets are copied.
+  void* copy = ::mmap(nullptr, used_, kAccess, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy != MAP_FAILED) std::memcpy(copy, base_, used_);
+  ::mmap(base_, size_, kAccess, kInPlace | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return;
+  std::memcpy(base_, copy, used_);
+  ::munmap(copy, used_);
 }
 
 Segment::SizeClass Segment::class_of(std::size_t octets) noexcept {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::host {
 
@@ -39,7 +40,7 @@ class Segment {
     return static_cast<std::size_t>(place - base_);
   }
   [[nodiscard]] std::size_t octets() const noexcept { return size_; }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
  private:
   /// Blocks of one size, which are reused for each other.
@@ -60,7 +61,7 @@ class Segment {
   std::size_t used_ = 0;        // octets ever handed out
   std::size_t gathered_ = 0;    // of these, those in huge pages or never to be
   std::size_t dense_from_ = 0;  // behind the last large block, whose pages come and go
-  int descriptor_ = -1;
+  OwnDescriptor descriptor_;
   std::array<std::byte*, kClassCount> free_{};  // first free block per class; each names the next
 };
 

@@ -8,10 +8,6 @@
 
 namespace verbatim::host {
 
-Slot::~Slot() {
-  if (directory_ >= 0) ::close(directory_);
-}
-
 namespace {
 
 /// A descriptor of the directory in which this process's names will be, in use from now on; -1 when
@@ -28,8 +24,8 @@ int hold_directory() noexcept {
 
 Expected<Slot> Slot::claim() noexcept {
   Slot slot;
-  slot.directory_ = hold_directory();
-  if (slot.directory_ < 0) return Errc::kAccessDenied;
+  slot.directory_ = OwnDescriptor(hold_directory());
+  if (!slot.directory_.is_open()) return Errc::kAccessDenied;
   for (std::uint32_t number = 0; number < kSlotCount; ++number) {
     const Status taken = slot.take(number);
     if (taken) return slot;
@@ -41,8 +37,8 @@ Expected<Slot> Slot::claim() noexcept {
 Expected<Slot> Slot::claim(std::uint32_t number) noexcept {
   if (number >= kSlotCount) return Errc::kInvalidArgument;
   Slot slot;
-  slot.directory_ = hold_directory();
-  if (slot.directory_ < 0) return Errc::kAccessDenied;
+  slot.directory_ = OwnDescriptor(hold_directory());
+  if (!slot.directory_.is_open()) return Errc::kAccessDenied;
   if (const Status taken = slot.take(number); !taken) return taken.error();
   return slot;
 }

@@ -25,10 +25,7 @@ inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
 class Slot {
  public:
   Slot() noexcept = default;
-  Slot(Slot&& other) noexcept
-      : directory_(std::exchange(other.directory_, -1)),
-        mailbox_(std::move(other.mailbox_)),
-        number_(other.number_) {}
+  Slot(Slot&& other) noexcept = default;
   Slot& operator=(Slot&& other) noexcept {
     std::swap(directory_, other.directory_);
     mailbox_ = std::move(other.mailbox_);
@@ -37,7 +34,7 @@ class Slot {
   }
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
-  ~Slot();
+  ~Slot() = default;
 
   /// Claims the lowest free slot. kNoMemory when all are taken.
   [[nodiscard]] static Expected<Slot> claim() noexcept;
@@ -59,7 +56,7 @@ class Slot {
   /// kBusy when a process has it.
   [[nodiscard]] Status take(std::uint32_t number) noexcept;
 
-  int directory_ = -1;  // so long is it in use
+  OwnDescriptor directory_;  // so long is it in use
   Mailbox mailbox_;
   std::uint32_t number_ = 0;
 };

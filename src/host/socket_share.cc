@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,27 +20,14 @@ namespace verbatim::host {
 
 namespace {
 
-constexpr int kQueueMax = 4096;        // of those who connect while we are stopped
-constexpr int kMessagesInARow = 64;    // of one connection
-constexpr int kRetryMs = 5;            // when too many descriptors are on their way (ETOOMANYREFS)
-constexpr int kShortageMs = 100;       // until descriptors are looked for again
-constexpr int kAnnounceTries = 20;     // of kRetryMs each, then that peer must ask
-constexpr rlim_t kSelectLimit = 1024;  // FD_SETSIZE: numbers that programs with select() need
+constexpr int kQueueMax = 4096;      // of those who connect while we are stopped
+constexpr int kMessagesInARow = 64;  // of one connection
+constexpr int kRetryMs = 5;          // when too many descriptors are on their way (ETOOMANYREFS)
+constexpr int kShortageMs = 100;     // until descriptors are looked for again
+constexpr int kAnnounceTries = 20;   // of kRetryMs each, then that peer must ask
 
 int open_socket() noexcept {
   return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-/// Out of the way of the program's own descriptors: above what select() can name, or else in the
-/// upper half of what the process may have.
-int moved_up(int descriptor) noexcept {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return descriptor;
-  const rlim_t first = limit.rlim_cur >= 4 * kSelectLimit ? kSelectLimit : limit.rlim_cur / 2;
-  const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, static_cast<int>(first));
-  if (moved < 0) return descriptor;
-  ::close(descriptor);
-  return moved;
 }
 
 bool is_datagram_socket(int descriptor) noexcept {
@@ -138,15 +123,11 @@ void SocketShare::want(const SocketLabel& address) {
 std::size_t SocketShare::find_peers(std::optional<std::uint32_t> own) {
   for (std::uint32_t slot = 0; slot < kSlotCount; ++slot) {
     if (slot == own) continue;
-    Connection peer{.descriptor = open_socket(), .is_ours = true};
-    if (peer.descriptor < 0) break;
-    const bool is_there = UnixName::of_share(slot).connect(peer.descriptor) == 0 &&
-                          peer_of(peer.descriptor).uid == ::geteuid();
-    if (is_there) {
-      connections_.push_back(peer);
-    } else {
-      ::close(peer.descriptor);
-    }
+    Connection peer{.descriptor = OwnDescriptor(open_socket()), .is_ours = true};
+    if (!peer.descriptor.is_open()) break;
+    const bool is_there = UnixName::of_share(slot).connect(peer.descriptor.number()) == 0 &&
+                          peer_of(peer.descriptor.number()).uid == ::geteuid();
+    if (is_there) connections_.push_back(std::move(peer));
   }
   return connections_.size();
 }
@@ -166,14 +147,14 @@ void SocketShare::ask(Connection& connection) noexcept {
   packet.message.count = std::min(wanted_.size(), ShareMessage::kEntriesMax);
   std::copy_n(wanted_.begin(), packet.message.count, packet.message.entries.begin());
   connection.was_asked = true;
-  connection.owes_answer = packet.send(connection.descriptor);
+  connection.owes_answer = packet.send(connection.descriptor.number());
 }
 
 bool SocketShare::take_answers(Duration patience) {
   std::vector<pollfd> debtors;
   for (const Connection& peer : connections_) {
     if (!peer.owes_answer) continue;
-    debtors.push_back({.fd = peer.descriptor, .events = POLLIN, .revents = 0});
+    debtors.push_back({.fd = peer.descriptor.number(), .events = POLLIN, .revents = 0});
   }
   if (debtors.empty()) return false;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
@@ -182,20 +163,18 @@ bool SocketShare::take_answers(Duration patience) {
 }
 
 void SocketShare::start_over() noexcept {
-  for (const Held& held : held_) ::close(held.descriptor);
-  for (const Connection& peer : connections_) ::close(peer.descriptor);
   held_.clear();
   connections_.clear();
 }
 
 void SocketShare::add(const SocketLabel& label, int descriptor) {
-  held_.push_back({.label = label, .descriptor = moved_up(descriptor), .is_news = true});
+  held_.push_back({.label = label, .descriptor = OwnDescriptor(descriptor), .is_news = true});
 }
 
 int SocketShare::find(const SocketLabel& label) const noexcept {
   const auto found = std::find_if(held_.begin(), held_.end(),
                                   [&](const Held& held) { return held.label == label; });
-  return found != held_.end() ? found->descriptor : -1;
+  return found != held_.end() ? found->descriptor.number() : -1;
 }
 
 std::size_t SocketShare::count_beside(const SocketLabel& address) const noexcept {
@@ -206,17 +185,17 @@ std::size_t SocketShare::count_beside(const SocketLabel& address) const noexcept
 std::vector<SocketShare::Holding> SocketShare::held_beside(const SocketLabel& address) const {
   std::vector<Holding> result;
   for (const Held& held : held_) {
-    if (held.label.is_beside(address)) result.push_back({held.label, held.descriptor});
+    if (held.label.is_beside(address)) result.push_back({held.label, held.descriptor.number()});
   }
   return result;
 }
 
 Status SocketShare::serve(std::uint32_t slot) {
-  listener_ = open_socket();
-  bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (listener_ < 0 || bell_ < 0) return Errc::kNoMemory;
-  if (UnixName::of_share(slot).bind(listener_) != 0) return Errc::kAddressInUse;
-  if (::listen(listener_, kQueueMax) != 0) return Errc::kNoMemory;
+  listener_ = OwnDescriptor(open_socket());
+  if (!listener_.is_open()) return Errc::kNoMemory;
+  if (auto opened = bell_.open(); !opened) return opened;
+  if (UnixName::of_share(slot).bind(listener_.number()) != 0) return Errc::kAddressInUse;
+  if (::listen(listener_.number(), kQueueMax) != 0) return Errc::kNoMemory;
   if (lender_) (void)desk_.open(lender_);  // without it other users have to use another address
   announce();
   sigset_t all;
@@ -246,12 +225,7 @@ void SocketShare::announce() noexcept {
 
 void SocketShare::serve_more() noexcept {
   announce();
-  ring();  // the thread is to look after the connections that were made
-}
-
-void SocketShare::ring() noexcept {
-  const std::uint64_t one = 1;
-  (void)!::write(bell_, &one, sizeof one);  // full means that it is ringing already
+  bell_.ring();  // the thread is to look after the connections that were made
 }
 
 void SocketShare::close() noexcept {
@@ -260,7 +234,7 @@ void SocketShare::close() noexcept {
       const std::lock_guard lock(mutex_);
       is_closing_ = true;
     }
-    ring();
+    bell_.ring();
     thread_.join();
   }
   close_all();
@@ -275,9 +249,8 @@ void SocketShare::close_all() noexcept {
   start_over();
   desk_.close();
   is_closing_ = false;
-  for (int* descriptor : {&listener_, &bell_}) {
-    if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
-  }
+  listener_.close();
+  bell_.close();
 }
 
 void SocketShare::run() noexcept {
@@ -288,10 +261,9 @@ void SocketShare::run() noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (is_closing_) return;
-      polled.assign({{.fd = bell_, .events = POLLIN, .revents = 0},
-                     {.fd = listener_, .events = POLLIN, .revents = 0}});
+      polled.assign({bell_.polled(), {.fd = listener_.number(), .events = POLLIN, .revents = 0}});
       for (const Connection& connection : connections_) {
-        polled.push_back({.fd = connection.descriptor, .events = POLLIN, .revents = 0});
+        polled.push_back({.fd = connection.descriptor.number(), .events = POLLIN, .revents = 0});
         has_questions = has_questions || connection.has_question;
       }
       desk_.add_to(polled);
@@ -301,9 +273,10 @@ void SocketShare::run() noexcept {
     if (is_short_of_descriptors_) polled[1].fd = -1;
     const int otherwise = is_short_of_descriptors_ ? kShortageMs : -1;
     (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : otherwise);
-    std::uint64_t rung;
-    if (polled[0].revents != 0) (void)!::read(bell_, &rung, sizeof rung);
+    // A program that closes descriptors which are not its own has closed these.
+    if (!bell_.take(polled[0])) return;
     const std::lock_guard lock(mutex_);
+    if (!listener_.is_still_own()) return;
     serve_all();
   }
 }
@@ -324,16 +297,16 @@ void SocketShare::serve_all() noexcept {
 
 void SocketShare::accept_all() noexcept {
   for (;;) {
-    const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int accepted =
+        ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
     if (accepted < 0) {
       is_short_of_descriptors_ = errno != EAGAIN;
       return;
     }
-    if (peer_of(accepted).uid == ::geteuid()) {
-      connections_.push_back({.descriptor = accepted});
-    } else {
-      ::close(accepted);
+    OwnDescriptor own(accepted);
+    if (peer_of(own.number()).uid == ::geteuid()) {
+      connections_.push_back({.descriptor = std::move(own)});
     }
   }
 }
@@ -343,14 +316,14 @@ void SocketShare::read_all() {
   drop_closed();
 }
 
-/// Leaves the descriptor at -1 when the connection has ended.
+/// Closes the descriptor when the connection has ended.
 void SocketShare::read(Connection& connection) {
   for (int count = 0; count < kMessagesInARow; ++count) {
     Packet packet;
-    const auto outcome = packet.receive(connection.descriptor);
+    const auto outcome = packet.receive(connection.descriptor.number());
     if (outcome == Packet::Outcome::kNothingThere) return;
     if (outcome == Packet::Outcome::kEnded) {
-      ::close(std::exchange(connection.descriptor, -1));
+      connection.descriptor.close();
       return;
     }
     keep(packet.message, std::span(packet.descriptors).first(packet.descriptor_count));
@@ -382,7 +355,7 @@ void SocketShare::keep(const ShareMessage& message, std::span<const int> descrip
     const SocketLabel& label = message.entries[std::min(i, ShareMessage::kEntriesMax - 1)];
     if (is_named && label.slot < kSlotCount && wants(label) && find(label) < 0 &&
         is_datagram_socket(descriptors[i])) {
-      held_.push_back({.label = label, .descriptor = moved_up(descriptors[i])});
+      held_.push_back({.label = label, .descriptor = OwnDescriptor(descriptors[i])});
     } else {
       ::close(descriptors[i]);
     }
@@ -415,26 +388,24 @@ bool SocketShare::send_held(Connection& connection, bool news_only) noexcept {
     if (!belongs) continue;
     if (packet.message.count == ShareMessage::kEntriesMax) {
       packet.message.more_follows = true;
-      if (!packet.send(connection.descriptor)) return false;
+      if (!packet.send(connection.descriptor.number())) return false;
       packet.message.more_follows = false;
       packet.message.count = packet.descriptor_count = 0;
     }
     packet.message.entries[packet.message.count++] = held.label;
-    packet.descriptors[packet.descriptor_count++] = held.descriptor;
+    packet.descriptors[packet.descriptor_count++] = held.descriptor.number();
   }
-  return packet.send(connection.descriptor);
+  return packet.send(connection.descriptor.number());
 }
 
 void SocketShare::drop_closed() noexcept {
   for (Connection& connection : connections_) {
     const bool is_content =
         connection.is_done && !connection.has_question && !connection.owes_answer;
-    if (is_content && connection.descriptor >= 0) {
-      ::close(std::exchange(connection.descriptor, -1));
-    }
+    if (is_content) connection.descriptor.close();
   }
   std::erase_if(connections_,
-                [](const Connection& connection) { return connection.descriptor < 0; });
+                [](const Connection& connection) { return !connection.descriptor.is_open(); });
 }
 
 }  // namespace verbatim::host

@@ -12,7 +12,9 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "host/lending_desk.h"
+#include "host/own_descriptor.h"
 #include "host/share_message.h"
+#include "host/wake_pipe.h"
 
 namespace verbatim::host {
 
@@ -85,11 +87,11 @@ class SocketShare {
  private:
   struct Held {
     SocketLabel label;
-    int descriptor = -1;
+    OwnDescriptor descriptor;
     bool is_news = false;  // the peers have not got it from us yet
   };
   struct Connection {
-    int descriptor = -1;
+    OwnDescriptor descriptor;
     bool is_ours = false;       // we connected; the other end closes it when it is content
     bool was_asked = false;     // has got our question
     bool owes_answer = false;   // and has not answered it
@@ -111,15 +113,14 @@ class SocketShare {
   [[nodiscard]] bool send_held(Connection& connection, bool news_only) noexcept;
   void drop_closed() noexcept;
   void announce() noexcept;
-  void ring() noexcept;
   void close_all() noexcept;
 
   std::mutex mutex_;  // guards all below once the thread runs
   std::vector<SocketLabel> wanted_;
   std::vector<Held> held_;
   std::vector<Connection> connections_;  // oldest first
-  int listener_ = -1;
-  int bell_ = -1;                         // an eventfd that wakes the thread up
+  OwnDescriptor listener_;
+  WakePipe bell_;                         // wakes the thread up
   bool is_closing_ = false;               // the thread is to end
   bool is_short_of_descriptors_ = false;  // the thread's own: it could not accept
   LendingDesk::Lender lender_;

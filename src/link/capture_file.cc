@@ -111,10 +111,6 @@ std::string capture_name_beside(std::string_view name, pid_t process) {
          std::string(name.substr(dot));
 }
 
-CaptureFile::~CaptureFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Expected<CaptureFile> CaptureFile::open(std::string_view pattern, std::string& message) {
   std::string name = expand_capture_name(pattern, ::getpid());
   for (const bool is_beside : {false, true}) {
@@ -166,17 +162,18 @@ Status CaptureFile::prepare(std::string_view pattern, std::string& message) {
 }
 
 int CaptureFile::append(std::span<const std::byte> blocks) noexcept {
+  if (!descriptor_.is_still_own()) return EBADF;  // the program has closed it
   const QuietWrites quiet;
   auto left = blocks;
   while (!left.empty()) {
-    const ssize_t written = ::write(descriptor_, left.data(), left.size());
+    const ssize_t written = ::write(descriptor_.number(), left.data(), left.size());
     if (written > 0) {
       left = left.subspan(static_cast<std::size_t>(written));
       continue;
     }
     const int error = written == 0 ? ENOSPC : errno;
     if (error == EINTR) continue;
-    if (is_seekable_) (void)!::ftruncate(descriptor_, static_cast<off_t>(octets_));
+    if (is_seekable_) (void)!::ftruncate(descriptor_.number(), static_cast<off_t>(octets_));
     return error;
   }
   octets_ += blocks.size();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 
 namespace verbatim::link {
 
@@ -25,14 +26,10 @@ namespace verbatim::link {
 class CaptureFile {
  public:
   CaptureFile() noexcept = default;
-  CaptureFile(CaptureFile&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)),
-        name_(std::move(other.name_)),
-        octets_(other.octets_),
-        is_seekable_(other.is_seekable_) {}
+  CaptureFile(CaptureFile&& other) noexcept = default;
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
-  ~CaptureFile();
+  ~CaptureFile() = default;
 
   /// On failure `message` names the file and says why.
   [[nodiscard]] static Expected<CaptureFile> open(std::string_view pattern, std::string& message);
@@ -51,7 +48,7 @@ class CaptureFile {
   CaptureFile(int descriptor, std::string name, bool is_seekable) noexcept
       : descriptor_(descriptor), name_(std::move(name)), is_seekable_(is_seekable) {}
 
-  int descriptor_ = -1;
+  host::OwnDescriptor descriptor_;
   std::string name_;
   std::uint64_t octets_ = 0;  // written so far
   bool is_seekable_ = false;  // a regular file, which can be cut; not a device or a pipe

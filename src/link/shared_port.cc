@@ -457,9 +457,10 @@ SharedPort::Whose SharedPort::whose(const LocalAddress& address, std::uint32_t s
 /// The share keeps one descriptor of it, and the receiver has another.
 Expected<Receiver> SharedPort::receiver_of(const Group& group, std::uint32_t slot) {
   const int held = share_.find(group.labelled(slot));
-  const int own = ::fcntl(held, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) return Errc::kNoMemory;
-  Receiver receiver{.address = group.address, .socket = UdpSocket::adopt(own)};
+  const int copy = ::fcntl(held, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return Errc::kNoMemory;
+  Receiver receiver{.address = group.address, .socket = UdpSocket::adopt(copy)};
+  const int own = receiver.socket.descriptor();
   if (!is_bound_to(own, group.address)) return Errc::kInvalidArgument;
   throw_away_what_waits(own);
   receiver.socket.reset_receiver(group.address);

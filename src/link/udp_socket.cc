@@ -39,10 +39,6 @@ Errc reason_of(int error) noexcept {
 
 }  // namespace
 
-UdpSocket::~UdpSocket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address, std::uint16_t port,
                                              Program program) noexcept {
   UdpSocket socket;
@@ -63,11 +59,11 @@ Expected<UdpSocket> UdpSocket::open_locked(const LocalAddress& address, std::uin
   if (auto created = socket.create(address); !created) return created.error();
   const sock_fprog program{.len = static_cast<unsigned short>(filter.size()),
                            .filter = filter.data()};
-  const bool is_ready =
-      socket.set(SOL_SOCKET, SO_REUSEPORT, 1) && socket.prepare_receiver(address) &&
-      ::setsockopt(socket.descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
-          0 &&
-      socket.set(SOL_SOCKET, SO_LOCK_FILTER, 1);
+  const bool is_ready = socket.set(SOL_SOCKET, SO_REUSEPORT, 1) &&
+                        socket.prepare_receiver(address) &&
+                        ::setsockopt(socket.descriptor_.number(), SOL_SOCKET, SO_ATTACH_FILTER,
+                                     &program, sizeof program) == 0 &&
+                        socket.set(SOL_SOCKET, SO_LOCK_FILTER, 1);
   if (!is_ready) return reason_of(errno);
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
   return socket;
@@ -86,7 +82,7 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
   socket.enlarge(SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferOctets);
   sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0}};
   const sock_fprog take_nothing{.len = 1, .filter = nothing};
-  (void)::setsockopt(socket.descriptor_, SOL_SOCKET, SO_ATTACH_FILTER, &take_nothing,
+  (void)::setsockopt(socket.descriptor_.number(), SOL_SOCKET, SO_ATTACH_FILTER, &take_nothing,
                      sizeof take_nothing);  // only saves the memory of what nobody would read
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
   return socket;
@@ -107,8 +103,8 @@ bool UdpSocket::keep_trains() noexcept { return set(IPPROTO_UDP, UDP_GRO, 1); }
 
 Status UdpSocket::create(const LocalAddress& address) noexcept {
   const int family = address.gid.is_ipv4_mapped() ? AF_INET : AF_INET6;
-  descriptor_ = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (descriptor_ < 0) return reason_of(errno);
+  descriptor_ = host::OwnDescriptor(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!descriptor_.is_open()) return reason_of(errno);
   if (family == AF_INET6 && !set(IPPROTO_IPV6, IPV6_V6ONLY, 1)) return reason_of(errno);
   return Ok{};
 }
@@ -116,12 +112,12 @@ Status UdpSocket::create(const LocalAddress& address) noexcept {
 Status UdpSocket::bind_to(const LocalAddress& address, std::uint16_t port) noexcept {
   SocketAddress name;
   const socklen_t octets = store_address(name, address.gid, port, address.scope);
-  if (::bind(descriptor_, &name.base, octets) != 0) return reason_of(errno);
+  if (::bind(descriptor_.number(), &name.base, octets) != 0) return reason_of(errno);
   return Ok{};
 }
 
 bool UdpSocket::set(int level, int option, int value) noexcept {
-  return ::setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
+  return ::setsockopt(descriptor_.number(), level, option, &value, sizeof value) == 0;
 }
 
 /// The forced way needs a capability and ignores the system's limit; the ordinary way stops there.
@@ -148,19 +144,20 @@ bool UdpSocket::join(const LocalAddress& group) noexcept {
     std::memcpy(&request.imr_multiaddr, group.gid.octets.data() + 12, 4);
     request.imr_ifindex = static_cast<int>(group.scope);
     return set(IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
-           ::setsockopt(descriptor_, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) == 0;
+           ::setsockopt(descriptor_.number(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request,
+                        sizeof request) == 0;
   }
   ipv6_mreq request{};
   std::memcpy(&request.ipv6mr_multiaddr, group.gid.octets.data(), 16);
   request.ipv6mr_interface = group.scope;
   return set(IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) &&
-         ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request, sizeof request) ==
-             0;
+         ::setsockopt(descriptor_.number(), IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request,
+                      sizeof request) == 0;
 }
 
 UdpSocket UdpSocket::adopt(int descriptor) noexcept {
   UdpSocket socket;
-  socket.descriptor_ = descriptor;
+  socket.descriptor_ = host::OwnDescriptor(descriptor);
   return socket;
 }
 
@@ -184,7 +181,7 @@ void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
 }
 
 bool UdpSocket::steer(std::span<const ServiceRoute> routes, std::uint32_t fallback) {
-  return steer_sockets_beside(descriptor_, routes, fallback);
+  return steer_sockets_beside(descriptor_.number(), routes, fallback);
 }
 
 bool steer_sockets_beside(int socket, std::span<const ServiceRoute> routes,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/expected.h"
+#include "host/own_descriptor.h"
 #include "link/steering.h"
 #include "wire/ids.h"
 
@@ -31,14 +32,14 @@ class UdpSocket {
   };
 
   UdpSocket() noexcept = default;
-  UdpSocket(UdpSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  UdpSocket(UdpSocket&& other) noexcept = default;
   UdpSocket& operator=(UdpSocket&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
-  ~UdpSocket();
+  ~UdpSocket() = default;
 
   /// Receives on `port`, shared with the other processes of this user: the kernel gives a packet to
   /// the n-th socket that was bound, n being what the steering program makes of it, and to any of
@@ -77,7 +78,7 @@ class UdpSocket {
   /// Takes a descriptor of such a socket that somebody else has made.
   [[nodiscard]] static UdpSocket adopt(int descriptor) noexcept;
   /// Gives the descriptor away.
-  [[nodiscard]] int release() noexcept { return std::exchange(descriptor_, -1); }
+  [[nodiscard]] int release() noexcept { return descriptor_.release(); }
 
   /// Whatever the process that had it before has made of it: its options are as open_receiver()
   /// leaves them.
@@ -86,7 +87,7 @@ class UdpSocket {
   /// system takes none, packets go anywhere, and must be forwarded.
   bool steer(std::span<const ServiceRoute> routes, std::uint32_t fallback = 0);
 
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
  private:
   [[nodiscard]] Status create(const LocalAddress& address) noexcept;
@@ -96,7 +97,7 @@ class UdpSocket {
   [[nodiscard]] bool join(const LocalAddress& group) noexcept;
   [[nodiscard]] bool prepare_receiver(const LocalAddress& address) noexcept;
 
-  int descriptor_ = -1;
+  host::OwnDescriptor descriptor_;
 };
 
 /// The same for any of the sockets that share the port.

@@ -66,7 +66,8 @@ Moved Arena::open(Range first) noexcept {
   inode_ = state.st_ino;
   major_ = major(state.st_dev);
   minor_ = minor(state.st_dev);
-  descriptor_ = file.release();
+  const long moved = kernel::call(SYS_fcntl, file.number(), F_DUPFD_CLOEXEC, kernel::kKeptFrom);
+  descriptor_ = moved >= 0 ? static_cast<int>(moved) : file.release();
   return Ok{};
 }
 

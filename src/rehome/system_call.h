@@ -57,6 +57,10 @@ inline long unmap(std::uintptr_t at, std::size_t octets) noexcept {
   return call(SYS_mremap, from, octets, octets, MREMAP_MAYMOVE | MREMAP_FIXED | more_flags, to);
 }
 
+/// Descriptors that stay open move to this number or a higher one, out of the way of the program's:
+/// within the smallest usual limit of a process.
+inline constexpr int kKeptFrom = 512;
+
 /// A descriptor that is closed at the end of its scope.
 class Descriptor {
  public:
@@ -69,9 +73,20 @@ class Descriptor {
     close();
     number_ = answer;
   }
+  /// For one that stays open in the program's table, and is no file: it moves to a high number, out
+  /// of the way of the program's own. Where the program closes it and opens something else there,
+  /// close() does nothing. It knows its own by the signal for input (F_SETSIG), which is never
+  /// sent.
+  void keep() noexcept {
+    const long moved = call(SYS_fcntl, number_, F_DUPFD_CLOEXEC, kKeptFrom);
+    if (moved >= 0) reset(moved);
+    is_marked_ = call(SYS_fcntl, number_, F_SETSIG, kMark) == 0;
+  }
   void close() noexcept {
-    if (number_ >= 0) (void)call(SYS_close, number_);
+    const bool is_own = !is_marked_ || call(SYS_fcntl, number_, F_GETSIG) == kMark;
+    if (number_ >= 0 && is_own) (void)call(SYS_close, number_);
     number_ = -EBADF;
+    is_marked_ = false;
   }
   /// Somebody else closes it from now on.
   [[nodiscard]] int release() noexcept {
@@ -84,7 +99,10 @@ class Descriptor {
   [[nodiscard]] long answer() const noexcept { return number_; }
 
  private:
+  static constexpr int kMark = 58;
+
   long number_;  // or a negative errno value
+  bool is_marked_ = false;
 };
 
 [[nodiscard]] inline long open_file(const char* path, int flags) noexcept {

@@ -34,7 +34,10 @@ Moved Userfaults::open(std::uint64_t features) noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = features;
-  if (kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_API, &api) == 0) return Ok{};
+  if (kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_API, &api) == 0) {
+    descriptor_.keep();
+    return Ok{};
+  }
   descriptor_.close();
   return Why::kNoGuard;
 }
