@@ -512,7 +512,8 @@ class Worker {
       char link[64] = "";
       (void)::readlinkat(::dirfd(folder), entry->d_name, link, sizeof link - 1);
       const bool is_kept = std::strstr(link, "verbatim-regions") != nullptr ||
-                           std::strstr(link, "[userfaultfd]") != nullptr;
+                           std::strstr(link, "[userfaultfd]") != nullptr ||
+                           std::strstr(link, "/maps") != nullptr;
       if (!is_kept) ++count;
     }
     if (folder != nullptr) ::closedir(folder);
