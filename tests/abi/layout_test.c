@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define SIZE(type, octets) _Static_assert(sizeof(struct type) == (octets), #type)
+/* Later releases of rdma-core have added members at the end. */
+#define AT_LEAST(type, octets) _Static_assert(sizeof(struct type) >= (octets), #type)
 #define AT(type, field, offset) \
   _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
 #define BEFORE(field, distance)                                                          \
@@ -154,7 +156,7 @@ SIZE(ibv_cq_init_attr_ex, 56);
 SIZE(ibv_ah_attr, 32);
 SIZE(ibv_device_attr, 232);
 SIZE(ibv_device_attr_ex, 400);
-SIZE(ibv_port_attr, 52);
+AT_LEAST(ibv_port_attr, 52);
 SIZE(ibv_gid_entry, 32);
 SIZE(ibv_async_event, 16);
 SIZE(ibv_td, 8);
@@ -224,7 +226,7 @@ AT(ibv_cq_ex, read_completion_wallclock_ns, PAST_MUTEX(288));
 SIZE(ibv_qp, PAST_MUTEX(168));
 AT(ibv_qp, cond, PAST_MUTEX(112));
 AT(ibv_qp, events_completed, PAST_MUTEX(160));
-SIZE(ibv_qp_ex, PAST_MUTEX(360));
+AT_LEAST(ibv_qp_ex, PAST_MUTEX(360));
 AT(ibv_qp_ex, comp_mask, PAST_MUTEX(168));
 AT(ibv_qp_ex, wr_id, PAST_MUTEX(176));
 AT(ibv_qp_ex, wr_flags, PAST_MUTEX(184));

@@ -510,10 +510,10 @@ class Worker {
     DIR* folder = ::opendir("/proc/self/fd");
     while (const dirent* entry = folder == nullptr ? nullptr : ::readdir(folder)) {
       char link[64] = "";
-      (void)::readlinkat(::dirfd(folder), entry->d_name, link, sizeof link - 1);
-      const bool is_kept = std::strstr(link, "verbatim-regions") != nullptr ||
-                           std::strstr(link, "[userfaultfd]") != nullptr ||
-                           std::strstr(link, "/maps") != nullptr;
+      const bool is_link = ::readlinkat(::dirfd(folder), entry->d_name, link, sizeof link - 1) >= 0;
+      const bool is_kept = is_link && (std::strstr(link, "verbatim-regions") != nullptr ||
+                                       std::strstr(link, "[userfaultfd]") != nullptr ||
+                                       std::strstr(link, "/maps") != nullptr);
       if (!is_kept) ++count;
     }
     if (folder != nullptr) ::closedir(folder);
