@@ -8,6 +8,8 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+
+#include "base/own_threads.h"
 
 namespace verbatim::device {
 
@@ -181,9 +185,7 @@ void mark_default_route(std::vector<Interface>& interfaces) {
   for (Interface& interface : interfaces) interface.has_default_route = interface.name == best;
 }
 
-}  // namespace
-
-std::vector<Interface> read_interfaces() {
+std::vector<Interface> read_here() {
   std::vector<Interface> interfaces;
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return interfaces;
@@ -201,6 +203,28 @@ std::vector<Interface> read_interfaces() {
   mark_default_route(interfaces);
   std::sort(interfaces.begin(), interfaces.end(),
             [](const Interface& a, const Interface& b) { return a.index < b.index; });
+  return interfaces;
+}
+
+void* read_apart(void* interfaces) {
+  const OwnThread mine;
+  (void)::unshare(CLONE_FILES);  // without it, as on any other thread
+  *static_cast<std::vector<Interface>*>(interfaces) = read_here();
+  return nullptr;
+}
+
+}  // namespace
+
+/// A program may close descriptors that are not its own while a thread of the library looks for
+/// interfaces. The C library then ends the process, because its socket is gone. So those threads
+/// leave it to one that has descriptors of its own.
+std::vector<Interface> read_interfaces() {
+  if (!OwnThread::is_mine()) return read_here();
+  std::vector<Interface> interfaces;
+  pthread_t reader{};
+  OwnThread::announce();
+  if (::pthread_create(&reader, nullptr, &read_apart, &interfaces) != 0) return read_here();
+  (void)::pthread_join(reader, nullptr);
   return interfaces;
 }
 
