@@ -34,6 +34,7 @@ HEADER = pathlib.Path(__file__).resolve().parents[2] / "src/host/segment_header.
 MAGIC = 0x56425347  # of a segment
 VERSION = int(re.search(r"kVersion = (\d+)", HEADER.read_text()).group(1))
 ATTACH_MAGIC = 0x56424131
+CHALLENGE_MAGIC = 0x56424332
 HEADER_OCTETS = 2048
 DIRECT = {"VERBATIM_PATH": "auto"}
 PACKETS = {"VERBATIM_PATH": "packet"}
@@ -268,6 +269,7 @@ class Liars(World):
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         bind_anew(door, f"{folder}/0.attach")
         door.listen(8)
+        secret = os.memfd_create("verbatim-challenge-" + 32 * "0")
         segment = os.memfd_create("liar", os.MFD_ALLOW_SEALING)
         os.ftruncate(segment, octets)
         os.pwrite(segment, content, 0)
@@ -275,6 +277,9 @@ class Liars(World):
         ready.send(b"!")
         while True:
             guest, _ = door.accept()
+            guest.recv(64)
+            # It keeps its secret where the viewer may read it, and does not check the answer.
+            guest.send(struct.pack("<Ii", CHALLENGE_MAGIC, secret))
             guest.recv(64)
             answer = struct.pack("<IIII", ATTACH_MAGIC, VERSION, 0, 1)
             guest.sendmsg([answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
