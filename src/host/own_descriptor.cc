@@ -28,6 +28,16 @@ constexpr std::size_t kTableNumbers = 1U << 16;
 constinit std::array<std::atomic<std::uint32_t>, kTableNumbers> g_holders{};
 constinit std::atomic<std::uint32_t> g_next_holder{1};
 
+/// close(3) is a place where threads are cancelled. The thread sanitizer must see it all the same:
+/// it takes a number that is used again for the old descriptor.
+void close_number(int descriptor) noexcept {
+#if defined(__SANITIZE_THREAD__)
+  (void)::close(descriptor);
+#else
+  (void)::syscall(SYS_close, descriptor);
+#endif
+}
+
 /// Out of the way of the program's own descriptors: above what select() can name, or else in the
 /// upper half of what the process may have.
 int moved_up(int descriptor) noexcept {
@@ -37,7 +47,7 @@ int moved_up(int descriptor) noexcept {
   if (static_cast<rlim_t>(descriptor) >= first) return descriptor;
   const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, static_cast<int>(first));
   if (moved < 0) return descriptor;
-  (void)::syscall(SYS_close, descriptor);  // close(3) is a place where threads are cancelled
+  close_number(descriptor);
   return moved;
 }
 
@@ -98,7 +108,7 @@ bool OwnDescriptor::is_still_own() const noexcept {
 void OwnDescriptor::close() noexcept {
   if (number_ < 0) return;
   const Quietly quietly;
-  if (is_still_own()) (void)::syscall(SYS_close, number_);
+  if (is_still_own()) close_number(number_);
   number_ = -1;
 }
 
