@@ -12,9 +12,9 @@ namespace verbatim {
 /// Says whether the one requester of a responder half is inside it: a counter that is odd from
 /// enter() to leave(). Plain data in memory that two processes map; zeroed memory is an empty one.
 ///
-/// Whoever takes something away (a key, a state, a queue) calls quiesce() after it has published
-/// that the thing is gone. When quiesce() returns, every visit that could have seen the thing is
-/// over and all that it wrote is visible.
+/// The owner that takes something away (a key, a state, a queue) calls quiesce() after it has
+/// published that the thing is gone. When quiesce() returns, every visit that could have seen the
+/// thing is over and all that it wrote is visible.
 ///
 /// Why this holds when the requester uses plain stores (Fencing::kExpedited): a barrier of the rare
 /// side is a full fence in the requester, at one point of its program.

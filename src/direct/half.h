@@ -78,10 +78,11 @@ class Half {
   /// The visit that nobody waits for any longer; 0: none.
   [[nodiscard]] Occupancy::Snapshot given_up() const noexcept { return given_up_; }
 
-  /// Whoever takes something away has published that it is gone: returns when nobody is inside any
-  /// of these halves who may have seen it. One who is longer inside than patience lasts is stopped,
-  /// or might as well be: its visit is given up, and it finds that out before it reports anything.
-  /// Those halves are returned; the same visit is waited for once only.
+  /// For a caller that takes something away, after it has published that the thing is gone. Returns
+  /// when no visitor is inside of these halves that may have seen the thing. A visitor that stays
+  /// inside longer than the patience lasts counts as stopped: its visit is given up, and the
+  /// visitor learns that before it reports anything. Those halves are returned; the same visit is
+  /// waited for once only.
   [[nodiscard]] static std::vector<Half*> await(const std::vector<Half*>& halves,
                                                 Duration patience);
   /// Waits for the visit that was given up, after all, however long it takes.

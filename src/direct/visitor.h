@@ -71,9 +71,9 @@ class VisitorList {
  public:
   [[nodiscard]] static VisitorList& of_process() noexcept;
 
-  /// Whoever takes something away has published that it is gone: returns when no visit goes on that
-  /// may have seen it. A visit that takes longer than `patience` is passed over, by later calls as
-  /// well: its process is stopped, or has not had a processor.
+  /// For a caller that takes something away, after it has published that the thing is gone. Returns
+  /// when no visit goes on that may have seen the thing. A visit that takes longer than `patience`
+  /// is passed over, by later calls as well: its process is stopped, or has not had a processor.
   void await(Duration patience) noexcept;
 
   /// In a forked child, where no requester comes.

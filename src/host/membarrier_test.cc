@@ -93,7 +93,9 @@ void visit_until_done(Shared& shared, Fencing fencing) {
 /// stores around it. The owner forbids it, waits, and then owns the array: were one store late, the
 /// owner would find it in an array that it has cleared, or half of a visit.
 void take_away_again_and_again(Shared& shared, std::uint32_t rounds) {
-  for (std::uint32_t round = 0; round < rounds; ++round) {
+  // Longer on a busy machine, where the requester gets no processor at first.
+  const auto is_tested = [&] { return shared.visits.load(std::memory_order_relaxed) > 0; };
+  for (std::uint32_t round = 0; round < rounds || !is_tested(); ++round) {
     shared.live.store(1, std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < round % 64; ++i) compiler_barrier();
     if (round % 16 == 0) std::this_thread::yield();
@@ -130,7 +132,6 @@ void check_two_processes(Fencing fencing) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_GT(shared->visits.load(), 0U) << "the requester never got in: nothing was tested";
   ::munmap(place, sizeof(Shared));
 }
 

@@ -41,7 +41,7 @@ Errc refuse(std::string& message, const std::string& name, int error) {
                                                              : Errc::kInvalidArgument;
 }
 
-/// Not blocking: a pipe that nobody reads is refused, instead of stopping the program. A symbolic
+/// Not blocking: a pipe without a reader is refused, instead of stopping the program. A symbolic
 /// link may be another user's: it is not followed, except to a device or a pipe (/dev/stdout).
 int open_for_writing(const std::string& name) noexcept {
   constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
