@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench bench-report check compilers mutants test-all test-x86 format clean
+.PHONY: help setup configure build demo test bench bench-report bench-turns check compilers mutants test-all test-x86 format clean
 JOBS := $(shell nproc)
 
 help: ## this list
@@ -32,6 +32,11 @@ bench: ## how fast, beside what; PART=core, host, wire or connections: only that
 	@$(MAKE) --no-print-directory build
 	@cmake --build --preset release -j $(JOBS) --target bench_programs
 	@scripts/bench.sh build/release $(or $(PART),all) $(OPTIONS)
+
+bench-turns: ## this build and an earlier one (BEFORE=its build folder) in turns: is any number worse?
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@bench/turns.py --before $(BEFORE) --build build/release $(OPTIONS)
 
 bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.md
 	@bench/report.py build/release

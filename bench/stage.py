@@ -41,6 +41,10 @@ class Stage:
         self._port += 1
         return self._port
 
+    def skip_ports(self, count):
+        """So that two stages on one network do not use the same ones."""
+        self._port += count
+
     def pair(self, server, client, port, urgency=None, protocol="tcp"):
         """What the client prints. The server is ready when it holds the port."""
         serving = Process(self._words(self.network.server, server, urgency, core=0))
