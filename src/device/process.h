@@ -16,9 +16,9 @@ namespace verbatim::device {
 /// locks of later ranks only. A fork takes all of them in exactly this order, so it waits for no
 /// thread that waits for it.
 enum class ForkRank : int {
-  kListeners,         // abi/cm_wildcards.cc: where ids listen
-  kConnectedDevices,  // abi/cm_device.cc: the devices of rdma_cm
-  kNeighbours,        // abi/cm_neighbours.cc: the neighbours that are looked for
+  kListeners,         // abi/rdmacm/wildcards.cc: where ids listen
+  kConnectedDevices,  // abi/rdmacm/device.cc: the devices of rdma_cm
+  kNeighbours,        // abi/rdmacm/neighbours.cc: the neighbours that are looked for
   kPause,             // ForkPause, below
   kRehoming,          // rehome: memory that has moved
   kAdapters,  // device/adapter.cc: the table of adapters; then, of all adapters, what is heard from
@@ -26,9 +26,9 @@ enum class ForkRank : int {
   kMovedMemory,  // device/adapter.cc: how the child gets the memory that has moved; no lock
   kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
   kGivenPorts,   // device/gsi.cc: the ports that were given to ids
-  kEvents,       // abi/cm_channel.cc: the events of rdma_cm
-  kHandles,      // abi/handles.cc: which handles exist
-  kDevices,      // abi/verbs_device.cc: the devices that programs have seen
+  kEvents,       // abi/rdmacm/channel.cc: the events of rdma_cm
+  kHandles,      // abi/verbs/handles.cc: which handles exist
+  kDevices,      // abi/verbs/device.cc: the devices that programs have seen
   kPools,        // device/block_pool.cc: memory for objects
 };
 
@@ -59,7 +59,7 @@ class TakesPartInForks {
 /// called in the process that registered them and in children of fork(3), not in a child of
 /// _Fork(3) or clone(2): what such a child has is its parent's.
 enum class ExitRank : int {
-  kConnections,  // abi/cm_device.cc: peers are told that connections end
+  kConnections,  // abi/rdmacm/device.cc: peers are told that connections end
   kAdapters,     // device/adapter.cc: peers get the answers that they are owed
   kCapture,      // device/adapter.cc: the capture is written out
 };

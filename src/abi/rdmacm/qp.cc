@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// rdma_create_qp(3), rdma_create_srq(3), rdma_init_qp_attr(3), and the states that connecting takes
+// a queue pair through.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/border.h"
+#include "abi/rdmacm/functions.h"
+#include "abi/rdmacm/id.h"
+
+namespace verbatim::abi {
+namespace {
+
+/// What both ends have agreed; nothing before there is a reply or a request.
+std::optional<cm::QpSettings> settings_of(IdHandle& id) {
+  if (id.device == nullptr || id.communication == wire::CommId{}) return std::nullopt;
+  const std::lock_guard lock(id.device->adapter().mutex());
+  auto settings = id.device->gsi().agent().qp_settings(id.communication);
+  if (!settings) return std::nullopt;
+  return *settings;
+}
+
+void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
+  attr.pkey_index = 0;
+  attr.port_num = 1;
+  mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  if (id.is_datagram()) {
+    attr.qkey = kUdpQKey;
+    mask |= IBV_QP_QKEY;
+    return;
+  }
+  attr.qp_access_flags = 0;
+  if (const auto settings = settings_of(id)) {
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    if (settings->responder_resources > 0) {
+      attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    }
+  }
+  mask |= IBV_QP_ACCESS_FLAGS;
+}
+
+int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
+  mask = IBV_QP_STATE;
+  if (id.is_datagram()) return 0;
+  const auto settings = settings_of(id);
+  if (!settings) return EINVAL;
+  attr.ah_attr = address_vector(id, settings->address);
+  attr.ah_attr.grh.flow_label = settings->travel.flow_label;
+  attr.ah_attr.grh.hop_limit = settings->travel.hop_limit;
+  attr.ah_attr.grh.traffic_class = settings->travel.traffic_class;
+  attr.ah_attr.sl = settings->travel.service_level;
+  attr.path_mtu = static_cast<ibv_mtu>(settings->path_mtu);
+  attr.dest_qp_num = static_cast<std::uint32_t>(settings->remote_qpn);
+  attr.rq_psn = id.starting_psn.raw();
+  mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (id.id.qp_type == IBV_QPT_UC) return 0;
+  attr.max_dest_rd_atomic = std::min(settings->responder_resources, kResourcesMax);
+  attr.min_rnr_timer = 0;
+  mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  return 0;
+}
+
+int fill_rts(IdHandle& id, ibv_qp_attr& attr, int& mask) {
+  mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  attr.sq_psn = 0;
+  if (id.is_datagram()) return 0;
+  const auto settings = settings_of(id);
+  if (!settings) return EINVAL;
+  attr.sq_psn = settings->send_psn.raw();
+  if (id.id.qp_type == IBV_QPT_UC) return 0;
+  attr.retry_cnt = settings->retry_count;
+  attr.rnr_retry = settings->rnr_retry_count;
+  attr.timeout = id.ack_timeout.value_or(static_cast<std::uint8_t>(settings->ack_timeout));
+  attr.max_rd_atomic = std::min(settings->initiator_depth, kResourcesMax);
+  mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT | IBV_QP_MAX_QP_RD_ATOMIC;
+  return 0;
+}
+
+/// `attr.qp_state` says which.
+int fill_attributes(IdHandle& id, ibv_qp_attr& attr, int& mask) {
+  switch (attr.qp_state) {
+    case IBV_QPS_INIT:
+      fill_init(id, attr, mask);
+      return 0;
+    case IBV_QPS_RTR:
+      return fill_rtr(id, attr, mask);
+    case IBV_QPS_RTS:
+      return fill_rts(id, attr, mask);
+    default:
+      return EINVAL;
+  }
+}
+
+struct CompletionQueue {
+  ibv_comp_channel* channel = nullptr;
+  ibv_cq* queue = nullptr;
+};
+
+void destroy(CompletionQueue& of) noexcept {
+  if (of.queue != nullptr) ibv_destroy_cq(of.queue);
+  if (of.channel != nullptr) ibv_destroy_comp_channel(of.channel);
+  of = {};
+}
+
+/// A completion queue with a channel of its own, armed; for programs that bring none.
+CompletionQueue create_queue(IdHandle& id, std::uint32_t depth) noexcept {
+  CompletionQueue made;
+  made.channel = ibv_create_comp_channel(id.id.verbs);
+  if (made.channel == nullptr) return {};
+  made.queue =
+      ibv_create_cq(id.id.verbs, static_cast<int>(std::max(depth, 1U)), &id.id, made.channel, 0);
+  if (made.queue == nullptr) destroy(made);
+  if (made.queue != nullptr) (void)ibv_req_notify_cq(made.queue, 0);
+  return made;
+}
+
+void destroy_own_queues(rdma_cm_id& id) noexcept {
+  CompletionQueue receive{.channel = id.recv_cq_channel, .queue = id.recv_cq};
+  CompletionQueue send{.channel = id.send_cq_channel, .queue = id.send_cq};
+  destroy(receive);
+  destroy(send);
+  id.recv_cq = id.send_cq = nullptr;
+  id.recv_cq_channel = id.send_cq_channel = nullptr;
+}
+
+/// Completes `init` with the queues that it lacks; they become the id's.
+bool supply_queues(IdHandle& id, ibv_cq*& send, ibv_cq*& receive, const ibv_qp_cap& cap) noexcept {
+  if (send == nullptr) {
+    const auto made = create_queue(id, cap.max_send_wr);
+    id.id.send_cq_channel = made.channel;
+    send = id.id.send_cq = made.queue;
+  }
+  if (receive == nullptr) {
+    const auto made = create_queue(id, cap.max_recv_wr);
+    id.id.recv_cq_channel = made.channel;
+    receive = id.id.recv_cq = made.queue;
+  }
+  if (send != nullptr && receive != nullptr) return true;
+  const int error = errno;
+  destroy_own_queues(id.id);
+  errno = error;
+  return false;
+}
+
+/// A datagram queue pair is ready at once; others wait for their peer.
+int prepare(IdHandle& id) {
+  if (const int refused = modify_to_init(id); refused != 0 || !id.is_datagram()) return refused;
+  if (const int refused = modify_to_rtr(id, {})) return refused;
+  return modify_to_rts(id, {});
+}
+
+/// The end of both ways to create one.
+int adopt(IdHandle& id, ibv_qp* qp, ibv_pd* pd) {
+  if (qp == nullptr) {
+    const int error = errno;
+    destroy_own_queues(id.id);
+    return fail(error);
+  }
+  id.id.qp = qp;
+  id.id.pd = pd;
+  if (const int refused = prepare(id)) {
+    cm_functions::destroy_qp(&id.id);
+    return fail(refused);
+  }
+  return 0;
+}
+
+/// What both ways check; an errno value.
+int check_new(const IdHandle& id, const ibv_pd* pd, ibv_qp_type type) noexcept {
+  if (id.id.verbs == nullptr || id.id.qp != nullptr) return EINVAL;
+  if (pd == nullptr || pd->context != id.id.verbs) return EINVAL;
+  return type == id.id.qp_type ? 0 : EINVAL;
+}
+
+int modify(IdHandle& id, ibv_qp_attr& attr, int mask) noexcept {
+  return id.id.qp == nullptr ? 0 : ibv_modify_qp(id.id.qp, &attr, mask);
+}
+
+}  // namespace
+
+int modify_to_init(IdHandle& id) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  int mask = 0;
+  const int refused = fill_attributes(id, attr, mask);
+  return refused != 0 ? refused : modify(id, attr, mask);
+}
+
+int modify_to_rtr(IdHandle& id, std::optional<std::uint8_t> responder_resources) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  int mask = 0;
+  if (const int refused = fill_attributes(id, attr, mask)) return refused;
+  if (responder_resources) attr.max_dest_rd_atomic = *responder_resources;
+  return modify(id, attr, mask);
+}
+
+int modify_to_rts(IdHandle& id, std::optional<std::uint8_t> initiator_depth) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  int mask = 0;
+  if (const int refused = fill_attributes(id, attr, mask)) return refused;
+  if (initiator_depth) attr.max_rd_atomic = *initiator_depth;
+  return modify(id, attr, mask);
+}
+
+int modify_to_error(IdHandle& id) noexcept {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return modify(id, attr, IBV_QP_STATE);
+}
+
+namespace cm_functions {
+
+int create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init) {
+  IdHandle& handle = handle_of(id);
+  if (pd == nullptr) pd = id->pd;
+  if (const int refused = check_new(handle, pd, init->qp_type)) return fail(refused);
+  if (init->srq == nullptr) init->srq = id->srq;
+  if (!supply_queues(handle, init->send_cq, init->recv_cq, init->cap)) return -1;
+  return adopt(handle, ibv_create_qp(pd, init), pd);
+}
+
+int create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* init) {
+  IdHandle& handle = handle_of(id);
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+    init->comp_mask |= IBV_QP_INIT_ATTR_PD;
+    init->pd = id->pd;
+  }
+  if (const int refused = check_new(handle, init->pd, init->qp_type)) return fail(refused);
+  if (init->srq == nullptr) init->srq = id->srq;
+  if (!supply_queues(handle, init->send_cq, init->recv_cq, init->cap)) return -1;
+  return adopt(handle, ibv_create_qp_ex(id->verbs, init), init->pd);
+}
+
+void destroy_qp(rdma_cm_id* id) {
+  if (id->qp != nullptr) ibv_destroy_qp(id->qp);
+  id->qp = nullptr;
+  destroy_own_queues(*id);
+}
+
+int create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* init) {
+  if (id->srq != nullptr || id->verbs == nullptr) return fail(EINVAL);
+  if (pd == nullptr) pd = id->pd;
+  if (pd == nullptr || pd->context != id->verbs) return fail(EINVAL);
+  id->srq = ibv_create_srq(pd, init);
+  if (id->srq == nullptr) return -1;
+  id->pd = pd;
+  return 0;
+}
+
+int create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* init) {
+  if (id->srq != nullptr || id->verbs == nullptr) return fail(EINVAL);
+  if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
+    init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+    init->pd = id->pd;
+  }
+  if (init->pd == nullptr || init->pd->context != id->verbs) return fail(EINVAL);
+  id->srq = ibv_create_srq_ex(id->verbs, init);
+  if (id->srq == nullptr) return -1;
+  id->pd = init->pd;
+  return 0;
+}
+
+void destroy_srq(rdma_cm_id* id) {
+  if (id->srq != nullptr) ibv_destroy_srq(id->srq);
+  id->srq = nullptr;
+}
+
+int init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
+  const ibv_qp_state state = attr->qp_state;
+  *attr = {};
+  attr->qp_state = state;
+  *mask = 0;
+  const int refused = fill_attributes(handle_of(id), *attr, *mask);
+  return refused == 0 ? 0 : fail(refused);
+}
+
+}  // namespace cm_functions
+}  // namespace verbatim::abi

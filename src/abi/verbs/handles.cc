@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "abi/verbs/handles.h"
+
+#include "device/process.h"
+
+namespace verbatim::abi {
+
+LiveHandles& LiveHandles::instance() {
+  static auto* const handles = new LiveHandles;  // outlives every thread
+  return *handles;
+}
+
+namespace {
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kHandles,
+                                         .prepare = [] { LiveHandles::instance().mutex().lock(); },
+                                         .parent = [] { LiveHandles::instance().mutex().unlock(); },
+                                         .child =
+                                             [] { LiveHandles::instance().mutex().unlock(); }});
+
+}  // namespace
+
+void LiveHandles::add(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  handles_.insert(handle);
+}
+
+bool LiveHandles::remove(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  return handles_.erase(handle) == 1;
+}
+
+bool LiveHandles::contains(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  return handles_.contains(handle);
+}
+
+}  // namespace verbatim::abi

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_post_send(3), ibv_post_recv(3).
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "abi/border.h"
+#include "abi/verbs/address.h"
+#include "abi/verbs/handles.h"
+#include "abi/verbs/operations.h"
+#include "abi/verbs/work_request.h"
+#include "abi/verbs/wr_builder.h"
+#include "base/uncancelled.h"
+#include "device/limits.h"
+#include "wire/flow_entropy.h"
+
+namespace verbatim::abi {
+
+Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_wr& wr) noexcept {
+  if (auto possible = check_list(wr.num_sge); !possible) return possible.error();
+  transport::SendRequest request;
+  request.wr_id = wr.wr_id;
+  request.opcode = transport::SendOpcode(octet_of(wr.opcode));
+  request.flags = transport::SendFlags(static_cast<std::uint8_t>(wr.send_flags & 0xf));
+  request.list = to_list(wr.sg_list, wr.num_sge);
+  switch (octet_of(wr.opcode)) {
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_READ:
+      request.remote_address = wr.wr.rdma.remote_addr;
+      request.rkey = wire::MemoryKey{wr.wr.rdma.rkey};
+      request.immediate = wire::Immediate{wr.imm_data};
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      request.remote_address = wr.wr.atomic.remote_addr;
+      request.rkey = wire::MemoryKey{wr.wr.atomic.rkey};
+      request.compare_or_add = wr.wr.atomic.compare_add;
+      request.swap = wr.wr.atomic.swap;
+      break;
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      request.immediate = wire::Immediate{wr.imm_data};
+      break;
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:
+      request.invalidate_key = wire::MemoryKey{wr.invalidate_rkey};
+      break;
+    case IBV_WR_BIND_MW:
+      if (wr.bind_mw.mw == nullptr) return Errc::kInvalidArgument;
+      request.bind = {.window_key = wire::MemoryKey{wr.bind_mw.mw->rkey},
+                      .new_key = type2_key(*wr.bind_mw.mw, wr.bind_mw.rkey),
+                      .region_key = wire::MemoryKey{wr.bind_mw.bind_info.mr != nullptr
+                                                        ? wr.bind_mw.bind_info.mr->lkey
+                                                        : 0},
+                      .address = wr.bind_mw.bind_info.addr,
+                      .octets = wr.bind_mw.bind_info.length,
+                      .access = window_access(wr.bind_mw.bind_info)};
+      break;
+    case IBV_WR_ATOMIC_WRITE:
+      request.remote_address = wr.wr.rdma.remote_addr;
+      request.rkey = wire::MemoryKey{wr.wr.rdma.rkey};
+      break;
+    default:
+      return Errc::kInvalidArgument;
+  }
+  // Other operations are none of a datagram's: what they name stands where its address would.
+  const bool is_send = request.opcode == transport::SendOpcode::kSend ||
+                       request.opcode == transport::SendOpcode::kSendImm;
+  if (qp.qp.qp_base.qp_type == IBV_QPT_UD && is_send) {
+    if (wr.wr.ud.ah == nullptr) return Errc::kInvalidArgument;
+    const AhHandle& ah = handle_of<AhHandle>(wr.wr.ud.ah);
+    request.is_foreign_path = ah.owner != qp.owner;
+    request.path = &ah.path;
+    request.remote_qp = wire::QpNumber{wr.wr.ud.remote_qpn};
+    request.remote_qkey = wire::QKey{wr.wr.ud.remote_qkey};
+  }
+  return request;
+}
+
+namespace {
+
+/// A window has the key of its newest bind from the post on, as adapters have it: programs read it
+/// there without waiting for the completion.
+void note_bind(const ibv_send_wr& wr, const transport::SendRequest& request) noexcept {
+  if (request.opcode != transport::SendOpcode::kBindWindow) [[likely]]
+    return;
+  wr.bind_mw.mw->rkey = static_cast<std::uint32_t>(request.bind.new_key);
+}
+
+}  // namespace
+
+// Flat: all that one call does is in one function (docs/decisions/0018).
+[[gnu::flatten]] int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  QpHandle& handle = handle_of<QpHandle>(qp);
+  Status posted = Ok{};
+  {
+    Posting posting(*handle.object, Posting::Of::kSends);
+    ShortRequests at_once(wr);
+    posting.send_short(at_once);
+    for (wr = at_once.rest(); wr != nullptr && posted; wr = wr->next) {
+      auto request = to_request(handle, *wr);
+      posted = request ? posting.send(*request) : Status(request.error());
+      if (posted) note_bind(*wr, *request);
+      if (!posted) *bad_wr = wr;
+    }
+  }
+  return as_errno_value(posted);  // the end of a posting makes system calls
+}
+
+[[gnu::flatten]] int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  Status posted = Ok{};
+  {
+    Posting posting(*handle_of<QpHandle>(qp).object, Posting::Of::kReceives);
+    for (; wr != nullptr && posted; wr = wr->next) {
+      auto request = to_request(*wr);
+      posted = request ? posting.receive(*request) : Status(request.error());
+      if (!posted) *bad_wr = wr;
+    }
+  }
+  return as_errno_value(posted);
+}
+
+namespace {
+
+Expected<transport::QpType> type_of(ibv_qp_type type) noexcept {
+  switch (type) {
+    case IBV_QPT_RC:
+      return transport::QpType::kRc;
+    case IBV_QPT_UC:
+      return transport::QpType::kUc;
+    case IBV_QPT_UD:
+      return transport::QpType::kUd;
+    default:
+      return Errc::kNotSupported;
+  }
+}
+
+QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
+  auto type = type_of(init.qp_type);
+  if (!type) return as_null<QpHandle>(type.error());
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) {
+    return as_null<QpHandle>(Errc::kInvalidArgument);
+  }
+  PdHandle& owner = handle_of<PdHandle>(pd);
+  auto handle = std::make_unique<QpHandle>();
+  if (handle == nullptr) return as_null<QpHandle>(Errc::kNoMemory);
+  SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
+  // Objects of one context work together; another's may even be of another adapter.
+  const bool are_strangers = init.send_cq->context != pd->context ||
+                             init.recv_cq->context != pd->context ||
+                             (shared != nullptr && init.srq->context != pd->context);
+  if (are_strangers) return as_null<QpHandle>(Errc::kInvalidArgument);
+  auto object = device::QueuePair::create(
+      owner.owner->adapter, {.type = *type,
+                             .domain = owner.domain,
+                             .send_depth = init.cap.max_send_wr,
+                             .receive_depth = shared != nullptr ? 0 : init.cap.max_recv_wr,
+                             .send_sges = init.cap.max_send_sge,
+                             .receive_sges = init.cap.max_recv_sge,
+                             .inline_octets = init.cap.max_inline_data,
+                             .signal_all = init.sq_sig_all != 0,
+                             .send_cq = handle_of<CqHandle>(init.send_cq).object.get(),
+                             .receive_cq = handle_of<CqHandle>(init.recv_cq).object.get(),
+                             .shared = shared == nullptr ? nullptr : shared->object.get(),
+                             .async = &owner.owner->async,
+                             .user_tag = reinterpret_cast<std::uintptr_t>(handle.get())});
+  if (!object) return as_null<QpHandle>(object.error());
+  handle->object = std::move(*object);
+  handle->owner = &owner;
+  if (shared != nullptr) init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+  handle->init = init;
+  ibv_qp& qp = *handle->classic();
+  qp.context = pd->context;
+  qp.qp_context = init.qp_context;
+  qp.pd = pd;
+  qp.send_cq = init.send_cq;
+  qp.recv_cq = init.recv_cq;
+  qp.srq = init.srq;
+  qp.handle = qp.qp_num = static_cast<std::uint32_t>(handle->object->number());
+  qp.state = IBV_QPS_RESET;
+  qp.qp_type = init.qp_type;
+  pthread_mutex_init(&qp.mutex, nullptr);
+  pthread_cond_init(&qp.cond, nullptr);
+  ++owner.owner->objects;
+  LiveHandles::instance().add(handle.get());
+  return handle.release();
+}
+
+/// What an address vector of the verbs asks for; kInvalidArgument without a global route.
+Expected<device::Adapter::Destination> destination_of(const ibv_ah_attr& attr) noexcept {
+  if (attr.is_global == 0) return Errc::kInvalidArgument;
+  device::Adapter::Destination to{.gid_index = attr.grh.sgid_index,
+                                  .gid = {},
+                                  .traffic_class = attr.grh.traffic_class,
+                                  .hop_limit = attr.grh.hop_limit,
+                                  .flow_label = attr.grh.flow_label};
+  std::memcpy(to.gid.octets.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
+  return to;
+}
+
+transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
+  transport::QpAttributes wanted;
+  wanted.state = transport::QpState(octet_of(attr.qp_state));
+  wanted.current_state = transport::QpState(octet_of(attr.cur_qp_state));
+  wanted.access = memory::Access(attr.qp_access_flags);
+  wanted.qkey = wire::QKey{attr.qkey};
+  wanted.path_mtu = wire::PathMtu(octet_of(attr.path_mtu));
+  wanted.timeout = attr.timeout;
+  wanted.retry_count = attr.retry_cnt;
+  wanted.rnr_retry = attr.rnr_retry;
+  wanted.min_rnr_timer = attr.min_rnr_timer;
+  wanted.max_read_atomic = attr.max_rd_atomic;
+  wanted.max_dest_read_atomic = attr.max_dest_rd_atomic;
+  wanted.sqd_notify = attr.en_sqd_async_notify != 0;
+  wanted.receive_psn = wire::Psn(attr.rq_psn);
+  wanted.send_psn = wire::Psn(attr.sq_psn);
+  wanted.dest_qp = wire::QpNumber{attr.dest_qp_num};
+  return wanted;
+}
+
+}  // namespace
+
+Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& attr,
+                                  std::uint16_t entropy) noexcept {
+  auto to = destination_of(attr);
+  if (!to) return to.error();
+  if (attr.port_num != 1) return Errc::kInvalidArgument;
+  to->entropy = entropy;
+  const std::lock_guard lock(context.adapter->mutex());
+  return context.adapter->path_to(*to);
+}
+
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
+  const Uncancelled uncancelled;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  if ((attributes->comp_mask & ~kKnown) != 0) return as_null<ibv_qp>(Errc::kNotSupported);
+  if ((attributes->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+    return as_null<ibv_qp>(Errc::kInvalidArgument);
+  }
+  const bool has_flags = (attributes->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  if (has_flags && attributes->create_flags != 0) return as_null<ibv_qp>(Errc::kNotSupported);
+  const bool extended = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && !are_operations_known(attributes->qp_type, attributes->send_ops_flags)) {
+    return as_null<ibv_qp>(Errc::kNotSupported);
+  }
+  // The classic struct is the beginning of the extended one.
+  auto& classic = *reinterpret_cast<ibv_qp_init_attr*>(attributes);
+  if (extended && (attributes->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
+    // ibv_wr_atomic_write hands over its eight octets themselves, not where they are.
+    classic.cap.max_inline_data = std::max<std::uint32_t>(classic.cap.max_inline_data, 8);
+  }
+  QpHandle* handle = create(attributes->pd, classic);
+  if (handle == nullptr) return nullptr;
+  if (extended) fill_builders(*handle);
+  return handle->classic();
+}
+
+}  // namespace verbatim::abi
+
+using namespace verbatim;
+using namespace verbatim::abi;
+
+extern "C" {
+
+VB_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  const Uncancelled uncancelled;
+  QpHandle* handle = create(pd, *init);
+  return handle == nullptr ? nullptr : handle->classic();
+}
+
+VB_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  QpHandle& handle = handle_of<QpHandle>(qp);
+  return handle.is_extended ? &handle.qp : nullptr;
+}
+
+VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  const Uncancelled uncancelled;
+  QpHandle& handle = handle_of<QpHandle>(qp);
+  constexpr int kRefused = IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
+  if ((mask & kRefused) != 0) return as_errno_value((mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL);
+  if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return as_errno_value(EINVAL);
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return as_errno_value(EINVAL);
+  std::optional<device::Adapter::Destination> to;
+  if ((mask & IBV_QP_AV) != 0) {
+    auto found = destination_of(attr->ah_attr);
+    if (!found) return as_errno_value(found.error());
+    to = *found;
+    const auto remote = (mask & IBV_QP_DEST_QPN) != 0 ? wire::QpNumber{attr->dest_qp_num}
+                                                      : handle.object->attributes().dest_qp;
+    to->entropy = wire::source_port_of_connection(to->flow_label, handle.object->number(), remote);
+  }
+  auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
+                                        attributes_of(*attr), to ? &*to : nullptr);
+  handle.object->adapter().settle_memory();
+  if (!modified) return as_errno_value(modified.error());
+  const std::lock_guard lock(handle.given_mutex);
+  if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
+  if ((mask & IBV_QP_PORT) != 0) handle.port = attr->port_num;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) handle.pkey_index = attr->pkey_index;
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  return 0;
+}
+
+VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const Uncancelled uncancelled;
+  QpHandle& handle = handle_of<QpHandle>(qp);
+  const transport::QpAttributes now = handle.object->attributes();
+  const std::lock_guard lock(handle.given_mutex);
+  *attr = ibv_qp_attr{};
+  attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
+  attr->path_mtu = static_cast<ibv_mtu>(now.path_mtu);
+  attr->path_mig_state = IBV_MIG_MIGRATED;
+  attr->qkey = static_cast<std::uint32_t>(now.qkey);
+  attr->rq_psn = now.receive_psn.raw();
+  attr->sq_psn = now.send_psn.raw();
+  attr->dest_qp_num = static_cast<std::uint32_t>(now.dest_qp);
+  attr->qp_access_flags = static_cast<unsigned int>(now.access);
+  attr->cap = handle.init.cap;
+  attr->ah_attr = handle.address;
+  attr->pkey_index = handle.pkey_index;
+  attr->sq_draining = handle.object->is_draining() ? 1 : 0;
+  attr->max_rd_atomic = now.max_read_atomic;
+  attr->max_dest_rd_atomic = now.max_dest_read_atomic;
+  attr->min_rnr_timer = now.min_rnr_timer;
+  attr->port_num = handle.port;
+  attr->timeout = now.timeout;
+  attr->retry_cnt = now.retry_count;
+  attr->rnr_retry = now.rnr_retry;
+  *init = handle.init;
+  init->qp_context = qp->qp_context;
+  qp->state = attr->qp_state;
+  return 0;
+}
+
+VB_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+
+VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
+  const Uncancelled uncancelled;
+  if (!LiveHandles::instance().contains(qp)) return as_errno_value(EINVAL);
+  QpHandle& handle = handle_of<QpHandle>(qp);
+  ContextHandle& context = *handle.owner->owner;
+  {
+    verbatim::device::Adapter& adapter = handle.object->adapter();
+    const std::lock_guard lock(adapter.mutex());
+    if (adapter.is_attached(*handle.object)) return as_errno_value(EBUSY);
+  }
+  handle.object.reset();
+  context.adapter->settle_memory();
+  context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
+  wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
+  discard(&handle, context);
+  return 0;
+}
+
+VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const Uncancelled uncancelled;
+  verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  const std::lock_guard lock(object.adapter().mutex());
+  return as_errno_value(object.adapter().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
+}
+
+VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const Uncancelled uncancelled;
+  verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  const std::lock_guard lock(object.adapter().mutex());
+  return as_errno_value(object.adapter().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
+}
+
+VB_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
+  *ece = ibv_ece{};
+  return 0;
+}
+VB_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
+  return as_errno_value(ece->vendor_id == 0 ? 0 : EOPNOTSUPP);
+}
+
+}  // extern "C"
