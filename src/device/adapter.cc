@@ -828,7 +828,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   const transport::Arrival arrival = arrival_of(incoming, *packet);
   const bool is_request = !packet->info().is_response;
   // What is not for it anyway, the queue pair counts and drops.
-  if (is_request && !qp->admits(arrival) && qp->machine().is_addressed_by(arrival)) {
+  if (is_request && !qp->takes_packets() && qp->machine().is_addressed_by(arrival)) {
     ++record_->counters.unexpected;
     return;
   }

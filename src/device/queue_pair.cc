@@ -128,6 +128,7 @@ Status QueuePair::build() {
   record = {.number = number_, .life = record.life + 1, .type = setup_.type};
   if (is_connected(setup_.type)) {
     half_ = direct::Half(&adapter_->half_record(number_), half_parts());
+    visiting().choose_packets({});  // the last one with this number may have
   }
   recount();
   machine_.emplace(

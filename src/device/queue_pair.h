@@ -122,18 +122,9 @@ class QueuePair : public Pooled<QueuePair> {
   void handle_bell() noexcept;
   /// The owner of the peer's memory has executed a part of a request for us.
   void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets);
-  /// Whether requests come in packets.
-  [[nodiscard]] bool takes_packets() noexcept {
-    return !half_.exists() || (!half_.is_unclaimed() && half_.admits_packets());
-  }
-  /// Whether this request may: the first decides for all, so it must be one that the peer can have
-  /// sent. Any other takes nothing away from the peer's direct path.
-  [[nodiscard]] bool admits(const transport::Arrival& request) noexcept {
-    if (!half_.exists()) return true;
-    const bool may_decide = !half_.is_unclaimed() || (machine_->is_addressed_by(request) &&
-                                                      half_.may_begin_with(request.packet.psn()));
-    return may_decide && half_.admits_packets();
-  }
+  /// Whether requests come in packets. A packet for a queue pair whose peer goes directly, or has
+  /// not sent a request yet, is not the peer's.
+  [[nodiscard]] bool takes_packets() noexcept { return !half_.exists() || half_.admits_packets(); }
   [[nodiscard]] direct::Half& half() noexcept { return half_; }
   /// How long a peer that is in our receiving half is waited for. Who is longer there is stopped.
   static constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
@@ -208,6 +199,10 @@ class QueuePair : public Pooled<QueuePair> {
   void fail_sends() noexcept;
   void start_directly(bool afresh) noexcept;
   void set_way(Way way) noexcept;
+  /// What we tell peers of our sending half.
+  [[nodiscard]] direct::Visiting& visiting() noexcept {
+    return adapter_->half_record(number_).visiting;
+  }
   void recount() noexcept;
   /// True with the queue pair's own lock held, which is enough when `alone` says so; false with the
   /// adapter's.

@@ -49,6 +49,7 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
   if (from == QpState::kInit && now.state == QpState::kReadyToReceive) {
     const std::uint32_t mtu = octets_of(now.path_mtu);
     half_.begin({.type = setup_.type,
+                 .number = number_,
                  .dest_qp = now.dest_qp,
                  .path_mtu = mtu,
                  .first_psn = now.receive_psn.raw(),
@@ -59,6 +60,9 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
                     ? direct::Visitor::of(near_end.peer, adapter_->as_target().segment, now.dest_qp)
                     : direct::Visitor());
     stray_visit_ = 0;
+    // The peer may be able to come directly where we are not, and then believes no packet unless
+    // this says that it is ours.
+    visiting().choose_packets(near_end.is_near ? wire::QpNumber{} : now.dest_qp);
     set_way(near_end.is_near ? Way::kUndecided : Way::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
@@ -260,6 +264,7 @@ bool QueuePair::run_directly() noexcept {
       if (adapter_->path_policy() == PathPolicy::kDirect) {
         fail_sends();
       } else {
+        visiting().choose_packets(machine_->dest_qp());
         set_way(Way::kPackets);
       }
       break;

@@ -54,6 +54,7 @@ void Half::begin(const Ends& ends, Visitor visitor) noexcept {
   record_->pkey = ends.pkey;
   record_->local = ends.local;
   record_->remote = ends.remote;
+  number_ = ends.number;
   visitor_ = std::move(visitor);
   given_up_ = 0;
   std::atomic_ref(record_->given_up).store(0, std::memory_order_relaxed);
@@ -149,18 +150,8 @@ bool Half::admits_packets() noexcept {
   const std::uint64_t ours = HalfRecord::claim_of(life_, HalfRecord::kPackets);
   if (now == ours) return true;
   if (now != HalfRecord::claim_of(life_, HalfRecord::kNobody)) return false;
+  if (!visitor_.sends_packets_to(number_)) return false;
   return claim.compare_exchange_strong(now, ours, std::memory_order_acq_rel);
-}
-
-bool Half::is_unclaimed() const noexcept {
-  return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) ==
-         HalfRecord::claim_of(life_, HalfRecord::kNobody);
-}
-
-bool Half::may_begin_with(wire::Psn psn) const noexcept {
-  constexpr std::int32_t kInFlightMax = 1 << 12;
-  const std::int32_t ahead = psn.distance_from(wire::Psn(record_->first_psn));
-  return ahead >= 0 && (ahead < kInFlightMax || record_->type == transport::QpType::kUc);
 }
 
 bool Half::is_claimed_directly() const noexcept {

@@ -7,7 +7,6 @@
 #include "base/time.h"
 #include "direct/half_record.h"
 #include "direct/visitor.h"
-#include "wire/psn.h"
 
 namespace verbatim::direct {
 
@@ -21,6 +20,7 @@ class Half {
   /// Where the parts are, and whom it is connected to.
   struct Ends {
     transport::QpType type{};
+    wire::QpNumber number{};  // of the queue pair that it is a half of
     wire::QpNumber dest_qp{};
     std::uint32_t path_mtu = 0;
     std::uint32_t first_psn = 0;
@@ -52,15 +52,9 @@ class Half {
   /// Not before shut(): false when nobody has claimed the half, and then nobody will.
   [[nodiscard]] bool may_be_visited() noexcept;
 
-  /// A request has come in a packet: false when requests are executed directly, and packets are
-  /// not ours.
+  /// A request has come in a packet: false when the requester executes its requests directly, or
+  /// has not chosen packets. Then the packet is not its own, whatever stands in it.
   [[nodiscard]] bool admits_packets() noexcept;
-  /// No request has come yet, neither in a packet nor directly.
-  [[nodiscard]] bool is_unclaimed() const noexcept;
-  /// Whether the first packet that arrives may have this PSN. Packets in front of it may have been
-  /// lost: on a reliable connection as many as a requester sends before it waits, on an unreliable
-  /// one any number.
-  [[nodiscard]] bool may_begin_with(wire::Psn psn) const noexcept;
   [[nodiscard]] bool is_claimed_directly() const noexcept;
   [[nodiscard]] bool is_claimed_by_packets() const noexcept;
   [[nodiscard]] bool has_begun() const noexcept;
@@ -93,6 +87,7 @@ class Half {
 
   HalfRecord* record_ = nullptr;
   std::uint32_t life_ = 0;
+  wire::QpNumber number_{};
   Visitor visitor_;
   Occupancy::Snapshot given_up_ = 0;
 };

@@ -20,6 +20,13 @@ struct alignas(64) Visiting {
   Occupancy inside;               // odd while it is in a receiving half
   std::uint64_t call_at = 0;      // atomic; the owner's memory that it reaches by a system call now
   std::uint64_t call_octets = 0;  // atomic; 0: it does not
+  // Atomic. The number of the queue pair to which this one sends its requests in packets, stored
+  // before the first of them leaves. 0: it has sent none since it was created.
+  std::uint32_t packets_to = 0;
+
+  void choose_packets(wire::QpNumber to) noexcept {
+    std::atomic_ref(packets_to).store(static_cast<std::uint32_t>(to), std::memory_order_release);
+  }
 };
 
 /// The receiving half of a connected queue pair as a peer process finds it in the owner's segment,
@@ -36,7 +43,8 @@ struct alignas(64) HalfRecord {
     kShut = 2,  // for a moment: the owner changes something
   };
   /// Whose requests the half takes, decided by the first of them and final for this life, which is
-  /// the upper half of the word.
+  /// the upper half of the word. A packet decides only if the requester has said that it sends
+  /// packets (Visiting::packets_to): any process of the host can send one with the right numbers.
   enum Claimant : std::uint32_t {
     kNobody = 0,
     kPackets = 1,

@@ -160,6 +160,26 @@ TEST_P(TargetTest, ARequesterOfAnEarlierLifeDoesNotDisturbTheNext) {
   later.leave();
 }
 
+// ---- Packets ----
+
+TEST_P(TargetTest, APacketDecidesNothingBeforeTheRequesterHasChosenPackets) {
+  EXPECT_FALSE(owner_->half().admits_packets());
+  owner_->record_of_requester().visiting.choose_packets(Owner::kRequester);  // to another one
+  EXPECT_FALSE(owner_->half().admits_packets());
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  owner_->record_of_requester().visiting.choose_packets(Owner::kNumber);
+  EXPECT_FALSE(owner_->half().admits_packets()) << "too late: the half is claimed";
+}
+
+TEST_P(TargetTest, APacketDecidesWhenTheRequesterHasChosenPackets) {
+  owner_->record_of_requester().visiting.choose_packets(Owner::kNumber);
+  EXPECT_TRUE(owner_->half().admits_packets());
+  EXPECT_TRUE(owner_->half().admits_packets());
+  Target target = owner_->requester();
+  EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
+}
+
 // ---- Lies ----
 
 TEST_P(TargetTest, APartThatIsNotInTheSegmentIsARequesterAmongStrangers) {

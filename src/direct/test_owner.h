@@ -51,6 +51,7 @@ class Owner {
 
   [[nodiscard]] std::span<std::byte> segment() const noexcept { return segment_; }
   [[nodiscard]] HalfRecord& record() const noexcept { return records_[20]; }
+  [[nodiscard]] HalfRecord& record_of_requester() const noexcept { return records_[21]; }
   [[nodiscard]] Half& half() noexcept { return half_; }
   [[nodiscard]] std::span<std::byte> state_block() const noexcept { return state_; }
   [[nodiscard]] std::span<std::byte> receive_block() const noexcept { return receive_; }
@@ -70,7 +71,10 @@ class Owner {
   void withdraw_key() noexcept { memory::withdraw(*key_); }
   /// Another life, with the same requester.
   void begin_again() noexcept {
-    half_.begin({.type = transport::QpType::kRc, .dest_qp = kRequester, .path_mtu = 1024},
+    half_.begin({.type = transport::QpType::kRc,
+                 .number = kNumber,
+                 .dest_qp = kRequester,
+                 .path_mtu = 1024},
                 Visitor::of(nullptr, segment_.data(), kRequester));
     half_.open();
   }

@@ -62,6 +62,14 @@ bool Visitor::calls_into(std::uint64_t address, std::uint64_t octets) const noex
   return called != 0 && at < address + octets && address < at + called;
 }
 
+bool Visitor::sends_packets_to(wire::QpNumber number) const noexcept {
+  if (listed_ == nullptr) return false;
+  auto& packets_to = const_cast<std::uint32_t&>(listed_->visiting->packets_to);
+  // pairs with choose_packets()
+  return std::atomic_ref(packets_to).load(std::memory_order_acquire) ==
+         static_cast<std::uint32_t>(number);
+}
+
 // ---- All ----
 
 /// Never destroyed: the thread that it is for runs as long as the process.

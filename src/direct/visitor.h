@@ -33,6 +33,8 @@ class Visitor {
   void look() const noexcept;
   /// Whether it is about to read or write some of these octets of ours by a system call.
   [[nodiscard]] bool calls_into(std::uint64_t address, std::uint64_t octets) const noexcept;
+  /// Whether it sends its requests to queue pair `number` in packets.
+  [[nodiscard]] bool sends_packets_to(wire::QpNumber number) const noexcept;
 
  private:
   friend class VisitorList;

@@ -14,7 +14,7 @@ struct alignas(64) SegmentHeader {
   static constexpr std::uint32_t kMagic = 0x5642'5347;
   /// Another version has other contents, or says other things at its door: its processes talk to
   /// ours through packets.
-  static constexpr std::uint32_t kVersion = 8;
+  static constexpr std::uint32_t kVersion = 9;
   static constexpr std::size_t kAddressCount = 64;
 
   std::uint32_t magic = 0;
