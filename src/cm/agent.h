@@ -143,6 +143,7 @@ class Agent {
 
   [[nodiscard]] std::optional<Datagram> poll_transmit();
   [[nodiscard]] std::optional<Event> poll_event();
+  [[nodiscard]] bool has_events() const noexcept { return !events_.empty(); }
   /// May be early, never late.
   [[nodiscard]] std::optional<Instant> next_timeout() const noexcept;
 

@@ -171,6 +171,22 @@ void Engine::note_deadline(Instant deadline) noexcept {
   host::ring(bell_);
 }
 
+void Engine::note_connection_events() noexcept {
+  if (has_connection_events_.exchange(true) || is_in_turn_) return;  // it looks after its turn
+  host::ring(bell_);
+}
+
+void Engine::tell_connection_reader() noexcept {
+  if (!has_connection_events_.load(std::memory_order_relaxed)) return;
+  has_connection_events_.store(false);
+  CmReader* reader = nullptr;
+  {
+    const std::lock_guard lock(adapter_.mutex_);
+    reader = adapter_.gsi_->reader();
+  }
+  if (reader != nullptr) reader->handle_news();
+}
+
 bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
   return now.since_start().count() - caller_seen_.load(std::memory_order_relaxed) < within.count();
 }
@@ -208,6 +224,7 @@ void Engine::run() noexcept {
     // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
+    tell_connection_reader();
     std::unique_lock lock(adapter_.mutex_, std::defer_lock);
     if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
       // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
@@ -220,6 +237,7 @@ void Engine::run() noexcept {
     const Instant deadline = take_turn();
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
+    tell_connection_reader();
     if (adapter_.homes().has_strays()) adapter_.settle_memory();
     sleep_until(deadline);
   }
@@ -259,6 +277,7 @@ std::uint64_t Engine::packets_moved() const noexcept {
 
 /// Does what there is to do, and returns until when it may sleep. With the adapter's lock held.
 Instant Engine::take_turn() noexcept {
+  is_in_turn_ = true;
   sleeps_until_.store(0, std::memory_order_relaxed);
   const Instant at = now();
   const bool interrupts = was_caller_here(at, kInterruption);
@@ -290,6 +309,7 @@ Instant Engine::take_turn() noexcept {
   if (adapter_.link_.next_due() <= later) adapter_.flush_link();  // nobody else may come to it
   adapter_.gsi_->run_timer(later);
   if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
+  is_in_turn_ = false;
   return std::min(adapter_.next_deadline(), nap_ends);
 }
 
@@ -338,6 +358,7 @@ int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
 /// them is used any more.
 void Engine::end_without_descriptors() noexcept {
   adapter_.handle_loss();
+  tell_connection_reader();
   stop_.wait(false);
 }
 

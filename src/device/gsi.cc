@@ -116,7 +116,7 @@ Status Gsi::open() noexcept {
 void Gsi::abandon_in_child() noexcept {
   watch_.close();
   claims_.clear();
-  observer_ = nullptr;
+  reader_ = nullptr;
   epoll_.close();
 }
 
@@ -390,13 +390,28 @@ void Gsi::handle_first_data(wire::CommId communication) noexcept {
 
 // ---- Out ----
 
-void Gsi::serve() noexcept {
+void Gsi::send() noexcept {
   while (auto datagram = agent_->poll_transmit()) transmit(*datagram);
-  while (auto event = agent_->poll_event()) {
-    if (observer_ != nullptr) observer_->handle(*event);
-  }
   adapter_.link_.flush();
   adapter_.engine_->note_deadline(next_deadline());
+}
+
+void Gsi::serve() noexcept {
+  send();
+  if (reader_ != nullptr && agent_->has_events()) adapter_.engine_->note_connection_events();
+}
+
+void Gsi::handle_port_change(const PortChange& change) noexcept {
+  if (reader_ == nullptr) return;
+  port_changes_.push_back(change);
+  adapter_.engine_->note_connection_events();
+}
+
+std::optional<PortChange> Gsi::poll_port_change() noexcept {
+  if (port_changes_.empty()) return std::nullopt;
+  PortChange change = std::move(port_changes_.front());
+  port_changes_.pop_front();
+  return change;
 }
 
 void Gsi::run_timer(Instant at) noexcept {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -37,16 +38,15 @@ class Adapter;
   return static_cast<std::uint32_t>(number) / host::kNumbersPerSlot;
 }
 
-/// Who wants to know what happens to communications. Called with the adapter's lock held: it takes
-/// note and returns.
-class CmObserver {
+/// What reads the events of a Gsi. It is told that there are some; it then takes them with
+/// Gsi::poll_event() and Gsi::poll_port_change() until there are no more.
+class CmReader {
  public:
-  virtual void handle(const cm::Event& event) noexcept = 0;
-  /// The adapter's port is as it says now.
-  virtual void handle_port_change(const PortChange& change) noexcept = 0;
+  /// Called by the engine's thread, with no lock held.
+  virtual void handle_news() noexcept = 0;
 
  protected:
-  ~CmObserver() = default;
+  ~CmReader() = default;
 };
 
 /// Queue pair 1 of an adapter, the general services interface (IBA Vol 1, 13.5.1): communication
@@ -71,9 +71,15 @@ class Gsi {
   /// A forked child has no part in its parent's communications.
   void abandon_in_child() noexcept;
 
-  /// After a command: serve().
+  /// After a command: send(), and then the caller polls the events.
   [[nodiscard]] cm::Agent& agent() noexcept { return *agent_; }
-  void set_observer(CmObserver* observer) noexcept { observer_ = observer; }
+  /// The reader outlives the engine's thread. Without a reader port changes are not kept.
+  void set_reader(CmReader* reader) noexcept { reader_ = reader; }
+  [[nodiscard]] CmReader* reader() const noexcept { return reader_; }
+
+  [[nodiscard]] std::optional<cm::Event> poll_event() noexcept { return agent_->poll_event(); }
+  /// What has happened to the adapter's port, oldest first.
+  [[nodiscard]] std::optional<PortChange> poll_port_change() noexcept;
 
   /// Holds a service at one of the adapter's addresses against the other processes of the host, of
   /// all users. kAddressInUse when one of them, or this process, has it.
@@ -88,9 +94,7 @@ class Gsi {
 
   /// The adapter has got an address.
   void open_at(const wire::Gid& address) noexcept { steer(address); }
-  void handle_port_change(const PortChange& change) noexcept {
-    if (observer_ != nullptr) observer_->handle_port_change(change);
-  }
+  void handle_port_change(const PortChange& change) noexcept;
 
   /// The process leaves: nothing is to come here any more.
   void leave() noexcept;
@@ -108,7 +112,9 @@ class Gsi {
   [[nodiscard]] int descriptor() const noexcept { return epoll_.number(); }
   void take_forwarded() noexcept;
 
-  /// Sends what the agent has to send, tells the observer what it has to tell, sets the timer.
+  /// Sends what the agent has to send and sets the timer.
+  void send() noexcept;
+  /// The same, and the reader is told where there are events.
   void serve() noexcept;
   /// What is due by now.
   void run_timer(Instant at) noexcept;
@@ -155,7 +161,8 @@ class Gsi {
 
   Adapter& adapter_;
   std::unique_ptr<cm::Agent> agent_;
-  CmObserver* observer_ = nullptr;
+  CmReader* reader_ = nullptr;
+  std::deque<PortChange> port_changes_;  // that the reader has not taken yet
   std::vector<Claim> claims_;
   std::vector<Early> early_;
   /// A process that is going: the kernel closes its sockets one by one.

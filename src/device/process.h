@@ -19,6 +19,7 @@ enum class ForkRank : int {
   kListeners,         // abi/rdmacm/wildcards.cc: where ids listen
   kConnectedDevices,  // abi/rdmacm/device.cc: the devices of rdma_cm
   kNeighbours,        // abi/rdmacm/neighbours.cc: the neighbours that are looked for
+  kEvents,            // abi/rdmacm/channel.cc: the events of rdma_cm, and which id has which
   kPause,             // ForkPause, below
   kRehoming,          // rehome: memory that has moved
   kAdapters,  // device/adapter.cc: the table of adapters; then, of all adapters, what is heard from
@@ -26,7 +27,6 @@ enum class ForkRank : int {
   kMovedMemory,  // device/adapter.cc: how the child gets the memory that has moved; no lock
   kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
   kGivenPorts,   // device/gsi.cc: the ports that were given to ids
-  kEvents,       // abi/rdmacm/channel.cc: the events of rdma_cm
   kHandles,      // abi/verbs/handles.cc: which handles exist
   kDevices,      // abi/verbs/device.cc: the devices that programs have seen
   kPools,        // device/block_pool.cc: memory for objects

@@ -26,8 +26,8 @@ struct EventHandle {
   std::array<std::byte, 256> private_data{};
 };
 
-/// One lock for all channels, and for which id has which channel: events are few. Whoever holds an
-/// adapter's lock may take it, never the other way round.
+/// One lock for all channels, and for which id has which channel and which communication: events
+/// are few. It is taken before an adapter's lock, never while one is held.
 [[nodiscard]] std::mutex& events_mutex() noexcept;
 /// Notified when an event is acknowledged.
 [[nodiscard]] std::condition_variable& events_acknowledged() noexcept;

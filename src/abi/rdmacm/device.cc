@@ -49,6 +49,8 @@ void take_leave() {
   CmDevices& devices = opened();
   if (!device::lock_at_exit(devices.mutex)) return;
   const std::lock_guard lock(devices.mutex, std::adopt_lock);
+  if (!device::lock_at_exit(events_mutex())) return;
+  const std::lock_guard events(events_mutex(), std::adopt_lock);
   for (CmDevice* device : devices.list) {
     if (!device::lock_at_exit(device->adapter().mutex())) continue;
     const std::lock_guard held(device->adapter().mutex(), std::adopt_lock);
@@ -182,7 +184,7 @@ Ends ends_of(const wire::IpCmHeader& header, wire::ServiceId service, std::uint3
 CmDevice::CmDevice(ibv_context* context, ibv_pd* domain) noexcept
     : verbs_(context), pd_(domain), adapter_(abi::handle_of(context).adapter) {
   const std::lock_guard lock(adapter_->mutex());
-  gsi().set_observer(this);
+  gsi().set_reader(this);
 }
 
 std::optional<std::uint32_t> CmDevice::index_of(const wire::Gid& gid) const noexcept {
@@ -205,12 +207,12 @@ std::optional<wire::Gid> CmDevice::loopback_gid(bool is_ipv4) const noexcept {
 }
 
 void CmDevice::take_leave() noexcept {
-  gsi().set_observer(nullptr);
+  gsi().set_reader(nullptr);
   for (const auto& [communication, id] : communications) {
     (void)gsi().agent().destroy(device::now(), wire::CommId{communication});
   }
   communications.clear();
-  gsi().serve();
+  gsi().send();
   await_farewells();
   gsi().leave();
 }
@@ -227,7 +229,28 @@ void CmDevice::await_farewells() noexcept {
       (void)adapter_->progress();
     }
     gsi().agent().repeat_farewells();
-    gsi().serve();
+    gsi().send();
+  }
+}
+
+void CmDevice::handle_news() noexcept {
+  const std::lock_guard lock(events_mutex());
+  poll();
+}
+
+/// In batches, so that the adapter's lock is not held while events are handled.
+void CmDevice::poll() noexcept {
+  for (;;) {
+    std::vector<cm::Event> events;
+    std::vector<device::PortChange> changes;
+    {
+      const std::lock_guard lock(adapter_->mutex());
+      while (auto event = gsi().poll_event()) events.push_back(std::move(*event));
+      while (auto change = gsi().poll_port_change()) changes.push_back(std::move(*change));
+    }
+    if (events.empty() && changes.empty()) return;
+    for (const cm::Event& event : events) handle(event);
+    for (const device::PortChange& change : changes) handle(change);
   }
 }
 
@@ -239,19 +262,18 @@ void CmDevice::handle(const cm::Event& event) noexcept {
   const auto found = communications.find(static_cast<std::uint32_t>(event.id));
   if (found == communications.end()) return;
   IdHandle& id = *found->second;
-  if (EventHandle* made = event_of(id, event)) notify(id, made);
+  if (EventHandle* made = event_of(id, event)) push(id, made);
 }
 
 /// As Linux tells it: a device that goes ends all that stands on it; an id whose address has gone,
 /// or is behind other hardware, may have lost its peer.
-void CmDevice::handle_port_change(const device::PortChange& change) noexcept {
-  const std::lock_guard lock(events_mutex());
+void CmDevice::handle(const device::PortChange& change) noexcept {
   for (const auto& [id, address] : users) {
     const bool is_moved = change.has_new_mac || std::find(change.lost.begin(), change.lost.end(),
                                                           address) != change.lost.end();
-    if (id->channel == nullptr || (!change.is_gone && !is_moved)) continue;
-    id->channel->push(
-        make_event(*id, change.is_gone ? RDMA_CM_EVENT_DEVICE_REMOVAL : RDMA_CM_EVENT_ADDR_CHANGE));
+    if (!change.is_gone && !is_moved) continue;
+    push(*id, make_event(
+                  *id, change.is_gone ? RDMA_CM_EVENT_DEVICE_REMOVAL : RDMA_CM_EVENT_ADDR_CHANGE));
   }
 }
 
@@ -260,7 +282,9 @@ void CmDevice::handle_request(const cm::Event& event) noexcept {
   const auto found = listeners.find(static_cast<std::uint32_t>(event.listener));
   const auto header = wire::IpCmHeader::parse(event.private_data());
   if (found == listeners.end() || !header) {
-    (void)gsi().agent().destroy(device::now(), event.id);  // which refuses it
+    (void)on_agent([&](cm::Agent& agent, Instant now) {
+      return agent.destroy(now, event.id);  // which refuses it
+    });
     return;
   }
   IdHandle& listener = *found->second;
@@ -278,7 +302,7 @@ void CmDevice::handle_request(const cm::Event& event) noexcept {
   id->source = ends.here;
   id->destination = ends.there;
   LiveHandles::instance().add(id);
-  attach(*id, *this);
+  attach_held(*id, *this);
   communications[static_cast<std::uint32_t>(event.id)] = id;
 
   EventHandle* made = make_event(*id, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -301,7 +325,6 @@ void CmDevice::handle_request(const cm::Event& event) noexcept {
     ud.private_data_len = kept.octets;
     ud.ah_attr = address_vector(*id, event.address);
   }
-  const std::lock_guard lock(events_mutex());
   id->channel = listener.channel;
   id->id.channel = listener.channel->public_part();
   listener.channel->push(made);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/rdmacm/address.h"
+#include "abi/rdmacm/channel.h"
 #include "abi/verbs/handles.h"
 #include "device/clock.h"
 #include "device/gsi.h"
@@ -17,11 +18,11 @@ namespace verbatim::abi {
 
 struct IdHandle;
 
-/// A device as rdma_cm uses it: opened once, with a domain for those who bring none. It hears what
-/// happens to communications and makes events of it.
+/// A device as rdma_cm uses it: opened once, with a domain for programs that bring none. It polls
+/// what happens to communications and makes events of it.
 ///
-/// `communications` and `listeners` belong to the adapter's lock.
-class CmDevice final : public device::CmObserver {
+/// `communications`, `listeners` and `users` belong to events_mutex().
+class CmDevice final : public device::CmReader {
  public:
   CmDevice(ibv_context* context, ibv_pd* domain) noexcept;
 
@@ -35,25 +36,36 @@ class CmDevice final : public device::CmObserver {
   /// The address that stands for the loopback address of a family.
   [[nodiscard]] std::optional<wire::Gid> loopback_gid(bool is_ipv4) const noexcept;
 
-  /// Runs a command on the agent, then lets it act.
+  /// Runs a command on the agent, lets it act, and takes the events that follow from it. The
+  /// command has events_mutex() and the adapter's lock.
   template <typename Command>
   auto with_agent(Command&& command) {
-    const std::lock_guard lock(adapter_->mutex());
-    auto result = command(gsi().agent(), device::now());
-    gsi().serve();
+    const std::lock_guard lock(events_mutex());
+    auto result = on_agent(command);
+    poll();
     return result;
   }
 
-  void handle(const cm::Event& event) noexcept override;
-  void handle_port_change(const device::PortChange& change) noexcept override;
-  /// Ends all communications, with the adapter's lock held.
+  void handle_news() noexcept override;
+  /// Ends all communications, with events_mutex() and the adapter's lock held.
   void take_leave() noexcept;
 
   std::unordered_map<std::uint32_t, IdHandle*> communications;  // by communication ID
   std::unordered_map<std::uint32_t, IdHandle*> listeners;       // by listener
-  std::unordered_map<IdHandle*, wire::Gid> users;  // and their addresses; events_mutex()
+  std::unordered_map<IdHandle*, wire::Gid> users;               // and their addresses
 
  private:
+  template <typename Command>
+  auto on_agent(Command&& command) {
+    const std::lock_guard lock(adapter_->mutex());
+    auto result = command(gsi().agent(), device::now());
+    gsi().send();
+    return result;
+  }
+  // With events_mutex() held.
+  void poll() noexcept;
+  void handle(const cm::Event& event) noexcept;
+  void handle(const device::PortChange& change) noexcept;
   void handle_request(const cm::Event& event) noexcept;
   void await_farewells() noexcept;
 

@@ -24,6 +24,10 @@ wire::Psn random_psn() noexcept {
 
 void notify(IdHandle& id, EventHandle* event) {
   const std::lock_guard lock(events_mutex());
+  push(id, event);
+}
+
+void push(IdHandle& id, EventHandle* event) {
   if (id.channel != nullptr) {
     id.channel->push(event);
   } else {
@@ -52,11 +56,13 @@ ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& way) noexcept 
 }
 
 void attach(IdHandle& id, CmDevice& device) {
-  {
-    const std::lock_guard lock(events_mutex());
-    if (id.device != nullptr) id.device->users.erase(&id);
-    device.users[&id] = id.local_gid;
-  }
+  const std::lock_guard lock(events_mutex());
+  attach_held(id, device);
+}
+
+void attach_held(IdHandle& id, CmDevice& device) {
+  if (id.device != nullptr) id.device->users.erase(&id);
+  device.users[&id] = id.local_gid;
   id.device = &device;
   id.id.verbs = device.verbs();
   id.id.port_num = 1;

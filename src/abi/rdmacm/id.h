@@ -126,6 +126,8 @@ inline int fail(int error) noexcept {
 
 /// Puts an event into the id's queue.
 void notify(IdHandle& id, EventHandle* event);
+/// The same with events_mutex() held.
+void push(IdHandle& id, EventHandle* event);
 /// An event of the given kind about an id, for notify().
 [[nodiscard]] EventHandle* make_event(IdHandle& id, rdma_cm_event_type kind, int status = 0);
 
@@ -137,6 +139,8 @@ void notify(IdHandle& id, EventHandle* event);
 
 /// Makes the id one of a device, and its addresses visible to the program.
 void attach(IdHandle& id, CmDevice& device);
+/// The same with events_mutex() held.
+void attach_held(IdHandle& id, CmDevice& device);
 /// Copies `source` and `destination` to where programs look.
 void publish_addresses(IdHandle& id) noexcept;
 
