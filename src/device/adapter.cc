@@ -123,6 +123,7 @@ Adapter::~Adapter() {
   const ForkPause pause;
   if (engine_ != nullptr) engine_->stop();  // its thread still finds all that is here
   engine_.reset();
+  homes_.reset();  // other threads may look for regions in all adapters
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
   host_peers_.close();
   link_.close();
@@ -176,6 +177,7 @@ void end_fork_in_parent() {
 void end_fork_in_child() {
   Registry& all = registry();
   direct::VisitorList::of_process().forget_in_child();
+  RegionHomes::forget_in_child();
   for (Adapter* adapter : all.existing) {
     adapter->abandon_in_child();
     adapter->host_peers().serving().unlock();
@@ -380,7 +382,10 @@ Status Adapter::lay_out_segment(PathCause cause) {
   registry_ = std::make_unique<memory::KeyRegistry>(
       memory::KeyTable({std::bit_cast<memory::KeyEntry*>(keys.data()), kMaxKeys}, first_key),
       free_keys_, seed);
-  homes_ = std::make_unique<RegionHomes>(*registry_);
+  homes_ = std::make_unique<RegionHomes>(
+      *registry_, RegionHomes::Owner{.lock = &mutex_, .adapter = this, .await_peers = [](void* us) {
+                                       (void)static_cast<Adapter*>(us)->wait_for_peers();
+                                     }});
   next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
   half_records_ = std::bit_cast<direct::HalfRecord*>(halves.data());
   bells_ = host::Bells(bells.data());

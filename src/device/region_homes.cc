@@ -32,6 +32,22 @@ rehome::Range range_of(const RegionHomes::Region& region) noexcept {
   return {.begin = region.address, .end = region.address + region.octets};
 }
 
+/// Of all adapters of the process: pages may be those of regions of several. The lock comes behind
+/// that of Rehoming and before that of an adapter.
+struct AllHomes {
+  std::mutex mutex;
+  std::vector<RegionHomes*> list;
+};
+AllHomes& all_homes() noexcept {
+  static auto* const instance = new AllHomes;  // never destroyed
+  return *instance;
+}
+
+/// The pages of a region that was just found may have become private before its adapter knew of it.
+bool is_out_of_date(const RegionHomes::Home& home) noexcept {
+  return home.placement && home.placement->detachments != process_rehoming().detachments();
+}
+
 /// Moves the region, or notes why not.
 void move(RegionHomes::Home& home) {
   auto moved = process_rehoming().move_in(range_of(home.region));
@@ -58,17 +74,31 @@ void prepare_process_rehoming() noexcept {
   process_rehoming().open_arena();
 }
 
-RegionHomes::RegionHomes(memory::KeyRegistry& keys) noexcept
+RegionHomes::RegionHomes(memory::KeyRegistry& keys, const Owner& owner)
     : keys_(keys),
+      owner_(owner),
       listener_{.handle_unmap =
                     [](void* context, rehome::Range range) noexcept {
                       return static_cast<RegionHomes*>(context)->handle_unmap(range);
                     },
                 .context = this} {
   (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
+  const std::lock_guard lock(all_homes().mutex);
+  all_homes().list.push_back(this);
 }
 
-RegionHomes::~RegionHomes() { process_rehoming().remove_listener(listener_); }
+RegionHomes::~RegionHomes() {
+  {
+    const std::lock_guard lock(all_homes().mutex);
+    std::erase(all_homes().list, this);
+  }
+  process_rehoming().remove_listener(listener_);
+}
+
+void RegionHomes::forget_in_child() noexcept {
+  new (&all_homes().mutex) std::mutex;
+  all_homes().list.clear();
+}
 
 /// On the monitor, while the program's call waits. The addresses may be those of other memory as
 /// soon as the call returns. By then no peer uses them, unless it is stopped in the middle.
@@ -98,11 +128,36 @@ void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
 void RegionHomes::give_up(const Home& home, bool is_left) {
   if (home.is_watched) process_rehoming().unwatch(range_of(home.region));
   if (!home.placement) return;
-  is_left ? process_rehoming().drop(*home.placement) : process_rehoming().detach(*home.placement);
+  if (is_left) {
+    process_rehoming().drop(*home.placement);
+  } else {
+    process_rehoming().detach(*home.placement, &withdraw_everywhere);
+  }
 }
 
-void RegionHomes::add(wire::MemoryKey key, const Home& home) {
-  homes_[static_cast<std::uint32_t>(key)] = home;
+/// With the lock of Rehoming held: nothing moves meanwhile.
+void RegionHomes::withdraw_everywhere(rehome::Range pages) {
+  const std::lock_guard lock(all_homes().mutex);
+  for (RegionHomes* homes : all_homes().list) homes->withdraw(pages);
+}
+
+/// The pages are about to become private. The regions stay, and peers reach them by system calls.
+void RegionHomes::withdraw(rehome::Range pages) {
+  const std::lock_guard lock(*owner_.lock);
+  bool has_any = false;
+  for (auto& [key, home] : homes_) {
+    if (!home.placement || !home.placement->pages.overlaps(pages)) continue;
+    has_any = true;
+    withdraw(wire::MemoryKey{key}, home);
+    home.why = rehome::Why::kStopped;  // the placement is dropped with the region
+    show(wire::MemoryKey{key}, home);
+  }
+  if (has_any) owner_.await_peers(owner_.adapter);
+}
+
+void RegionHomes::add(wire::MemoryKey key, const Home& found) {
+  Home& home = homes_[static_cast<std::uint32_t>(key)] = found;
+  if (is_out_of_date(home)) home.why = rehome::Why::kStopped;
   show(key, home);
   if (home.why == rehome::Why::kNoPeer && has_peers(home.region.domain)) {
     to_move_.push_back(key);  // the first peer has come meanwhile
@@ -113,7 +168,7 @@ void RegionHomes::add(wire::MemoryKey key, const Home& home) {
 /// Tells peers how they reach it.
 void RegionHomes::show(wire::MemoryKey key, const Home& home) {
   keys_.note(key, static_cast<std::uint32_t>(home.why));
-  if (!home.placement) return;
+  if (!home.placement || home.why != rehome::Why::kMoved) return;
   const rehome::Range range = range_of(home.region);
   const rehome::Range pages = home.placement->pages;
   const bool is_whole = pages.covers(range);
@@ -157,6 +212,7 @@ void RegionHomes::settle(host::AdapterLock& lock) {
     held.lock();
     const auto again = homes_.find(static_cast<std::uint32_t>(key));
     if (again != homes_.end() && !again->second.placement) {
+      if (is_out_of_date(home)) home.why = rehome::Why::kStopped;
       again->second = home;
       show(key, home);
     } else if (home.placement) {

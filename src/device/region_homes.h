@@ -30,7 +30,14 @@ void prepare_process_rehoming() noexcept;
 /// those that run without it.
 class RegionHomes {
  public:
-  explicit RegionHomes(memory::KeyRegistry& keys) noexcept;
+  /// The adapter, which outlives this.
+  struct Owner {
+    host::AdapterLock* lock = nullptr;
+    void* adapter = nullptr;
+    /// With the lock held: returns when no peer is in the middle of an access that is not stopped.
+    void (*await_peers)(void* adapter) = nullptr;
+  };
+  RegionHomes(memory::KeyRegistry& keys, const Owner& owner);
   RegionHomes(const RegionHomes&) = delete;
   RegionHomes& operator=(const RegionHomes&) = delete;
   ~RegionHomes();
@@ -84,6 +91,9 @@ class RegionHomes {
   /// and late stores of a stopped peer go to pages that no program sees.
   void abandon(const Domains& domains);
 
+  /// In a forked child, before anything else here.
+  static void forget_in_child() noexcept;
+
   /// Around a fork that makes moved memory private: withdraw() of all domains, then either that
   /// they are private now, or that nothing has happened.
   void withdraw_all();
@@ -92,10 +102,13 @@ class RegionHomes {
 
  private:
   bool handle_unmap(rehome::Range range) noexcept;
+  static void withdraw_everywhere(rehome::Range pages);
+  void withdraw(rehome::Range pages);
   void show(wire::MemoryKey key, const Home& home);
   void withdraw(wire::MemoryKey key, const Home& home);
 
   memory::KeyRegistry& keys_;
+  Owner owner_;
   rehome::Watch::Listener listener_;
   std::map<std::uint32_t, Home> homes_;  // by key
   Domains shared_;

@@ -92,11 +92,12 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   if (on_errand_ != OnErrand::kNo) [[unlikely]]
     return look_for_reply(entry);
   is_inside_ = true;
+  const std::uint32_t answered_before = entry.answered;
   Step step = nobody_there();
   if (target_.enter()) [[likely]] {
     step = execute_inside(entry);
     if (target_.is_given_up()) [[unlikely]]
-      step = finish_late(entry, step);
+      step = finish_late(entry, step, answered_before);
     if (step == Step::kDone) target_.advance(entry.packets);
   }
   is_inside_ = false;
@@ -104,13 +105,22 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   return step;
 }
 
-/// We were stopped in there, and the owner did not wait: what we did may count for nothing.
-Requester::Step Requester::finish_late(SendEntry& entry, Step step) noexcept {
+/// We were stopped in there, or had no processor, and the owner did not wait. Something was taken
+/// away meanwhile, which need not be what the request names. What does not count is done again: if
+/// the key has gone, the next look at it says so.
+Requester::Step Requester::finish_late(SendEntry& entry, Step step,
+                                       std::uint32_t answered_before) noexcept {
   if (step == Step::kFailed) return step;  // and says so already
-  const Answer answer = target_.judge_late(entry);
-  if (answer == Answer::kDone) return step;
-  if (answer == Answer::kSilence) return nobody_there();
-  return step_of(entry, answer);
+  if (target_.is_locked_out()) return nobody_there();
+  // A receive that has completed was looked after before (Target::finish_receive()).
+  const bool has_told = step == Step::kDone && entry.opcode == SendOpcode::kWriteImm;
+  if (has_told || target_.counts_late(entry)) return step;
+  const bool is_atomic =
+      entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd;
+  if (is_atomic && step == Step::kDone) return step_of(entry, target_.refuse_late());
+  entry.answered = answered_before;
+  if (!entry.is_inline) entry.walk = memory::cursor_at(queue_->list_of(entry), answered_before);
+  return Step::kPart;
 }
 
 void Requester::begin(SendEntry& entry) noexcept {

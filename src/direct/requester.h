@@ -116,7 +116,8 @@ class Requester {
   void lose_completion() noexcept;
   [[nodiscard]] Step execute(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_inside(transport::SendEntry& entry) noexcept;
-  [[nodiscard]] Step finish_late(transport::SendEntry& entry, Step step) noexcept;
+  [[nodiscard]] Step finish_late(transport::SendEntry& entry, Step step,
+                                 std::uint32_t answered_before) noexcept;
   [[nodiscard]] Step execute_locally(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step move(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step execute_atomic(transport::SendEntry& entry) noexcept;

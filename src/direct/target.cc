@@ -367,7 +367,8 @@ Answer Target::check_enabled(Access need) noexcept {
   return refuse_request(Reason::kOperationNotEnabled);
 }
 
-/// Our stores may have gone where nobody looks any more: the key has gone, or the memory has moved.
+/// Octets that were reached by a pointer may have been those of pages which the owner has replaced
+/// by then. A system call reaches the pages that the owner has at that address.
 bool Target::counts_late(const SendEntry& entry) const noexcept {
   if (!is_ours()) return false;
   const bool names_memory = entry.opcode != SendOpcode::kSend &&
@@ -375,20 +376,13 @@ bool Target::counts_late(const SendEntry& entry) const noexcept {
                             entry.opcode != SendOpcode::kSendInvalidate;
   if (!names_memory || entry.octets == 0) return true;
   const auto grant = keys_.check_remote(want(entry, 0, entry.octets, Access::kNone));
-  return grant && grant->generation == granted_ &&
-         (peer_ == nullptr || grant->backing != memory::Backing::kPrivate);
+  return grant && grant->generation == granted_.generation &&
+         (!granted_.by_pointer || has_shared_octets(*grant));
 }
 
 bool Target::counts_late(transport::ShortRequest request) noexcept {
-  granted_ = known_target_.said.status.generation;
+  granted_ = {.generation = known_target_.said.status.generation, .by_pointer = peer_ != nullptr};
   return counts_late(request.entry());
-}
-
-/// Whoever was locked out hears nothing more.
-Answer Target::judge_late(const SendEntry& entry) noexcept {
-  if (!is_ours()) return Answer::kSilence;
-  if (counts_late(entry)) return Answer::kDone;
-  return refuse_access(reason_of(memory::Refusal::kInvalidated));
 }
 
 // ---- SEND and WRITE ----
@@ -407,16 +401,23 @@ Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
     state_->scatter = {};
     state_->inbound = transport::Inbound::kSend;
   }
-  if (const Answer placed = scatter(chunk); placed != Answer::kDone) return placed;
+  memory::SgeCursor cursor = state_->scatter;
+  if (const Answer placed = scatter(chunk, cursor); placed != Answer::kDone) return placed;
+  if (chunk.is_last) {
+    return finish_receive(entry, WcOpcode::kReceive, state_->arrived + chunk.octets);
+  }
+  // Its octets may be in pages that no program sees. The chunk comes again, to the same place.
+  if (is_given_up()) [[unlikely]]
+    return ignore_late();
+  state_->scatter = cursor;
   state_->arrived += chunk.octets;
-  return chunk.is_last ? finish_receive(entry, WcOpcode::kReceive) : Answer::kDone;
+  return Answer::kDone;
 }
 
 /// Two lists, ours and the receive's, each piece of the one into pieces of the other.
-Answer Target::scatter(const Chunk& chunk) noexcept {
+Answer Target::scatter(const Chunk& chunk, memory::SgeCursor& cursor) noexcept {
   PieceCursor from(chunk.pieces);
   const auto list = landing_.list();
-  memory::SgeCursor cursor = state_->scatter;
   std::uint32_t left = chunk.octets;
   while (left > 0) {
     if (cursor.index >= list.size())
@@ -431,7 +432,6 @@ Answer Target::scatter(const Chunk& chunk) noexcept {
     cursor.offset += octets;
     if (cursor.offset >= sge.octets) cursor = {.index = cursor.index + 1, .offset = 0};
   }
-  state_->scatter = cursor;
   return Answer::kDone;
 }
 
@@ -470,24 +470,24 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
     return answer_of(reached);
   if (!chunk.is_last) return Answer::kDone;
   if (completes) {
-    state_->arrived = entry.octets;
-    return finish_receive(entry, WcOpcode::kReceiveWithImm);
+    return finish_receive(entry, WcOpcode::kReceiveWithImm, entry.octets);
   }
   ++state_->msn;
   return Answer::kDone;
 }
 
-Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode) noexcept {
+Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode,
+                              std::uint32_t octets) noexcept {
   Completion completion{.opcode = opcode,
                         .solicited = has(entry.flags, transport::SendFlags::kSolicited),
-                        .octets = state_->arrived};
+                        .octets = octets};
   if (has_immediate(entry.opcode)) {
     completion.flags = completion.flags | WcFlags::kWithImm;
     completion.imm_or_key = static_cast<std::uint32_t>(entry.immediate);
   }
   // What we have written may be in no receive any more; then nobody is told of it.
   if (is_given_up()) [[unlikely]]
-    return is_reliable() ? Answer::kSilence : Answer::kLost;
+    return ignore_late();
   if (entry.opcode == SendOpcode::kSendInvalidate) {
     const auto refused = memory::invalidate(keys_, {.domain = state_->domain, .qp = state_->number},
                                             entry.invalidate_key);

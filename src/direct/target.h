@@ -120,12 +120,18 @@ class Target {
                           visiting_->inside.present();
     return (is_known && visiting_ != &standing_in_) || !is_ours();
   }
-  /// What a request comes to whose visit was given up.
-  [[nodiscard]] Answer judge_late(const transport::SendEntry& entry) noexcept;
-  /// Whether it is as if the visit had not been given up.
+  /// The owner has given the half another life, and takes nothing from us any longer.
+  [[nodiscard]] bool is_locked_out() const noexcept { return !is_ours(); }
+  /// Whether what a request did counts though its visit was given up: the memory that it names is
+  /// still registered and still where it was. Otherwise the request may be executed again, and all
+  /// checks with it.
   [[nodiscard]] bool counts_late(const transport::SendEntry& entry) const noexcept;
   /// By value: a request that nobody has a pointer to stays in registers on its short way.
   [[nodiscard]] bool counts_late(transport::ShortRequest request) noexcept;
+  /// For an atomic that does not count: its effect is there or not, so it is not repeated.
+  [[nodiscard]] Answer refuse_late() noexcept {
+    return refuse_access(transport::reason_of(memory::Refusal::kInvalidated));
+  }
 
   /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
   /// kDone when it was ours.
@@ -174,11 +180,15 @@ class Target {
   [[nodiscard]] memory::KeyTable::Want want(const transport::SendEntry& entry, std::uint64_t offset,
                                             std::uint64_t octets,
                                             memory::Access need) const noexcept;
-  [[nodiscard]] Answer scatter(const Chunk& chunk) noexcept;
+  [[nodiscard]] Answer scatter(const Chunk& chunk, memory::SgeCursor& cursor) noexcept;
   [[nodiscard]] Answer place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t octets,
                              std::span<const iovec> pieces) noexcept;
-  [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry,
-                                      transport::WcOpcode opcode) noexcept;
+  [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry, transport::WcOpcode opcode,
+                                      std::uint32_t octets) noexcept;
+  /// For a part of a message whose visit was given up: it is as if it had not come.
+  [[nodiscard]] Answer ignore_late() const noexcept {
+    return is_reliable() ? Answer::kSilence : Answer::kLost;
+  }
   [[nodiscard, gnu::always_inline]] Answer publish_receive(
       transport::Completion completion) noexcept {
     if (board_.keeps_time()) [[unlikely]]
@@ -198,8 +208,14 @@ class Target {
   /// whatever its program does when it has heard of the end.
   static void begin_reading() noexcept { full_fence(); }
   static void end_reading() noexcept { load_fence(); }
-  /// Notes by which life of a key the request at work uses memory.
-  void note(const memory::Grant& grant) noexcept { granted_ = grant.generation; }
+  /// Notes by which life of a key the request at work uses memory, and how it reaches it.
+  void note(const memory::Grant& grant) noexcept {
+    granted_ = {.generation = grant.generation,
+                .by_pointer = peer_ != nullptr && has_shared_octets(grant)};
+  }
+  [[nodiscard]] static bool has_shared_octets(const memory::Grant& grant) noexcept {
+    return grant.backing == memory::Backing::kShared || grant.shared.octets > 0;
+  }
   [[nodiscard]] Expected<std::byte*, Answer> find_eight(const transport::SendEntry& entry,
                                                         memory::Access need) noexcept;
   struct Verdict {
@@ -236,8 +252,12 @@ class Target {
   std::uint64_t claim_ = 0;           // ours, in its present life
   std::shared_ptr<host::Peer> peer_;  // none: this very process
   Fencing fencing_ = Fencing::kFenced;
-  bool calls_owner_ = false;          // before leaving
-  std::uint16_t granted_ = 0;         // generation of the key's entry when it was last looked at
+  bool calls_owner_ = false;  // before leaving
+  struct Granted {
+    std::uint16_t generation = 0;  // of the key's entry
+    bool by_pointer = false;       // some of the octets, in another process
+  };
+  Granted granted_;                   // as the key was last looked at
   memory::KnownRegion known_target_;  // of the last short WRITE or READ
   memory::KeyTable keys_;
   transport::Landing landing_;

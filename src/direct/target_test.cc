@@ -117,16 +117,55 @@ TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
   EXPECT_FALSE(owner_->collect(completion));
 }
 
-TEST_P(TargetTest, AWriteThatWasGivenUpFailsOnlyIfItsKeyHasGone) {
+TEST_P(TargetTest, AWriteThatWasGivenUpCountsUnlessItsKeyHasGone) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(target.enter());
   ASSERT_EQ(write(target), Answer::kDone);
   (void)Half::await({&owner_->half()}, kNoPatience);
-  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kDone);
+  EXPECT_TRUE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
   owner_->withdraw_key();
-  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kAccessRefused);
+  EXPECT_FALSE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
+  EXPECT_FALSE(target.is_locked_out());
+  EXPECT_EQ(write(target), Answer::kAccessRefused) << "when it is tried again";
   target.leave();
+}
+
+/// Whichever part of a message is late: it comes again, to where it belongs, and is counted once.
+TEST_P(TargetTest, APartOfASendThatWasGivenUpIsRepeatedInItsPlace) {
+  constexpr std::uint32_t kParts = 3;
+  const auto entry = owner_->entry(SendOpcode::kSend, kParts * kOctets);
+  for (std::uint32_t late = 0; late < kParts; ++late) {
+    owner_ = std::make_unique<Owner>(GetParam());
+    Target target = owner_->requester();
+    ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+    ASSERT_TRUE(owner_->post_receive(5));
+    const auto send_part = [&](std::uint32_t i) {
+      octets_.fill(std::byte(i + 1));
+      Chunk part = chunk();
+      part.offset = i * kOctets;
+      part.is_first = i == 0;
+      part.is_last = i + 1 == kParts;
+      return target.send(entry, part);
+    };
+    for (std::uint32_t i = 0; i < kParts; ++i) {
+      if (i == late) {
+        ASSERT_TRUE(target.enter());
+        (void)Half::await({&owner_->half()}, kNoPatience);
+        EXPECT_EQ(send_part(i), Answer::kSilence);
+        target.leave();
+      }
+      ASSERT_TRUE(target.enter());
+      EXPECT_EQ(send_part(i), Answer::kDone);
+      target.leave();
+    }
+    transport::Completion completion;
+    ASSERT_TRUE(owner_->collect(completion));
+    EXPECT_EQ(completion.octets, kParts * kOctets) << "late: " << late;
+    for (std::uint32_t at = 0; at < kParts * kOctets; ++at) {
+      ASSERT_EQ(owner_->region()[at], std::byte(at / kOctets + 1)) << "late: " << late;
+    }
+  }
 }
 
 TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
@@ -136,7 +175,8 @@ TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
   ASSERT_EQ(write(target), Answer::kDone);
   owner_->half().lock_out();
   EXPECT_TRUE(target.is_given_up());
-  EXPECT_EQ(target.judge_late(owner_->entry(SendOpcode::kWrite, kOctets)), Answer::kSilence);
+  EXPECT_TRUE(target.is_locked_out());
+  EXPECT_FALSE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
   target.leave();
   EXPECT_FALSE(target.enter());
   target.leave();

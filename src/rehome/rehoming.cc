@@ -129,7 +129,8 @@ Expected<Placement, Why> Rehoming::move_in(Range region) {
   learn_departures();
   if (const Moved moved = bring_in(pages); !moved) return moved.error();
   runs_.add_one(pages);
-  return Placement{.pages = pages, .offset = arena_.offset_of(pages.begin)};
+  return Placement{
+      .pages = pages, .offset = arena_.offset_of(pages.begin), .detachments = detachments_.load()};
 }
 
 Moved Rehoming::judge(Range region, Range pages) const noexcept {
@@ -278,10 +279,12 @@ std::optional<std::vector<Stretch>> Rehoming::stretches_of(Range pages) const {
   return found;
 }
 
-void Rehoming::detach(const Placement& placement) {
+void Rehoming::detach(const Placement& placement, void (*withdraw)(Range pages)) {
   const Held held(mutex_);
   runs_.drop_one(placement.pages);
   learn_departures();
+  detachments_.fetch_add(1);
+  if (is_registered(placement.pages)) withdraw(placement.pages);
   for (const Run& run : runs_.within(placement.pages)) {
     if (run.is_lost) continue;
     for (const Stretch& stretch : stretches_of(run.range).value_or(std::vector<Stretch>{})) {

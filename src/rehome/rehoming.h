@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,7 @@ inline constexpr std::size_t kWatchedMax = 16384;
 struct Placement {
   Range pages;               // the whole pages that moved, inside of the region (kEdges: around it)
   std::uint64_t offset = 0;  // of the first one in the arena
+  std::uint64_t detachments = 0;  // that there had been by then
 };
 
 /// Gives registered memory a new home: private anonymous pages move into a memory file that peers
@@ -97,7 +99,13 @@ class Rehoming {
   /// As drop(), for a peer that stopped and may still store: the program's pages become private
   /// copies, and the peer's stores hit pages that no program sees. The addresses do not move in
   /// again.
-  void detach(const Placement& placement);
+  ///
+  /// Other regions may have some of the pages. `withdraw` is called first, if there are such, with
+  /// the lock held: when it returns, no peer that runs reaches them by a pointer.
+  void detach(const Placement& placement, void (*withdraw)(Range pages));
+  /// Counts the calls of detach(), each before it withdraws anything. A placement that is not known
+  /// to its adapter yet is out of date when this has changed.
+  [[nodiscard]] std::uint64_t detachments() const noexcept { return detachments_.load(); }
 
   /// The handlers of fork(2), with the locks of the adapters in between (docs/ARCHITECTURE.md).
   /// lock_for_fork() is the first. Then fork_mode() says how the child gets its memory.
@@ -157,6 +165,7 @@ class Rehoming {
   RunList watched_;              // other memory whose mappings are watched
   InheritanceTable forked_;      // what a child inherits
   bool has_moved_away_ = false;  // pages of the arena may be at addresses that no run names
+  std::atomic<std::uint64_t> detachments_{0};
   ForkMode fork_ = ForkMode::kNothing;
   int fork_pipe_[2] = {-1, -1};  // kCopies: the child closes its end when it has copied
 };

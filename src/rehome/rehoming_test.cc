@@ -166,13 +166,40 @@ TEST_P(Rehomed, IsOutOfReachOfLateStoresOnceDetached) {
   void* view = ::mmap(nullptr, 4 * page(), PROT_READ | PROT_WRITE, MAP_SHARED,
                       rehoming_.arena().descriptor(), static_cast<off_t>(placement.offset));
   ASSERT_NE(view, MAP_FAILED);
-  rehoming_.detach(placement);
+  rehoming_.detach(placement, [](Range) { ADD_FAILURE() << "no other region is there"; });
   std::memset(view, 0xee, 4 * page());
   EXPECT_TRUE(memory.is_filled());
   EXPECT_STREQ(refusal(memory.range()), to_text(Why::kForked));
   ASSERT_EQ(::madvise(memory.data(), memory.octets(), MADV_DONTNEED), 0);
   EXPECT_TRUE(memory.is_zero());
   ::munmap(view, 4 * page());
+}
+
+/// Another region has some of the pages: its peers are told before the pages become private.
+TEST_P(Rehomed, IsWithdrawnFromOtherRegionsBeforeItIsDetached) {
+  static Range told;
+  static bool was_shared = false;
+  static const auto kIsShared = [](Range part) {
+    return test::mappings([&](const Mapping& mapping) {
+             return mapping.shared && mapping.range.overlaps(part);
+           }) != 0;
+  };
+  const Memory memory(4 * page());
+  memory.fill();
+  const Placement first = move_in(memory.part(0, 2 * page()));
+  const Placement second = move_in(memory.part(page(), 3 * page()));
+  told = {};
+  rehoming_.detach(first, [](Range pages) {
+    told = pages;
+    was_shared = kIsShared(pages);
+  });
+  EXPECT_EQ(told, first.pages);
+  EXPECT_TRUE(was_shared);
+  EXPECT_FALSE(kIsShared(first.pages));
+  EXPECT_TRUE(kIsShared(memory.part(2 * page(), 2 * page()))) << "the second region's alone";
+  EXPECT_NE(rehoming_.detachments(), second.detachments) << "a registration under way sees that";
+  EXPECT_TRUE(memory.is_filled());
+  rehoming_.drop(second);
 }
 
 /// A page that the kernel has pinned stays, and with it the region.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace verbatim::testing {
+
+/// A process that has not ended after this time hangs, and is killed.
+inline constexpr auto kProcessPatience = std::chrono::seconds(60);
+
+/// Runs `body` in a process of its own, which exits with what `body` returns.
+template <typename Body>
+pid_t start_process(Body&& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(static_cast<unsigned>(kProcessPatience.count()));
+    ::_exit(static_cast<int>(body()));
+  }
+  return child;
+}
+
+/// Waits for the process: its exit status, or -1 when a signal has ended it.
+inline int exit_status_of(pid_t child) {
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+template <typename Body>
+int in_process(Body&& body) {
+  return exit_status_of(start_process(body));
+}
+
+}  // namespace verbatim::testing
