@@ -86,8 +86,8 @@ class CompletionLane {
       if (tail - h.head_seen > mask_) return false;
     }
     Place& at = place(tail);
-    // The consumer reads ahead into places that are not written yet. The line is fetched back before
-    // the message that needs it.
+    // The consumer reads ahead into places that are not written yet. The line is fetched back
+    // before the message that needs it.
     __builtin_prefetch(&place(tail + 2), 1);
     at.completion.assign(completion);
     std::atomic_ref(at.serial).store(tail + 1, std::memory_order_release);  // pairs with holds()
