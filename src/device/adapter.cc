@@ -146,10 +146,9 @@ void Adapter::abandon_in_child() noexcept {
   strays_.clear();
   next_look_ = Instant::never();
   for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr) continue;
-    qp->half().forget_visitor();
-    qp->free_in_child();
+    if (qp != nullptr) qp->abandon_in_child();
   }
+  renew(port_mutex_);  // another thread may have been reading
 }
 
 namespace {

@@ -101,6 +101,17 @@ void QueuePair::start_directly(bool afresh) noexcept {
   direct_->pause(now.state == transport::QpState::kSendQueueDrained);
 }
 
+/// The peer's memory is not mapped in the child, and the connection to its process is the parent's:
+/// as long as any process has it, the peer takes the parent for alive.
+void QueuePair::abandon_in_child() noexcept {
+  lock_.reset();
+  setup_.send_cq->free_in_child();
+  setup_.receive_cq->free_in_child();
+  half_.forget_visitor();
+  if (machine_) set_way(Way::kPackets);
+  direct_.reset();
+}
+
 void QueuePair::set_way(Way way) noexcept {
   way_ = way;
   recount();

@@ -16,12 +16,14 @@ constexpr std::uint64_t kGrain = std::uint64_t{64} << 20;
 }  // namespace
 
 ArenaViews::~ArenaViews() {
+  if (process_ != ::getpid()) return;
   for (const View& view : views_) ::munmap(view.at, view.octets);
 }
 
 void ArenaViews::open(int descriptor) noexcept {
   file_octets_ = octets_of_sealed(descriptor);
   descriptor_ = OwnDescriptor(descriptor);
+  process_ = ::getpid();
 }
 
 ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -40,6 +42,7 @@ class ArenaViews {
 
  private:
   std::mutex mutex_;
+  pid_t process_ = 0;  // that has mapped the views: a forked child has other memory there, or none
   std::vector<View> views_;
   OwnDescriptor descriptor_;
   std::uint64_t file_octets_ = 0;

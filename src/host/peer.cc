@@ -79,6 +79,7 @@ Status Peer::map(int segment) noexcept {
   if (octets < sizeof(SegmentHeader)) return Errc::kNotSupported;
   segment_ = map_aligned(octets, MAP_SHARED, segment);
   if (segment_ == nullptr) return Errc::kNoMemory;
+  process_ = ::getpid();
   (void)::madvise(segment_, octets, MADV_DONTFORK);  // a child has no business there
   std::memcpy(&header_, segment_, sizeof header_);   // once: the owner may change it
   const std::uint64_t said = header_.octets;
@@ -93,7 +94,7 @@ Status Peer::map(int segment) noexcept {
 }
 
 Peer::~Peer() {
-  if (segment_ != nullptr) ::munmap(segment_, header_.octets);
+  if (segment_ != nullptr && process_ == ::getpid()) ::munmap(segment_, header_.octets);
 }
 
 bool Peer::look() noexcept {

@@ -65,6 +65,7 @@ class Peer {
 
   SegmentHeader header_{};
   std::byte* segment_ = nullptr;
+  pid_t process_ = 0;  // that has mapped it: a forked child has other memory there, or none
   ArenaViews arena_;
   OwnDescriptor memory_;
   OwnDescriptor connection_;

@@ -123,6 +123,19 @@ TEST(ForkBeside, ObjectsComeAndGoAndTheChildDestroysWhatItHas) {
             0);
 }
 
+TEST(ForkBeside, QuestionsAboutThePortAreAnsweredInTheChildAsWell) {
+  EXPECT_EQ(in_process([] {
+              End end;
+              if (!end.open()) return 10;
+              const auto ask = [&] {
+                ibv_gid gid{};
+                return ibv_query_gid(end.context, 1, 0, &gid) == 0;
+              };
+              return fork_beside(ask, 300, [&] { return ask() ? 0 : 1; });
+            }),
+            0);
+}
+
 TEST(ForkBeside, SpawnedProgramsNeedNoHandlers) {
   EXPECT_EQ(in_process([] {
               Connected pair;

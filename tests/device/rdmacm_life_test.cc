@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs do to the threads that use rdma_cm, and to themselves meanwhile: they cancel
+// threads that wait for events, and fork beside threads that connect and disconnect. No lock stays
+// taken, no event is lost, and parent and child both go on.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "base/test_cancelled_thread.h"
+#include "rdmacm_world.h"
+
+namespace verbatim::testing {
+namespace {
+
+constexpr unsigned kPatienceSeconds = 60;
+
+/// Runs it in a process of its own, which is killed when it hangs: the exit status, or -1.
+template <typename Body>
+int in_process(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(kPatienceSeconds);
+    const int result = body();
+    ::_exit(::testing::Test::HasFailure() ? 99 : result);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// The events that threads have taken from a channel. A thread that has taken one is not cancelled
+/// before it has counted it.
+struct Taken {
+  rdma_event_channel* channel = nullptr;
+  std::atomic<int> events{0};
+
+  static void* run(void* argument) {
+    test::expect_cancellation();
+    auto& taken = *static_cast<Taken*>(argument);
+    for (;;) {
+      rdma_cm_event* event = nullptr;
+      int before = 0;
+      if (rdma_get_cm_event(taken.channel, &event) != 0) return nullptr;
+      ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+      ++taken.events;
+      (void)rdma_ack_cm_event(event);
+      ::pthread_setcancelstate(before, nullptr);
+    }
+  }
+};
+
+TEST(RdmacmCancel, AThreadThatWaitsHasAnEventOrHasNone) {
+  EXPECT_EQ(in_process([] {
+              Channel channel;
+              Taken taken{.channel = channel.get()};
+              for (int round = 1; round <= 300; ++round) {
+                rdma_cm_id* const id = channel.create_id();
+                sockaddr_in address = ipv4("127.0.0.1", 9);
+                pthread_t thread;
+                if (::pthread_create(&thread, nullptr, Taken::run, &taken) != 0) return 10;
+                ::usleep(static_cast<useconds_t>(round * 7 % 200));
+                if (rdma_resolve_addr(id, nullptr, as_sockaddr(address), 2000) != 0) return 11;
+                ::usleep(static_cast<useconds_t>(round * 3 % 60));
+                ::pthread_cancel(thread);
+                if (::pthread_join(thread, nullptr) != 0) return 12;
+                if (taken.events < round) {
+                  // Then it is still there.
+                  if (channel.next().kind != RDMA_CM_EVENT_ADDR_RESOLVED) return 13;
+                  ++taken.events;
+                }
+                if (taken.events != round || channel.has_event(0)) return 14;
+                if (rdma_destroy_id(id) != 0) return 15;
+              }
+              return 0;
+            }),
+            0);
+}
+
+/// The connection comes while the thread that waits for its request is cancelled.
+TEST(RdmacmCancel, AListenerGoesOnWithAnotherThread) {
+  EXPECT_EQ(in_process([] {
+              Channel passive;
+              rdma_cm_id* const listener = passive.listen(0);
+              const std::uint16_t port = ntohs(rdma_get_src_port(listener));
+              for (int round = 0; round < 40; ++round) {
+                Taken taken{.channel = passive.get()};
+                pthread_t thread;
+                if (::pthread_create(&thread, nullptr, Taken::run, &taken) != 0) return 10;
+                ::usleep(static_cast<useconds_t>(round * 11 % 150));
+                ::pthread_cancel(thread);
+                if (::pthread_join(thread, nullptr) != 0) return 11;
+                Channel active;
+                rdma_cm_id* const id = active.create_id();
+                active.resolve(id, port);
+                create_qp(id);
+                rdma_conn_param wish{};
+                if (rdma_connect(id, &wish) != 0) return 12;
+                const SeenEvent request = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+                if (rdma_reject(request.id, nullptr, 0) != 0) return 13;
+                if (active.next().kind != RDMA_CM_EVENT_REJECTED) return 14;
+                destroy(id);
+                destroy(request.id);
+              }
+              return 0;
+            }),
+            0);
+}
+
+/// One connection from its beginning to its end, both sides by one thread.
+bool connect_and_disconnect() {
+  Channel passive;
+  Channel active;
+  rdma_cm_id* const listener = passive.listen(0);
+  rdma_cm_id* const id = active.create_id();
+  active.resolve(id, ntohs(rdma_get_src_port(listener)));
+  create_qp(id);
+  rdma_conn_param wish{};
+  EXPECT_EQ(rdma_connect(id, &wish), 0);
+  const SeenEvent request = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  create_qp(request.id);
+  EXPECT_EQ(rdma_accept(request.id, &wish), 0);
+  (void)active.expect(RDMA_CM_EVENT_ESTABLISHED);
+  (void)passive.expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(rdma_disconnect(id), 0);
+  (void)active.expect(RDMA_CM_EVENT_DISCONNECTED);
+  (void)passive.expect(RDMA_CM_EVENT_DISCONNECTED);
+  destroy(id);
+  destroy(request.id);
+  destroy(listener);
+  return !::testing::Test::HasFailure();
+}
+
+/// Forks so often beside threads that connect and disconnect. What the children return; the threads
+/// go on all the while.
+template <typename Child>
+int fork_beside_connections(int forks, Child&& child) {
+  constexpr int kThreads = 2;
+  std::atomic<bool> is_over{false};
+  std::atomic<int> connections{0};
+  std::atomic<bool> failed{false};
+  std::thread workers[kThreads];
+  for (std::thread& worker : workers) {
+    worker = std::thread([&] {
+      while (!is_over && !failed) {
+        if (!connect_and_disconnect()) failed = true;
+        ++connections;
+      }
+    });
+  }
+  int worst = 0;
+  for (int i = 0; i < forks && worst == 0 && !failed; ++i) {
+    const int seen = connections;
+    worst = in_process(child);
+    // Each fork comes at another time of a connection, and none of them stops the threads.
+    while (connections == seen && !failed) ::usleep(50);
+  }
+  is_over = true;
+  for (std::thread& worker : workers) worker.join();
+  return failed ? 100 : worst;
+}
+
+TEST(RdmacmFork, ThreadsGoOnAndChildrenLeave) {
+  EXPECT_EQ(in_process([] { return fork_beside_connections(40, [] { return 0; }); }), 0);
+}
+
+TEST(RdmacmFork, ThreadsGoOnAndChildrenExitWithTheirHandlers) {
+  EXPECT_EQ(in_process([] {
+              return fork_beside_connections(20, [] {
+                std::exit(0);
+                return 0;
+              });
+            }),
+            0);
+}
+
+TEST(RdmacmFork, ChildrenHaveConnectionsOfTheirOwn) {
+  EXPECT_EQ(in_process([] {
+              return fork_beside_connections(10, [] { return connect_and_disconnect() ? 0 : 1; });
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace verbatim::testing
