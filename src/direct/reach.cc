@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kPieceLimit = 64;  // of one call; a request has fewer
 constexpr std::size_t kTailOctets = 8;
 // Memory that its owner moves just now is not there for a while: so often do we look again, a tenth
-// of a millisecond later each time.
+// of a millisecond later each time. Then the owner's own thread does it, which waits for the page
+// as long as that takes, and knows when there is none.
 constexpr int kTriesWhileMoving = 100;
 
 // Of a region at once.
@@ -64,7 +65,7 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer tra
       return Reached::kNotMapped;
     }
     if (moved < 0 && errno != EIO) return Reached::kForbidden;
-    if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kNotMapped;
+    if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kForbidden;
     if (moved < 0) {  // it may be moving just now
       const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
       (void)::nanosleep(&nap, nullptr);

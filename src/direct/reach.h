@@ -18,7 +18,7 @@ enum class Reached : std::uint8_t {
   kYes,
   kNotMapped,  // the peer has registered them, but nothing is there
   kGone,       // the peer process has ended
-  kForbidden,  // the system does not let us: its owner must do it
+  kForbidden,  // the system does not let us, or not for a while: its owner must do it
   kByCall,     // no pointer reaches them: a system call may
   kRevoked,    // they were taken away from us
 };

@@ -87,9 +87,9 @@ TEST_F(ReachByCall, LooksAtTheKeyBetweenTheBodyAndTheTail) {
   EXPECT_EQ(there_[2 * page_ - 1], std::byte{0});
 }
 
-TEST_F(ReachByCall, GivesUpMemoryThatDoesNotComeBack) {
+TEST_F(ReachByCall, LeavesMemoryThatDoesNotComeBackToItsOwner) {
   unmap_second_page();
-  EXPECT_EQ(write(permission()), Reached::kNotMapped);
+  EXPECT_EQ(write(permission()), Reached::kForbidden);
 }
 
 }  // namespace

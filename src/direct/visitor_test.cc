@@ -20,22 +20,26 @@ class VisitorListTest : public ::testing::Test {
   void enter() { visiting_.inside.enter(Fencing::kFenced); }
   void leave() { visiting_.inside.leave(Fencing::kFenced); }
   static void await(Duration patience) { VisitorList::of_process().await(patience); }
+  /// The visit that goes on is waited for, and ends.
+  void expect_wait_until_left() {
+    std::atomic<bool> is_over{false};
+    std::thread waiting([&] {
+      await(kEndlessPatience);
+      EXPECT_TRUE(is_over);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    is_over = true;
+    leave();
+    waiting.join();
+  }
 
   Visiting visiting_;
 };
 
 TEST_F(VisitorListTest, WaitsForAVisitThatGoesOn) {
   const Visitor visitor(nullptr, &visiting_);
-  std::atomic<bool> is_over{false};
   enter();
-  std::thread waiting([&] {
-    await(kEndlessPatience);
-    EXPECT_TRUE(is_over);
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  is_over = true;
-  leave();
-  waiting.join();
+  expect_wait_until_left();
 }
 
 TEST_F(VisitorListTest, DoesNotWaitForLaterVisits) {
@@ -57,15 +61,7 @@ TEST_F(VisitorListTest, PassesOverAVisitThatDoesNotEndOnceAndForAll) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, kMuchPatience);
   leave();
   enter();  // another visit is waited for
-  std::atomic<bool> is_over{false};
-  std::thread waiting([&] {
-    await(kEndlessPatience);
-    EXPECT_TRUE(is_over);
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  is_over = true;
-  leave();
-  waiting.join();
+  expect_wait_until_left();
 }
 
 TEST_F(VisitorListTest, KnowsAVisitorAsLongAsACopyOfItExists) {

@@ -397,15 +397,20 @@ bool borrow_and_forbid_sharing() {
   });
 }
 
+/// A process that has done so, and stays.
+Bystander start_forbidding_borrower() {
+  return Bystander(kBorrower, [](auto ready) {
+    if (!borrow_and_forbid_sharing()) return;
+    ready();
+    ::pause();
+  });
+}
+
 TEST(SharedPortUsers, ABorrowerCannotMakeTheOwnerUseALentSocket) {
   as_root_in_a_private_network([] {
     Users owners;
     start(owners, kOwner);
-    const Bystander borrower(kBorrower, [](auto ready) {
-      if (!borrow_and_forbid_sharing()) return;
-      ready();
-      ::pause();
-    });
+    const Bystander borrower = start_forbidding_borrower();
     start(owners, kOwner);
     EXPECT_EQ(owners[1]->slot(), 1 + kBlock + 1);  // behind the block and its spare
     expect_reachable(owners);
@@ -416,11 +421,7 @@ TEST(SharedPortUsers, ABorrowerThatForbidsSharingKeepsNoOtherUserOut) {
   as_root_in_a_private_network([] {
     Users users;
     start(users, kOwner);
-    const Bystander borrower(kBorrower, [](auto ready) {
-      if (!borrow_and_forbid_sharing()) return;
-      ready();
-      ::pause();
-    });
+    const Bystander borrower = start_forbidding_borrower();
     start(users, kThird);
     expect_reachable(users);
   });
@@ -430,11 +431,7 @@ TEST(SharedPortUsers, AnOwnerThatComesBackDoesNotBorrowItsOwnPort) {
   as_root_in_a_private_network([] {
     Users owners;
     start(owners, kOwner);
-    const Bystander borrower(kBorrower, [](auto ready) {
-      if (!borrow_and_forbid_sharing()) return;
-      ready();
-      ::pause();
-    });
+    const Bystander borrower = start_forbidding_borrower();
     owners.clear();
     const int ended = in_a_child([] {
       ASSERT_EQ(::setresuid(kOwner, kOwner, kOwner), 0);

@@ -18,23 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "in_process.h"
 #include "two_ends.h"
 
 namespace verbatim::testing {
 namespace {
-
-/// Runs it in a process of its own, which is killed when it hangs: the exit status, or -1.
-template <typename Body>
-int in_process(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(static_cast<unsigned>(std::chrono::seconds(kEndPatience).count()));
-    ::_exit(body());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /// All descriptors of the process but the first three.
 std::vector<int> open_numbers() {

@@ -10,20 +10,11 @@
 #include <string>
 #include <thread>
 
+#include "in_process.h"
 #include "two_ends.h"
 
 namespace verbatim::testing {
 namespace {
-
-/// Runs it in a process that has not used the library yet.
-template <typename Body>
-int in_child(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /// Whether children get nothing of the mapping at an address (VmFlags of /proc/self/smaps).
 bool is_kept_from_children(const void* address) {
@@ -67,7 +58,7 @@ class Fork : public ::testing::Test {
 };
 
 TEST_F(Fork, KeepsRegisteredMemoryFromChildrenAfterItsInit) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_process([] {
               Connected pair;
               if (ibv_fork_init() != 0 || ibv_is_fork_initialized() != IBV_FORK_ENABLED) return 1;
               if (!pair.open()) return 2;
@@ -75,18 +66,18 @@ TEST_F(Fork, KeepsRegisteredMemoryFromChildrenAfterItsInit) {
               buffer[0] = std::byte{7};
               if (!is_kept_from_children(buffer)) return 3;
               if (ibv_dereg_mr(pair.ends[0].mr) != 0) return 4;
-              return in_child([&] { return static_cast<int>(buffer[0]); }) == 7 ? 0 : 5;
+              return in_process([&] { return static_cast<int>(buffer[0]); }) == 7 ? 0 : 5;
             }),
             0);
 }
 
 TEST_F(Fork, GivesChildrenTheirOwnCopiesWithoutIt) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_process([] {
               Connected pair;
               if (ibv_is_fork_initialized() != IBV_FORK_UNNEEDED || !pair.open()) return 1;
               std::byte* const buffer = pair.ends[0].buffer;
               buffer[0] = std::byte{7};
-              const int seen = in_child([&] {
+              const int seen = in_process([&] {
                 const int was = static_cast<int>(buffer[0]);
                 buffer[0] = std::byte{9};
                 return was;
@@ -97,8 +88,8 @@ TEST_F(Fork, GivesChildrenTheirOwnCopiesWithoutIt) {
 }
 
 /// Destroys what it inherited, in whatever state the other threads of its parent left it.
-int destroy_in_child(const Connected& pair) {
-  return in_child([&] {
+int destroy_in_process(const Connected& pair) {
+  return in_process([&] {
     ::alarm(static_cast<unsigned>(std::chrono::seconds(kEndPatience).count()));
     for (const End& end : pair.ends) {
       if (ibv_destroy_qp(end.qp) != 0) return 1;
@@ -112,7 +103,7 @@ int destroy_in_child(const Connected& pair) {
 }
 
 TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadHad) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_process([] {
               Connected pair;
               if (!pair.open()) return 10;
               std::atomic<bool> is_over = false;
@@ -127,7 +118,7 @@ TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadHad) {
                 }
               });
               int worst = 0;
-              for (int i = 0; i < 50 && worst == 0; ++i) worst = destroy_in_child(pair);
+              for (int i = 0; i < 50 && worst == 0; ++i) worst = destroy_in_process(pair);
               is_over = true;
               other.join();
               return worst;
@@ -146,7 +137,7 @@ void give_another_thread_time_to_want_them() {
 // The thread that forks is the favoured one of the adapter's lock, and another one has asked for
 // it.
 TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadWanted) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_process([] {
               if (::pthread_atfork(give_another_thread_time_to_want_them, nullptr, nullptr) != 0) {
                 return 10;
               }
@@ -162,7 +153,7 @@ TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadWanted) {
                 while (g_forks == before) std::this_thread::yield();
                 ibv_destroy_cq(ibv_create_cq(context, 1, nullptr, nullptr, 0));
               });
-              const int result = destroy_in_child(pair);
+              const int result = destroy_in_process(pair);
               other.join();
               return result;
             }),
@@ -171,7 +162,7 @@ TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadWanted) {
 
 TEST_F(Fork, IsInitializedByTheEnvironmentToo) {
   for (const char* variable : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"}) {
-    EXPECT_EQ(in_child([&] {
+    EXPECT_EQ(in_process([&] {
                 ::setenv(variable, "1", 1);
                 Connected pair;
                 if (!pair.open() || ibv_is_fork_initialized() != IBV_FORK_ENABLED) return 1;

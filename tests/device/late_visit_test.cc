@@ -2,13 +2,10 @@
 // A requester loses its processor in the middle of a request for longer than the owner of the
 // memory waits, and the owner deregisters something meanwhile. What the request names is still
 // registered: it succeeds, and its octets are there.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <linux/userfaultfd.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -19,12 +16,13 @@
 #include <thread>
 
 #include "in_process.h"
+#include "missing_page.h"
 #include "two_ends.h"
 
 namespace verbatim::testing {
 namespace {
 
-constexpr std::uint32_t kPage = 4096;
+constexpr std::uint32_t kPage = MissingPage::kOctets;
 constexpr std::uint32_t kReceiveAt = 64 * 1024;  // in the owner's buffer
 constexpr auto kWritten = std::byte{'W'};
 constexpr auto kOwners = std::byte{'O'};
@@ -98,42 +96,21 @@ bool catch_calls() {
 class HeldPage {
  public:
   bool open() {
-    void* const at =
-        ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    faults_ = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
-    if (at == MAP_FAILED || faults_ < 0) return false;
-    page_ = static_cast<std::byte*>(at);
-    uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
-    uffdio_register range{.range = {.start = std::bit_cast<std::uintptr_t>(at), .len = kPage},
-                          .mode = UFFDIO_REGISTER_MODE_MISSING,
-                          .ioctls = 0};
-    if (::ioctl(faults_, UFFDIO_API, &api) != 0) return false;
-    if (::ioctl(faults_, UFFDIO_REGISTER, &range) != 0) return false;
-    filler_ = std::thread([this] { fill(); });
+    if (!page_.open()) return false;
+    filler_ = std::thread([this] {
+      if (!page_.wait_for_touch()) return;
+      hold();
+      page_.fill(kWritten);
+    });
     return true;
   }
   ~HeldPage() {
     if (filler_.joinable()) filler_.join();
   }
-  [[nodiscard]] std::byte* at() const { return page_; }
+  [[nodiscard]] std::byte* at() const { return page_.at(); }
 
  private:
-  void fill() {
-    uffd_msg message{};
-    if (::read(faults_, &message, sizeof message) != sizeof message) return;
-    hold();
-    alignas(kPage) static std::byte octets[kPage];
-    std::fill(std::begin(octets), std::end(octets), kWritten);
-    uffdio_copy copy{.dst = std::bit_cast<std::uintptr_t>(page_),
-                     .src = std::bit_cast<std::uintptr_t>(&octets),
-                     .len = kPage,
-                     .mode = 0,
-                     .copy = 0};
-    (void)::ioctl(faults_, UFFDIO_COPY, &copy);
-  }
-
-  int faults_ = -1;
-  std::byte* page_ = nullptr;
+  MissingPage page_;
   std::thread filler_;
 };
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "in_process.h"
 #include "rdmacm_world.h"
 
 namespace verbatim::testing {
@@ -48,15 +49,10 @@ struct Connection {
 /// How a child ended that runs `body`; its expectations count.
 template <typename Body>
 int in_a_child(Body&& body) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
+  return in_process([&] {
     body();
-    _exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
 }
 
 TEST(Rdmacm, TheRequestCarriesWhatTheActiveSideAsksFor) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <thread>
 
+#include "in_process.h"
 #include "two_ends.h"
 
 namespace verbatim::testing {
@@ -60,15 +61,10 @@ class ReusedMemory : public ::testing::Test {
 
   template <typename Body>
   pid_t start(Body&& body) {
-    std::fflush(nullptr);
-    const pid_t pid = ::fork();
-    if (pid == 0) ::_exit(body() ? 0 : 1);
-    return pid;
+    return start_process([&] { return body() ? 0 : 1; });
   }
   static void expect_success(pid_t pid, const char* who) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << who << ": " << status;
+    EXPECT_EQ(exit_status_of(pid), 0) << who;
   }
 
   Notes& notes_ = *share_with_children<Notes>();

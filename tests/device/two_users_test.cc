@@ -46,6 +46,19 @@ int bind_at(rdma_cm_id* id, std::uint16_t port) {
   return rdma_bind_addr(id, as_sockaddr(address)) == 0 ? 0 : errno;
 }
 
+/// Asks the listener at kPort for a connection.
+void connect_through(const Channel& channel) {
+  rdma_cm_id* id = channel.create_id();
+  sockaddr_in to = ipv4(kHere, kPort);
+  EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(to), 2000), 0);
+  (void)channel.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(rdma_resolve_route(id, 2000), 0);
+  (void)channel.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+  create_qp(id);
+  rdma_conn_param param{};
+  EXPECT_EQ(rdma_connect(id, &param), 0);
+}
+
 TEST(TwoUsers, OnlyOneOfThemListensAtAPort) {
   with_several_users([] {
     const auto listen = [](const UserProcess::Voice& voice) {
@@ -233,15 +246,7 @@ TEST(TwoUsers, NothingButRequestsComesThroughARequestBox) {
     EXPECT_EQ(owner.hear(), kReady);
     UserProcess client(kThird, [](const UserProcess::Voice& voice) {
       const Channel channel;
-      rdma_cm_id* id = channel.create_id();
-      sockaddr_in to = ipv4(kHere, kPort);
-      EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(to), 2000), 0);
-      (void)channel.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
-      EXPECT_EQ(rdma_resolve_route(id, 2000), 0);
-      (void)channel.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
-      create_qp(id);
-      rdma_conn_param param{};
-      EXPECT_EQ(rdma_connect(id, &param), 0);
+      connect_through(channel);
       voice.say(kReady);
       (void)voice.hear();
     });
@@ -292,15 +297,7 @@ TEST(TwoUsers, EqualSlotsAtTwoAddressesAreNotMixedUp) {
     EXPECT_EQ(elsewhere->hear(), kReady);
     UserProcess client(kBorrower, [](const UserProcess::Voice& voice) {
       const Channel channel;
-      rdma_cm_id* id = channel.create_id();
-      sockaddr_in to = ipv4(kHere, kPort);
-      EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(to), 2000), 0);
-      (void)channel.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
-      EXPECT_EQ(rdma_resolve_route(id, 2000), 0);
-      (void)channel.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
-      create_qp(id);
-      rdma_conn_param param{};
-      EXPECT_EQ(rdma_connect(id, &param), 0);
+      connect_through(channel);
       (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
       voice.say(kReady);
       (void)voice.hear();
