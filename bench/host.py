@@ -205,13 +205,24 @@ def registrations(stage):
                       cost("first", "plain", 2_000), (plain,))
 
 
+def forks(stage):
+    """The first fork of a process whose memory has moved: later ones find private pages."""
+    path = os.path.join(stage.installation.folder, "bin/forks")
+
+    def cost(memory):
+        return lambda: float(stage.alone(stage.verbs(path, stage.gid, memory, 4)))
+    yield Measurement("fork with 4 GiB that have moved, until the child has ended", "ms",
+                      cost("moved"),
+                      (Peer("fork with 4 GiB, without an adapter", cost("plain"), at_most(2)),))
+
+
 def measurements(installation):
     network = Network("one", 1500, installation.command)
     try:
         stage = Stage(installation, network)
         direct, peers = Direct(stage), Peers(stage)
         yield [*small_messages(direct, peers), *bulk(direct, peers), *rates(direct, peers),
-               *neighbours(stage, direct), *registrations(stage)]
+               *neighbours(stage, direct), *registrations(stage), *forks(stage)]
     finally:
         network.remove()
 

@@ -4,14 +4,13 @@
 //
 // Usage: two_paths GID_INDEX direct|both write|send OCTETS COUNT
 //   direct: the process has no other queue pair
-#include <infiniband/verbs.h>
-
 #include <atomic>
 #include <bit>
 #include <cstring>
 #include <optional>
 
 #include "halves.h"
+#include "queue_pairs.h"
 
 namespace {
 
@@ -32,16 +31,13 @@ struct Address {
 /// The adapter, a registered buffer and the one completion queue of a process.
 struct Adapter {
   explicit Adapter(std::uint8_t index) : gid_index(index) {
-    ibv_device** devices = ibv_get_device_list(nullptr);
-    if (devices == nullptr || devices[0] == nullptr) stop("there is no device");
-    context = ibv_open_device(devices[0]);
-    if (context == nullptr || ibv_query_gid(context, 1, gid_index, &gid) != 0) stop("no adapter");
+    context = open_device();
+    gid = gid_of(context, gid_index);
     domain = ibv_alloc_pd(context);
     completions = ibv_create_cq(context, 64, nullptr, nullptr, 0);
     if (::posix_memalign(&buffer, 4096, 2UL * 4096) != 0) stop("no memory");
     std::memset(buffer, 0, 2UL * 4096);
-    region =
-        ibv_reg_mr(domain, buffer, 2UL * 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    region = ibv_reg_mr(domain, buffer, 2UL * 4096, kAccess);
     if (completions == nullptr || region == nullptr) stop("no completion queue, or no region");
   }
 
@@ -81,22 +77,12 @@ struct Adapter {
 class Connection {
  public:
   Connection(Adapter& adapter, Half& half) : adapter_(adapter) {
-    ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = adapter.completions;
-    wanted.qp_type = IBV_QPT_RC;
-    wanted.cap = {.max_send_wr = 16,
-                  .max_recv_wr = 16,
-                  .max_send_sge = 1,
-                  .max_recv_sge = 1,
-                  .max_inline_data = 0};
-    pair_ = ibv_create_qp(adapter.domain, &wanted);
-    if (pair_ == nullptr) stop("ibv_create_qp failed");
+    pair_ = make_queue_pair(adapter.domain, adapter.completions, 16);
     to_ = half.exchange_value(Address{.gid = adapter.gid,
                                       .qp_number = pair_->qp_num,
                                       .rkey = adapter.region->rkey,
                                       .buffer = std::bit_cast<std::uint64_t>(adapter.buffer)});
-    initialize();
-    make_ready();
+    connect(pair_, {.gid = to_.gid, .number = to_.qp_number, .gid_index = adapter.gid_index});
     half.meet();
   }
 
@@ -128,41 +114,6 @@ class Connection {
     return {.addr = std::bit_cast<std::uint64_t>(adapter_.buffer) + at,
             .length = octets,
             .lkey = adapter_.region->lkey};
-  }
-
-  void initialize() {
-    ibv_qp_attr wanted{};
-    wanted.qp_state = IBV_QPS_INIT;
-    wanted.port_num = 1;
-    wanted.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    modify(wanted, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  }
-
-  void make_ready() {
-    ibv_qp_attr wanted{};
-    wanted.qp_state = IBV_QPS_RTR;
-    wanted.path_mtu = IBV_MTU_1024;
-    wanted.dest_qp_num = to_.qp_number;
-    wanted.max_dest_rd_atomic = 1;
-    wanted.min_rnr_timer = 12;
-    wanted.ah_attr.is_global = 1;
-    wanted.ah_attr.port_num = 1;
-    wanted.ah_attr.grh.dgid = to_.gid;
-    wanted.ah_attr.grh.sgid_index = adapter_.gid_index;
-    wanted.ah_attr.grh.hop_limit = 64;
-    modify(wanted, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    wanted.qp_state = IBV_QPS_RTS;
-    wanted.timeout = 14;
-    wanted.retry_cnt = 7;
-    wanted.rnr_retry = 7;
-    wanted.max_rd_atomic = 1;
-    modify(wanted, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-  }
-
-  void modify(ibv_qp_attr& wanted, int which) {
-    if (ibv_modify_qp(pair_, &wanted, which) != 0) stop("ibv_modify_qp failed");
   }
 
   Adapter& adapter_;
