@@ -19,6 +19,8 @@
 #include "device/process.h"
 #include "device/queue_pair.h"
 #include "host/peer_calls.h"
+#include "link/capturing_link.h"
+#include "link/faulty_link.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
@@ -126,7 +128,7 @@ Adapter::~Adapter() {
   homes_.reset();  // other threads may look for regions in all adapters
   if (gsi_ != nullptr && !abandoned_) gsi_->leave();
   host_peers_.close();
-  link_.close();
+  link_->close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
   slot_ = host::Slot{};
   const std::lock_guard lock(registry().mutex);
@@ -138,7 +140,7 @@ void Adapter::abandon_in_child() noexcept {
   engine_->abandon_in_child();
   host_peers_.abandon_in_child();
   gsi_->abandon_in_child();
-  link_.close();
+  link_->close();
   shared_port_.abandon_in_child();
   slot_ = host::Slot{};
   segment_.privatize();
@@ -278,7 +280,7 @@ Status Adapter::open(std::string& message) {
   if (auto laid_out = lay_out_segment(link_config->path_cause); !laid_out) return laid_out;
   has_peer_calls_ = link_config->has_peer_calls;
 
-  if (auto opened = link_.open(std::move(place->receivers), slot_.number(), link_config->trains);
+  if (auto opened = udp_.open(std::move(place->receivers), slot_.number(), link_config->trains);
       !opened) {
     message = port_.interface + ": no UDP ports are left to send from; end other programs";
     return opened;
@@ -286,7 +288,7 @@ Status Adapter::open(std::string& message) {
   gsi_ = std::make_unique<Gsi>(*this);
   if (auto opened = gsi_->open(); !opened) return opened;
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
-  receive_buffer_octets_ = link_.receive_buffer_octets();
+  receive_buffer_octets_ = udp_.receive_buffer_octets();
   engine_ = std::make_unique<Engine>(*this);
   if (auto started = engine_->start(); !started) return started;
   PortWatch::of_process().add(*this);
@@ -309,7 +311,7 @@ void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
 void Adapter::handle_loss() {
   const std::lock_guard lock(mutex_);
   if (abandoned_ || removed_) return;
-  link_.close();
+  link_->close();
   apply({.is_gone = true}, {});
 }
 
@@ -320,7 +322,7 @@ void Adapter::take_addresses(PortChange& change) {
   {
     const std::lock_guard lock(mutex_);
     for (const wire::Gid& gid : change.gained) {
-      const bool is_there = link_.source_port(gid, 0) != 0;  // an address that comes back
+      const bool is_there = udp_.source_port(gid, 0) != 0;  // an address that comes back
       if (!is_there) wanted.push_back({.gid = gid, .scope = port_.interface_index});
     }
   }
@@ -329,7 +331,7 @@ void Adapter::take_addresses(PortChange& change) {
     std::string message;
     auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
     const std::lock_guard lock(mutex_);
-    if (receivers && !receivers->empty() && link_.add(std::move(receivers->front()))) {
+    if (receivers && !receivers->empty() && udp_.add(std::move(receivers->front()))) {
       engine_->watch_link();
       gsi_->open_at(address.gid);
     } else {
@@ -435,14 +437,24 @@ Status Adapter::open_door(int epoll, int bell) noexcept {
                            .lends_memory = has_peer_calls_ && host::may_lend_memory()});
 }
 
-/// Faults and capture, where the environment asks for them.
+/// Capture and faults, where the environment asks for them. The capture lies between the faults and
+/// the network.
 Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
-  link_.set_faults(config.faults);
-  if (config.capture.empty()) return Ok{};
-  auto capture = link::Capture::for_process(config.capture, message);
-  if (!capture) return capture.error();
-  link_.record_to(**capture, (*capture)->add_interface(port_.name));
+  if (!config.capture.empty()) {
+    auto capture = link::Capture::for_process(config.capture, message);
+    if (!capture) return capture.error();
+    const std::uint32_t interface = (*capture)->add_interface(port_.name);
+    wrap_link(std::make_unique<link::CapturingLink>(*link_, **capture, interface));
+  }
+  if (!config.faults.rules.empty()) {
+    wrap_link(std::make_unique<link::FaultyLink>(*link_, config.faults, slot_.number()));
+  }
   return Ok{};
+}
+
+void Adapter::wrap_link(std::unique_ptr<link::Link> wrapper) {
+  link_ = wrapper.get();
+  wrappers_.push_back(std::move(wrapper));
 }
 
 // ---- Numbers and paths ----
@@ -454,7 +466,7 @@ Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
     if (queue_pairs_[index] != nullptr) continue;
     queue_pairs_[index] = &qp;
     present_.insert(&qp);
-    if (qp.setup().type == transport::QpType::kUd) link_.tell_headers();
+    if (qp.setup().type == transport::QpType::kUd) link_->tell_headers();
     return wire::QpNumber{slot_.number() * host::kNumbersPerSlot + index};
   }
   return Errc::kNoMemory;
@@ -483,7 +495,7 @@ Status Adapter::attach(QueuePair& qp, const wire::Gid& group) {
   if (abandoned_) return Errc::kNoDevice;
   if (multicast_.members(address).empty()) {
     if (!multicast_.has_room_for_a_group()) return Errc::kNoMemory;
-    auto joined = link_.join({.gid = address, .scope = port_.interface_index});
+    auto joined = udp_.join({.gid = address, .scope = port_.interface_index});
     if (!joined) return joined;
     engine_->watch_link();
   }
@@ -494,7 +506,7 @@ Status Adapter::detach(QueuePair& qp, const wire::Gid& group) {
   const wire::Gid address = group_address(group);
   auto removed = multicast_.remove(address, qp);
   if (!removed || !multicast_.members(address).empty() || abandoned_) return removed;
-  (void)link_.leave({.gid = address, .scope = port_.interface_index});  // it had joined
+  (void)udp_.leave({.gid = address, .scope = port_.interface_index});  // it had joined
   engine_->watch_link();
   return Ok{};
 }
@@ -509,7 +521,7 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
     return Errc::kInvalidArgument;
   }
   if (to.gid == wire::Gid{}) return Errc::kInvalidArgument;
-  path.source_port = link_.source_port(path.source, to.entropy);
+  path.source_port = udp_.source_port(path.source, to.entropy);
   path.traffic_class = to.traffic_class;
   path.hop_limit = to.hop_limit == 0 ? 64 : to.hop_limit;
   path.flow_label = to.flow_label;
@@ -525,7 +537,7 @@ void Adapter::transmit(QueuePair& qp, Instant at) noexcept {
   Allowance allowance;
   for (std::uint32_t packets = 0; packets < kTurnPackets;) {
     if (!qp.machine().is_reliable() && !may_send_next(qp, allowance, at)) return;
-    const auto frame = link_.next_frame();
+    const auto frame = link_->next_frame();
     const transport::TrainRoom room{.frame = frame.octets,
                                     .identification = frame.identification,
                                     .packet_octets = frame.packet_octets,
@@ -546,7 +558,8 @@ void Adapter::transmit(QueuePair& qp, Instant at) noexcept {
     allowance.octets -=
         std::min(allowance.octets,
                  link::Backpressure::charge({.packets = sent.packets, .octets = sent.octets}));
-    link_.commit(
+    link_->commit(
+        at,
         {.source = sent.path->source,
          .destination = sent.path->destination,
          .source_port = sent.path->source_port,
@@ -570,9 +583,9 @@ bool Adapter::may_send_next(QueuePair& qp, Allowance& allowance, Instant at) noe
   allowance.receiver = receiver;
   allowance.octets = backpressure_.room_at(receiver, at);
   // What is on its way is not in anybody's buffer yet.
-  const std::size_t on_the_way = link::Backpressure::charge(link_.load_to_send());
+  const std::size_t on_the_way = link::Backpressure::charge(link_->load_to_send());
   if (allowance.octets <= on_the_way && on_the_way > 0) {
-    link_.flush();
+    link_->flush(at);
     allowance.octets = backpressure_.room_at(receiver, at);
   } else if (allowance.octets != link::Backpressure::kUnlimited) {
     allowance.octets -= on_the_way;
@@ -627,7 +640,7 @@ void Adapter::serve(QueuePair& qp) noexcept {
     const auto held = qp->hold();
     transmit(*qp, at);
   }
-  flush_link();
+  flush_link(at);
   for (QueuePair* qp : serving_) {
     const auto held = qp->hold();
     conclude(*qp);
@@ -669,13 +682,13 @@ void Adapter::run_timers(Instant at) noexcept {
 
 Instant Adapter::next_deadline() const noexcept {
   return std::min({timers_.empty() ? Instant::never() : timers_.begin()->first,
-                   gsi_->next_deadline(), link_.next_due(), look_into_room_at_, next_look_});
+                   gsi_->next_deadline(), link_->next_due(), look_into_room_at_, next_look_});
 }
 
 /// Sends what is there. What the link does later on its own, the engine must be there for.
-void Adapter::flush_link() noexcept {
-  link_.flush();
-  if (const Instant due = link_.next_due(); due != Instant::never()) engine_->note_deadline(due);
+void Adapter::flush_link(Instant at) noexcept {
+  link_->flush(at);
+  if (const Instant due = link_->next_due(); due != Instant::never()) engine_->note_deadline(due);
 }
 
 bool Adapter::progress() noexcept {
@@ -688,8 +701,8 @@ bool Adapter::progress() noexcept {
 bool Adapter::advance(Look look, Instant at) noexcept {
   if (abandoned_) return false;
   const bool everywhere = look == Look::kEverywhere;
-  const auto burst = link_.receive(everywhere ? link::UdpLink::Look::kAtAllAddresses
-                                              : link::UdpLink::Look::kAtTheLastAddress);
+  const auto burst = link_->receive(
+      at, everywhere ? link::Link::Look::kAtAllAddresses : link::Link::Look::kAtTheLastAddress);
   if (burst.empty() && !everywhere && waiting_room_.is_empty()) [[likely]] {
     run_timers(at);
     return false;
@@ -906,7 +919,7 @@ void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::Packe
     return;
   }
   const wire::QpNumber sender = packet.deth().source_qp;
-  const bool is_ours = link_.source_port(incoming.source, 0) != 0;
+  const bool is_ours = udp_.source_port(incoming.source, 0) != 0;
   for (QueuePair* qp : members) {
     if (!is_ours || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
   }
@@ -926,7 +939,7 @@ void Adapter::take_forwarded(Instant at) noexcept {
     if (!incoming) return;
     if (count == 0) let_faults_through();
     const auto packet = std::span(forwarded_).first(octets).subspan(sizeof(ForwardHeader));
-    if (link_.admit_forwarded(*incoming, packet)) handle(*incoming, Came::kForwarded, at);
+    if (link_->admit_forwarded(at, *incoming, packet)) handle(*incoming, Came::kForwarded, at);
   }
 }
 

@@ -31,6 +31,7 @@
 #include "host/segment.h"
 #include "host/slot.h"
 #include "link/backpressure.h"
+#include "link/link.h"
 #include "link/shared_port.h"
 #include "link/udp_link.h"
 #include "memory/key_registry.h"
@@ -169,7 +170,7 @@ class Adapter {
   void send_what_is_owed() noexcept;
   /// Whether a call has left something to be sent.
   [[nodiscard]] bool owes_answers() const noexcept {
-    return !ready_.empty() || link_.has_packets_to_send();
+    return !ready_.empty() || link_->has_packets_to_send();
   }
   /// When the earliest timer is due.
   [[nodiscard]] Instant next_deadline() const noexcept;
@@ -202,7 +203,7 @@ class Adapter {
   void abandon_in_child() noexcept;
 
   [[nodiscard]] const AdapterCounters& counters() const noexcept { return record_->counters; }
-  [[nodiscard]] const link::UdpLink& link() const noexcept { return link_; }
+  [[nodiscard]] const link::Link& link() const noexcept { return *link_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_.number(); }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
     return receive_buffer_octets_;
@@ -213,6 +214,7 @@ class Adapter {
   void take_addresses(PortChange& change);
   void apply(const PortChange& change, const std::vector<Interface>& interfaces);
   [[nodiscard]] Status fit_link(const LinkConfig& config, std::string& message);
+  void wrap_link(std::unique_ptr<link::Link> wrapper);
   enum class Came : std::uint8_t { kByWire, kForwarded };
   /// What the packets of a train have in common.
   struct Origin {
@@ -257,7 +259,7 @@ class Adapter {
   void handle_news(const HostPeers::News& news) noexcept;
   void handle_saying(std::span<std::byte> saying, int connection);
   void serve_ready() noexcept;
-  void flush_link() noexcept;
+  void flush_link(Instant at) noexcept;
   enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
   bool advance(Look look, Instant at) noexcept;
 
@@ -275,8 +277,10 @@ class Adapter {
   host::Segment segment_;
   host::Quarantine quarantine_{segment_};
   std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> strays_;
-  Instant next_look_ = Instant::never();  // at the strays
-  link::UdpLink link_;
+  Instant next_look_ = Instant::never();               // at the strays
+  link::UdpLink udp_;                                  // addresses and sockets
+  std::vector<std::unique_ptr<link::Link>> wrappers_;  // around it: faults and capture, inner first
+  link::Link* link_ = &udp_;                           // the outermost: what packets go through
   std::vector<memory::DomainTable::Entry> domain_entries_;
   memory::DomainTable domains_;
   std::vector<std::uint32_t> free_keys_;

@@ -131,7 +131,7 @@ Status Engine::start() noexcept {
 }
 
 void Engine::watch_link() {
-  const auto of_link = adapter_.link_.descriptors();
+  const auto of_link = adapter_.link_->descriptors();
   std::vector<int> sockets(of_link.begin(), of_link.end());
   sockets.push_back(adapter_.slot_.descriptor());
   const std::lock_guard lock(sockets_mutex_);
@@ -271,7 +271,7 @@ void Engine::leave_to_callers() noexcept {
 }
 
 std::uint64_t Engine::packets_moved() const noexcept {
-  const link::LinkCounters& counters = adapter_.link_.counters();
+  const link::LinkCounters& counters = adapter_.link_->counters();
   return counters.packets_received + counters.packets_sent;
 }
 
@@ -306,7 +306,8 @@ Instant Engine::take_turn() noexcept {
   }
   if (has_requests_) adapter_.gsi_->take_forwarded();
   const Instant later = now();
-  if (adapter_.link_.next_due() <= later) adapter_.flush_link();  // nobody else may come to it
+  if (adapter_.link_->next_due() <= later)
+    adapter_.flush_link(later);  // nobody else may come to it
   adapter_.gsi_->run_timer(later);
   if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;

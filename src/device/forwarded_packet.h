@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "link/udp_link.h"
+#include "link/packet_burst.h"
 #include "wire/ids.h"
 
 namespace verbatim::device {

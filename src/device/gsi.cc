@@ -127,8 +127,7 @@ Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   Claim claim{.service = wanted, .name = std::move(*name)};
   // The box's name is exclusive among all users. Where the port is another user's, requests come to
   // that user's process, which hands them over.
-  auto box =
-      host::RequestBox::open(wanted, adapter_.link_.lender_at(address).value_or(::geteuid()));
+  auto box = host::RequestBox::open(wanted, adapter_.udp_.lender_at(address).value_or(::geteuid()));
   if (!box && box.error() == Errc::kAddressInUse) return box.error();
   if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
@@ -184,7 +183,7 @@ void Gsi::steer(const wire::Gid& address) noexcept {
     for (const std::uint32_t slot : directory->slots) {
       if (has_left_ && slot != adapter_.slot()) fallback = slot;
     }
-    adapter_.link_.steer(address, routes, fallback);
+    adapter_.udp_.steer(address, routes, fallback);
     if (read_directory(address.octets) == directory) return;
   }
 }
@@ -244,7 +243,7 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
     const bool has_gone =
         !is_claimed &&
         (host::ServiceName::forward(through, wanted, message) ||
-         (!adapter_.link_.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
+         (!adapter_.udp_.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
   if (std::holds_alternative<cm::Everybody>(to) && may_tell_all(now())) {
@@ -392,7 +391,7 @@ void Gsi::handle_first_data(wire::CommId communication) noexcept {
 
 void Gsi::send() noexcept {
   while (auto datagram = agent_->poll_transmit()) transmit(*datagram);
-  adapter_.link_.flush();
+  adapter_.link_->flush(now());
   adapter_.engine_->note_deadline(next_deadline());
 }
 
@@ -432,7 +431,7 @@ Instant Gsi::next_deadline() const noexcept {
 
 void Gsi::transmit(const cm::Datagram& datagram) noexcept {
   const cm::Address& address = datagram.address;
-  const std::uint16_t source_port = adapter_.link_.source_port(
+  const std::uint16_t source_port = adapter_.udp_.source_port(
       address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
   const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
   auto headers = headers_of(next_psn_);
@@ -449,13 +448,13 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
   as_received.octets = std::span(packet).first(builder.finish());
   if (hand_over(datagram, as_received)) return;
 
-  const auto frame = adapter_.link_.next_frame();
+  const auto frame = adapter_.link_->next_frame();
   if (frame.octets.size() < packet.size()) return;
   wire::PacketBuilder framed(frame.octets, headers, datagram.octets.size(),
                              {.seed = &seed, .ipv4_identification = frame.identification});
   framed.append(datagram.octets);
-  adapter_.link_.commit(
-      {.source = address.local, .destination = address.remote, .source_port = source_port},
+  adapter_.link_->commit(
+      now(), {.source = address.local, .destination = address.remote, .source_port = source_port},
       framed.finish());
 }
 
@@ -492,7 +491,7 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
   if (has_gone || errno != ECONNREFUSED) return has_gone;
   // A request goes to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
-  if (is_request && adapter_.link_.lender_at(datagram.address.remote)) return false;
+  if (is_request && adapter_.udp_.lender_at(datagram.address.remote)) return false;
   adapter_.handle(as_received, Adapter::Came::kByWire, now());
   return true;
 }

@@ -25,7 +25,7 @@ const LocalAddress kGroup{.gid = ipv4(239, 1, 2, 3), .scope = test::kLoopbackInd
 void send_to(UdpLink& link, const wire::Gid& source, const wire::Gid& group, const Octets& octets) {
   put(link, {.source = source, .destination = group, .source_port = link.source_port(source, 0)},
       octets);
-  link.flush();
+  link.flush(test::now());
 }
 
 TEST(Multicast, EveryLinkThatJoinedGetsACopyAlsoOfItsOwn) {
@@ -79,7 +79,7 @@ TEST(Multicast, IsNeitherAPlaceToSendFromNorAnyAddress) {
     EXPECT_EQ(link.join({.gid = kGroup.gid, .scope = 77}).error(), Errc::kNoDevice);
     ASSERT_TRUE(link.join(kGroup).ok());
     put(link, {.source = kGroup.gid, .destination = kHome, .source_port = 0}, Octets(50));
-    link.flush();
+    link.flush(test::now());
     EXPECT_EQ(link.counters().send_failures, 1U);
   });
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,12 @@
 namespace verbatim::link::test {
 
 using Octets = std::vector<std::byte>;
+
+/// The clock that the owner of a link has.
+inline Instant now() {
+  return Instant::at(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
 
 inline constexpr int kSkipped = 77;
 inline constexpr std::uint32_t kLoopbackIndex = 1;  // the first interface of every namespace
@@ -125,11 +132,11 @@ inline Status open_on(UdpLink& link, std::vector<LocalAddress> addresses, std::u
 }
 
 /// Puts a packet into the link's burst.
-inline void put(UdpLink& link, const Outgoing& to, const Octets& octets) {
+inline void put(Link& link, const Outgoing& to, const Octets& octets) {
   const auto frame = link.next_frame().octets;
   ASSERT_GE(frame.size(), octets.size());
   std::copy(octets.begin(), octets.end(), frame.begin());
-  link.commit(to, octets.size());
+  link.commit(now(), to, octets.size());
 }
 
 /// A packet as the test keeps it: the link's buffers are reused.
@@ -138,7 +145,7 @@ struct Kept {
   Octets octets;
 };
 
-inline bool wait_readable(const UdpLink& link, int patience_ms) {
+inline bool wait_readable(const Link& link, int patience_ms) {
   std::vector<pollfd> polled;
   for (const int descriptor : link.descriptors()) {
     polled.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
@@ -147,10 +154,10 @@ inline bool wait_readable(const UdpLink& link, int patience_ms) {
 }
 
 /// Takes `count` packets, or as many as come before patience ends.
-inline std::vector<Kept> take(UdpLink& link, std::size_t count, int patience_ms = kPatienceMs) {
+inline std::vector<Kept> take(Link& link, std::size_t count, int patience_ms = kPatienceMs) {
   std::vector<Kept> kept;
   while (kept.size() < count && wait_readable(link, patience_ms)) {
-    for (const Incoming& packet : link.receive()) {
+    for (const Incoming& packet : link.receive(now())) {
       packet.for_each_packet([&](std::span<const std::byte> octets) {
         kept.push_back({.packet = packet, .octets = {octets.begin(), octets.end()}});
       });
@@ -159,6 +166,6 @@ inline std::vector<Kept> take(UdpLink& link, std::size_t count, int patience_ms 
   return kept;
 }
 
-inline bool stays_silent(UdpLink& link) { return take(link, 1, kDoubtMs).empty(); }
+inline bool stays_silent(Link& link) { return take(link, 1, kDoubtMs).empty(); }
 
 }  // namespace verbatim::link::test

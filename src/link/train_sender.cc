@@ -4,10 +4,8 @@
 #include <linux/udp.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 
-#include "base/assert.h"
 #include "link/socket_calls.h"
 #include "link/udp_link.h"
 #include "wire/icrc.h"
@@ -16,9 +14,7 @@ namespace verbatim::link {
 
 namespace {
 
-constexpr int kSendPatienceMs = 1;           // for a full send buffer, once per flush
-constexpr std::size_t kSlotOctetAt = 5;      // the upper one of BTH.DestQP
-constexpr std::size_t kShortestPacket = 16;  // BTH and ICRC
+constexpr int kSendPatienceMs = 1;  // for a full send buffer, once per burst
 
 /// The kernel cannot make a train of it, for this route or at all; packet by packet it may.
 bool refuses_trains(int error) noexcept {
@@ -28,117 +24,54 @@ bool refuses_trains(int error) noexcept {
 
 }  // namespace
 
-Frame TrainSender::next_frame() noexcept {
-  VB_ASSERT(!is_full());
-  Frame frame{.octets = std::span(buffer_).subspan(used_)};
-  if (!use_trains_) return frame;
-  frame.packets_max = kSegments;
-  frame.octets_max = kTrainOctets;
-  if (count_ == 0 || !trains_[count_ - 1].is_open) return frame;
-  const Train& train = trains_[count_ - 1];
-  if (train.is_ipv4) frame.identification = static_cast<std::uint16_t>(train.segments);
-  frame.packet_octets = train.segment_octets;
-  frame.packets_left = train.packets_left;
-  return frame;
-}
-
-bool TrainSender::continues_train(const Outgoing& to, const Written& written) const noexcept {
-  if (count_ == 0) return false;
-  const Train& train = trains_[count_ - 1];
-  const std::size_t of_equal_length = written.packets * train.segment_octets;
-  const bool is_alike =
-      written.packets == 1 ? written.octets <= of_equal_length : written.octets == of_equal_length;
-  return train.is_open && is_alike && written.octets >= kShortestPacket &&
-         written.packets <= train.packets_left &&
-         written.identification == (train.is_ipv4 ? train.segments : 0) &&
-         buffer_[used_ + kSlotOctetAt] == train.slot && to == train.to;
-}
-
-void TrainSender::join_train(const Written& written) noexcept {
-  Train& train = trains_[count_ - 1];
-  train.octets += written.octets;
-  train.segments += written.packets;
-  train.packets_left -= written.packets;
-  train.is_open =
-      written.octets == written.packets * train.segment_octets && train.packets_left > 0;
-  used_ += written.octets;
-}
-
-void TrainSender::start_train(const Outgoing& to, Exit exit, const Written& written) noexcept {
-  const std::size_t each = written.packets == 1 ? written.octets : written.octets / written.packets;
-  const bool is_ipv4 = to.destination.is_ipv4_mapped();
-  if (written.identification != 0 && is_ipv4 && each >= kShortestPacket) {
-    for (std::size_t number = 0; number < written.packets; ++number) {
-      wire::change_identification(std::span(buffer_).subspan(used_ + number * each, each),
-                                  static_cast<std::uint16_t>(written.identification + number),
-                                  static_cast<std::uint16_t>(number));
-    }
-  }
-  Train& train = trains_[count_++];
-  train.to = to;
-  train.socket = exit.socket;
-  train.of_socket = exit.manner;
-  train.is_ipv4 = is_ipv4;
-  train.slot = each > kSlotOctetAt ? buffer_[used_ + kSlotOctetAt] : std::byte{0};
-  train.at = used_;
-  train.octets = written.octets;
-  train.segment_octets = each;
-  train.segments = written.packets;
-  const std::size_t longest = std::min(kSegments, kTrainOctets / std::max(each, kShortestPacket));
-  train.packets_left = static_cast<std::uint32_t>(longest) - written.packets;
-  train.is_open = use_trains_ && each >= kShortestPacket && train.packets_left > 0;
-  train.name_octets = store_address(train.name, to.destination, kRocePort, exit.scope);
-  used_ += written.octets;
-}
-
-Load TrainSender::load() const noexcept {
-  Load load{.octets = used_};
-  for (std::size_t i = 0; i < count_; ++i) load.packets += trains_[i].segments;
-  return load;
-}
-
-[[gnu::flatten]] void TrainSender::flush(LinkCounters& counters) noexcept {
+[[gnu::flatten]] void TrainSender::send(Burst& burst, std::span<Exit> exits,
+                                        LinkCounters& counters) noexcept {
   waited_ = false;
-  for (std::size_t first = 0; first < count_; ++first) {
-    if (trains_[first].socket >= 0) send(trains_[first].socket, counters);
+  for (std::size_t first = 0; first < exits.size(); ++first) {
+    const int socket = exits[first].socket;
+    if (socket >= 0) send_from(socket, burst, exits, counters);
   }
-  count_ = 0;
-  used_ = 0;
 }
 
 /// Where a message goes, and what the socket would not do by itself.
-void TrainSender::address(msghdr& message, const Train& train, Control& room) noexcept {
+void TrainSender::address(msghdr& message, const Chosen& chosen, SocketAddress& name,
+                          Control& room) noexcept {
+  const Outgoing& to = chosen.train->to;
+  const bool is_ipv4 = chosen.train->is_ipv4;
   message = {};
-  message.msg_name = const_cast<SocketAddress*>(&train.name);
-  message.msg_namelen = train.name_octets;
+  message.msg_name = &name;
+  message.msg_namelen = store_address(name, to.destination, kRocePort, chosen.exit.scope);
   message.msg_control = room.octets;
-  const int level = train.is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  const UdpSocket::Manner wanted = manner_of(train.to);
-  if (wanted.traffic_class != train.of_socket.traffic_class) {
-    append_control(message, level, train.is_ipv4 ? IP_TOS : IPV6_TCLASS, int{wanted.traffic_class});
+  const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+  const UdpSocket::Manner wanted = manner_of(to);
+  const UdpSocket::Manner& of_socket = chosen.exit.manner;
+  if (wanted.traffic_class != of_socket.traffic_class) {
+    append_control(message, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, int{wanted.traffic_class});
   }
-  if (wanted.hop_limit != train.of_socket.hop_limit) {
-    append_control(message, level, train.is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, int{wanted.hop_limit});
+  if (wanted.hop_limit != of_socket.hop_limit) {
+    append_control(message, level, is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, int{wanted.hop_limit});
   }
 }
 
 /// Sends all trains of one socket. Every turn sends something, drops something, or uses up the one
 /// wait: so it ends.
-void TrainSender::send(int socket, LinkCounters& counters) noexcept {
+void TrainSender::send_from(int socket, Burst& burst, std::span<Exit> exits,
+                            LinkCounters& counters) noexcept {
+  const auto trains = burst.trains();
   std::size_t count = 0;
-  for (std::size_t i = 0; i < count_; ++i) {
-    Train& train = trains_[i];
-    if (train.socket != socket) continue;
-    train.socket = -1;
-    chosen_[count] = &train;
-    parts_[count] = {.iov_base = buffer_.data() + train.at, .iov_len = train.octets};
+  for (std::size_t i = 0; i < exits.size(); ++i) {
+    if (exits[i].socket != socket) continue;
+    chosen_[count] = {.train = &trains[i], .exit = exits[i]};
+    exits[i].socket = -1;
+    const Burst::Train& train = trains[i];
+    parts_[count] = {.iov_base = burst.octets_of(train).data(), .iov_len = train.octets};
     msghdr& message = messages_[count].msg_hdr;
-    address(message, train, controls_[count]);
+    address(message, chosen_[count], names_[count], controls_[count]);
     message.msg_iov = &parts_[count];
     message.msg_iovlen = 1;
-    if (train.segments > 1) {
+    if (train.packets > 1) {
       append_control(message, IPPROTO_UDP, UDP_SEGMENT,
-                     static_cast<std::uint16_t>(train.segment_octets));
+                     static_cast<std::uint16_t>(train.packet_octets));
     }
     ++count;
   }
@@ -146,32 +79,24 @@ void TrainSender::send(int socket, LinkCounters& counters) noexcept {
     const int sent = system_sendmmsg(socket, &messages_[at], count - at);
     if (sent > 0) {
       for (const std::size_t end = at + static_cast<std::size_t>(sent); at < end; ++at) {
-        counters.packets_sent += chosen_[at]->segments;
-        counters.trains_sent += chosen_[at]->segments > 1;
-        if (capture_ != nullptr) record(*chosen_[at]);
+        Burst::Train& train = *chosen_[at].train;
+        counters.packets_sent += train.packets;
+        counters.trains_sent += train.packets > 1;
+        train.note_all_left();
       }
       continue;
     }
     const int error = errno;
     if (error == EAGAIN || error == ENOBUFS || error == EINTR) {
       if (wait_writable(socket)) continue;
-      for (; at < count; ++at) counters.send_failures += chosen_[at]->segments;
-    } else if (chosen_[at]->segments > 1 && refuses_trains(error)) {
-      if (error != EMSGSIZE && error != EINVAL) use_trains_ = false;  // nor will it later
-      send_apart(socket, *chosen_[at++], counters);
+      for (; at < count; ++at) counters.send_failures += chosen_[at].train->packets;
+    } else if (chosen_[at].train->packets > 1 && refuses_trains(error)) {
+      if (error != EMSGSIZE && error != EINVAL) burst.use_trains(false);  // nor will it later
+      send_apart(chosen_[at++], burst, counters);
     } else {
       ++(error == EMSGSIZE ? counters.too_large : counters.send_failures);
       ++at;
     }
-  }
-}
-
-void TrainSender::record(const Train& train) noexcept {
-  for (std::size_t number = 0; number < train.segments; ++number) {
-    const std::size_t at = number * train.segment_octets;
-    const auto packet = std::span(buffer_).subspan(
-        train.at + at, std::min(train.segment_octets, train.octets - at));
-    capture_->record_sent(interface_, train.to, packet, static_cast<std::uint16_t>(number));
   }
 }
 
@@ -184,29 +109,30 @@ bool TrainSender::wait_writable(int socket) noexcept {
 }
 
 /// The kernel did not take the train. Packets that go alone have identification 0.
-void TrainSender::send_apart(int socket, const Train& train, LinkCounters& counters) noexcept {
-  for (std::size_t number = 0; number < train.segments; ++number) {
-    const std::size_t at = number * train.segment_octets;
-    const auto packet = std::span(buffer_).subspan(
-        train.at + at, std::min(train.segment_octets, train.octets - at));
+void TrainSender::send_apart(const Chosen& chosen, Burst& burst, LinkCounters& counters) noexcept {
+  Burst::Train& train = *chosen.train;
+  for (std::size_t number = 0; number < train.packets; ++number) {
+    const auto packet = burst.packet(train, number);
     if (train.is_ipv4) {
       wire::change_identification(packet, static_cast<std::uint16_t>(number), 0);
     }
     iovec part{.iov_base = packet.data(), .iov_len = packet.size()};
+    SocketAddress name;
     Control room;
     msghdr message;
-    address(message, train, room);
+    address(message, chosen, name, room);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     bool sent = false;
     do {
-      sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-    } while (!sent && (errno == EAGAIN || errno == ENOBUFS) && wait_writable(socket));
+      sent = ::sendmsg(chosen.exit.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    } while (!sent && (errno == EAGAIN || errno == ENOBUFS) && wait_writable(chosen.exit.socket));
     ++(sent                ? counters.packets_sent
        : errno == EMSGSIZE ? counters.too_large
                            : counters.send_failures);
-    if (sent && capture_ != nullptr) capture_->record_sent(interface_, train.to, packet, 0);
+    if (sent) train.left |= std::uint64_t{1} << number;
   }
+  train.went_apart = true;
 }
 
 }  // namespace verbatim::link

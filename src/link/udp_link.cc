@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <new>
 #include <optional>
 #include <utility>
@@ -17,7 +17,6 @@
 #include "link/train_sender.h"
 #include "link/udp_table.h"
 #include "wire/flow_entropy.h"
-#include "wire/icrc.h"
 
 namespace verbatim::link {
 
@@ -28,13 +27,6 @@ constexpr std::uint32_t kPortTries = 256;        // per sending socket
 constexpr std::uint32_t kPortStride = 61;        // apart, so that hashes of neighbours differ
 constexpr std::size_t kLargestReceiveBuffer = std::size_t{1} << 30;
 constexpr std::uint32_t kBurstsInARow = 16;  // from one socket before the others get a look
-constexpr std::size_t kShortestPacket = 16;  // BTH and ICRC
-
-/// The owner's clock; only faults ask for it.
-Instant now() noexcept {
-  return Instant::at(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
 
 /// A socket to send from. It takes on the manner of the first packet: most processes know one only.
 struct Sender {
@@ -84,6 +76,8 @@ struct UdpLink::State {
   std::vector<LocalPort> locals;
   std::vector<int> descriptors;  // the receivers', in the order of `locals`
 
+  Burst outgoing;                                       // what the owner writes
+  std::array<TrainSender::Exit, Burst::kTrains> exits;  // of the trains that are being sent
   TrainSender sender;
   TrainReceiver receiver;
   std::vector<pollfd> polled;         // the receivers
@@ -98,8 +92,8 @@ struct UdpLink::State {
   [[nodiscard]] LocalPort* find(const wire::Gid& gid) noexcept {
     return const_cast<LocalPort*>(std::as_const(*this).find(gid));
   }
-  [[nodiscard]] std::optional<TrainSender::Exit> exit_of(const Outgoing& to) noexcept;
-  [[nodiscard]] std::optional<TrainSender::Exit> find_exit(const Outgoing& to) noexcept;
+  [[nodiscard]] const TrainSender::Exit& exit_of(const Outgoing& to) noexcept;
+  [[nodiscard]] TrainSender::Exit find_exit(const Outgoing& to) noexcept;
   [[nodiscard]] bool move_to_a_ready_socket() noexcept;
   [[nodiscard]] std::span<const Incoming> receive_burst(LinkCounters& counters) noexcept;
 };
@@ -135,8 +129,9 @@ Status UdpLink::open(std::vector<Receiver> receivers, std::uint32_t slot, Trains
   }
   if (state->locals.empty()) return Errc::kNoDevice;
   state->prepare_receiving();
-  state->sender.use_trains(trains == Trains::kYes);
+  state->outgoing.use_trains(trains == Trains::kYes);
   state_ = std::move(state);
+  write_to(&state_->outgoing);
   return Ok{};
 }
 
@@ -162,8 +157,8 @@ Status UdpLink::add(Receiver receiver) noexcept {
 }
 
 void UdpLink::close() noexcept {
+  write_to(nullptr);
   state_.reset();
-  if (capture_ != nullptr) capture_->flush();
 }
 
 Status UdpLink::join(const LocalAddress& group) noexcept {
@@ -185,32 +180,6 @@ Status UdpLink::leave(const LocalAddress& group) noexcept {
   state_->locals.erase(state_->locals.begin() + (local - state_->locals.data()));
   state_->prepare_receiving();
   return Ok{};
-}
-
-void UdpLink::set_faults(const FaultRules& rules) {
-  VB_ASSERT(state_ != nullptr);
-  faults_ = rules.rules.empty() ? nullptr : std::make_unique<FaultInjector>(rules, state_->slot);
-}
-
-bool UdpLink::admit_forwarded(const Incoming& incoming, std::span<std::byte> octets) noexcept {
-  if (capture_ != nullptr) capture_->record_received(interface_, incoming);
-  return faults_ == nullptr || faults_->handle_forwarded(now(), incoming, octets);
-}
-
-void UdpLink::record_to(Capture& capture, std::uint32_t interface) noexcept {
-  VB_ASSERT(state_ != nullptr);
-  capture_ = &capture;
-  interface_ = interface;
-  tell_headers();
-  state_->sender.record_to(capture_, interface_);
-}
-
-Instant UdpLink::next_due() const noexcept {
-  Instant due = Instant::never();
-  if (state_ == nullptr) return due;
-  if (faults_ != nullptr) due = faults_->next_due();
-  if (capture_ != nullptr) due = std::min(due, capture_->next_flush());
-  return due;
 }
 
 std::uint16_t UdpLink::source_port(const wire::Gid& source, std::uint16_t entropy) const noexcept {
@@ -240,83 +209,20 @@ void UdpLink::tell_headers() noexcept {
   for (LocalPort& port : state_->locals) (void)port.receiver.tell_headers(port.address, true);
 }
 
-Frame UdpLink::next_frame() noexcept {
-  if (state_ == nullptr) return {};
-  Frame frame = state_->sender.next_frame();
-  if (faults_ != nullptr) frame.packets_max = 1;  // each packet has its own fate
-  return frame;
-}
-
-void UdpLink::commit(const Outgoing& to, std::size_t octets) noexcept {
-  VB_ASSERT(state_ != nullptr);
-  commit(to, {.octets = octets, .identification = state_->sender.next_frame().identification});
-}
-
-void UdpLink::commit(const Outgoing& to, const Written& written) noexcept {
-  VB_ASSERT(state_ != nullptr && written.packets > 0 &&
-            written.octets <= written.packets * kFrameOctets);
-  if (faults_ == nullptr) return put(to, written);
-  VB_ASSERT(written.packets == 1);
-  Frame packet = next_frame();
-  packet.octets = packet.octets.first(written.octets);
-  if (faults_->handle_outgoing(now(), to, packet)) put(to, written);
-  put_released();
-}
-
-/// What is in next_frame() shall leave.
-void UdpLink::put(const Outgoing& to, const Written& written) noexcept {
-  TrainSender& sender = state_->sender;
-  if (sender.continues_train(to, written)) {
-    sender.join_train(written);
-  } else {
-    const auto exit = state_->exit_of(to);
-    if (!exit) {
-      counters_.send_failures += written.packets;
-      return;
-    }
-    sender.start_train(to, *exit, written);
-  }
-  if (sender.is_full()) sender.flush(counters_);
-}
-
-/// What a fault has held back or copied. Its ICRC is for the place in a train that it had.
-void UdpLink::put_released() noexcept {
-  while (const auto released = faults_->poll_outgoing(now())) {
-    const Frame frame = next_frame();
-    const auto packet = frame.octets.first(released->octets.size());
-    std::copy(released->octets.begin(), released->octets.end(), packet.begin());
-    if (released->to.destination.is_ipv4_mapped() && packet.size() >= kShortestPacket) {
-      wire::change_identification(packet, released->identification, frame.identification);
-    }
-    put(released->to, {.octets = packet.size(), .identification = frame.identification});
-  }
-}
-
-void UdpLink::flush() noexcept {
+[[gnu::flatten]] void UdpLink::send(Instant /*now*/, Burst& burst) noexcept {
   if (state_ == nullptr) return;
-  if (faults_ != nullptr) put_released();
-  state_->sender.flush(counters_);
-  if (capture_ != nullptr) capture_->flush_if_due();
-}
-
-bool UdpLink::has_packets_to_send() const noexcept {
-  return state_ != nullptr && !state_->sender.is_empty();
-}
-
-Load UdpLink::load_to_send() const noexcept {
-  return state_ != nullptr ? state_->sender.load() : Load{};
-}
-
-std::span<const Incoming> UdpLink::receive(Look look) noexcept {
-  if (state_ == nullptr) return {};
-  const auto burst = receive_burst(look);
-  if (capture_ != nullptr) {
-    for (const Incoming& incoming : burst) capture_->record_received(interface_, incoming);
+  State& state = *state_;
+  std::size_t count = 0;
+  for (const Burst::Train& train : burst.trains()) {
+    const TrainSender::Exit& exit = state.exit_of(train.to);
+    if (exit.socket < 0) counters_.send_failures += train.packets;
+    state.exits[count++] = exit;
   }
-  return faults_ != nullptr ? faults_->handle_incoming(now(), burst) : burst;
+  state.sender.send(burst, std::span(state.exits).first(count), counters_);
 }
 
-std::span<const Incoming> UdpLink::receive_burst(Look look) noexcept {
+std::span<const Incoming> UdpLink::receive(Instant /*now*/, Look look) noexcept {
+  if (state_ == nullptr) return {};
   State& state = *state_;
   std::span<const Incoming> burst;
   if (state.bursts_in_a_row < kBurstsInARow) {
@@ -349,23 +255,23 @@ const LocalPort* UdpLink::State::find(const wire::Gid& gid) const noexcept {
   return found != locals.end() ? &*found : nullptr;
 }
 
-/// Nothing when the packet cannot leave: not from one of our addresses or ports, or to another
-/// family. Most trains go where the last one went.
-std::optional<TrainSender::Exit> UdpLink::State::exit_of(const Outgoing& to) noexcept {
+/// None when the packet cannot leave: not from one of our addresses or ports, or to another family.
+/// Most trains go where the last one went.
+const TrainSender::Exit& UdpLink::State::exit_of(const Outgoing& to) noexcept {
   if (!last_exit || to != last_to) {
     last_exit = find_exit(to);
     last_to = to;
   }
-  return last_exit;
+  return *last_exit;
 }
 
-std::optional<TrainSender::Exit> UdpLink::State::find_exit(const Outgoing& to) noexcept {
+TrainSender::Exit UdpLink::State::find_exit(const Outgoing& to) noexcept {
   LocalPort* local = find(to.source);
   if (local == nullptr || to.destination.is_ipv4_mapped() != to.source.is_ipv4_mapped()) {
-    return std::nullopt;
+    return {};
   }
   const auto found = std::ranges::find(local->senders, to.source_port, &Sender::port);
-  if (found == local->senders.end() || to.source_port == 0) return std::nullopt;  // 0: of a group
+  if (found == local->senders.end() || to.source_port == 0) return {};  // 0: of a group
   Sender& chosen = *found;
   if (!chosen.is_used) {
     chosen.is_used = true;

@@ -84,7 +84,7 @@ TEST(UdpLinkSystem, TwoProcessesOnOneAddressEachGetTheirOwnPackets) {
     to.source_port = sender.source_port(elsewhere, i);  // the kernel's own choice would mix them
     put(sender, to, packet_for_slot(0, i));
     put(sender, to, packet_for_slot(1, i));
-    sender.flush();
+    sender.flush(test::now());
     for (const auto& kept : take(first, 1)) {
       EXPECT_EQ(kept.octets, packet_for_slot(0, i));
       ++received;
@@ -105,7 +105,7 @@ TEST(UdpLinkSystem, TheOnlyProcessGetsPacketsOfEverySlot) {
     put(only, way(only, address, address), packet_for_slot(slot, 0));
   }
   put(only, way(only, address, address), Octets(2));
-  only.flush();
+  only.flush(test::now());
   EXPECT_EQ(take(only, 4).size(), 4U);
 }
 
@@ -160,14 +160,14 @@ TEST(UdpLinkSystem, CarriesIpv6) {
     ASSERT_TRUE(test::open_on(link, {{.gid = address}}).ok());
     link.tell_headers();
     Outgoing to = way(link, address, address);
-    for (std::uint64_t i = 0; i < TrainSender::kTrains; ++i) {
+    for (std::uint64_t i = 0; i < Burst::kTrains; ++i) {
       to.traffic_class = static_cast<std::uint8_t>(i);
       to.hop_limit = static_cast<std::uint8_t>(i + 50);
       put(link, to, sealed_packet(to, 60, i));
     }
-    const auto got = take(link, TrainSender::kTrains);
-    ASSERT_EQ(got.size(), TrainSender::kTrains);
-    for (std::uint64_t i = 0; i < TrainSender::kTrains; ++i) {
+    const auto got = take(link, Burst::kTrains);
+    ASSERT_EQ(got.size(), Burst::kTrains);
+    for (std::uint64_t i = 0; i < Burst::kTrains; ++i) {
       EXPECT_EQ(got[i].octets, sealed_packet(to, 60, i));
       EXPECT_EQ(got[i].packet.source, address);
       EXPECT_EQ(got[i].packet.destination, address);
@@ -206,7 +206,7 @@ TEST(UdpLinkSystem, CarriesLinkLocalAddresses) {
                     .ok());
     ASSERT_EQ(link.descriptors().size(), 2U);
     put(link, way(link, left, right), packet_for_slot(0, 1));
-    link.flush();
+    link.flush(test::now());
     const auto got = take(link, 1);
     ASSERT_EQ(got.size(), 1U);
     EXPECT_EQ(got[0].packet.source, left);
@@ -222,11 +222,11 @@ TEST(UdpLinkSystem, Ipv4HeadersAreWhatTheIcrcWasComputedOver) {
     ASSERT_TRUE(test::open_on(link, {{.gid = from}, {.gid = to}}).ok());
     const int raw = ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
     if (raw < 0) ::_exit(test::kSkipped);
-    constexpr std::uint64_t kPackets = 2 * TrainSender::kTrains + 5;
+    constexpr std::uint64_t kPackets = 2 * Burst::kTrains + 5;
     Outgoing path = way(link, from, to);
     const auto sealed = [&](std::uint64_t i) { return sealed_packet(path, 64 + i, i); };
     for (std::uint64_t i = 0; i < kPackets; ++i) put(link, path, sealed(i));
-    link.flush();
+    link.flush(test::now());
     const auto seed = wire::IcrcSeed::roce_v2(from, to, path.source_port);
     const auto got = take(link, kPackets);
     ASSERT_EQ(got.size(), kPackets);
@@ -260,7 +260,7 @@ TEST(UdpLinkSystem, CountsPacketsThatAreTooLargeForTheInterface) {
     put(link, to, Octets(1473));
     put(link, to, Octets(4000));
     put(link, to, Octets(100));
-    link.flush();
+    link.flush(test::now());
     const auto got = take(link, 2);
     ASSERT_EQ(got.size(), 2U);
     EXPECT_EQ(got[0].octets.size(), 1472U);

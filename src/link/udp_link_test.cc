@@ -60,7 +60,7 @@ TEST_F(UdpLinkPair, CarriesPacketsThereAndBack) {
   const Octets answer = numbered(2, 20);
   put(a, a_to_b(3), question);
   EXPECT_TRUE(test::stays_silent(b)) << "nothing leaves before flush()";
-  a.flush();
+  a.flush(test::now());
   const auto there = take(b, 1);
   ASSERT_EQ(there.size(), 1U);
   EXPECT_EQ(there[0].octets, question);
@@ -71,29 +71,29 @@ TEST_F(UdpLinkPair, CarriesPacketsThereAndBack) {
   EXPECT_EQ(there[0].packet.traffic_class, 0);
 
   put(b, b_to_a(), answer);
-  b.flush();
+  b.flush(test::now());
   const auto back = take(a, 1);
   ASSERT_EQ(back.size(), 1U);
   EXPECT_EQ(back[0].octets, answer);
   EXPECT_EQ(back[0].packet.source, address_b);
-  EXPECT_TRUE(a.receive().empty());
+  EXPECT_TRUE(a.receive(test::now()).empty());
   EXPECT_EQ(a.counters().packets_sent, 1U);
   EXPECT_EQ(a.counters().packets_received, 1U);
   EXPECT_EQ(a.counters().send_failures, 0U);
 }
 
 TEST_F(UdpLinkPair, SendsAFullBurstByItself) {
-  for (std::uint32_t i = 0; i < TrainSender::kTrains - 1; ++i) put(a, a_to_b(), numbered(i));
+  for (std::uint32_t i = 0; i < Burst::kTrains - 1; ++i) put(a, a_to_b(), numbered(i));
   EXPECT_EQ(a.counters().packets_sent, 0U);
-  put(a, a_to_b(), numbered(TrainSender::kTrains - 1));
-  EXPECT_EQ(a.counters().packets_sent, TrainSender::kTrains);
-  EXPECT_EQ(take(b, TrainSender::kTrains).size(), TrainSender::kTrains);
+  put(a, a_to_b(), numbered(Burst::kTrains - 1));
+  EXPECT_EQ(a.counters().packets_sent, Burst::kTrains);
+  EXPECT_EQ(take(b, Burst::kTrains).size(), Burst::kTrains);
 }
 
 TEST_F(UdpLinkPair, KeepsTheOrderOfBurstsOfEverySize) {
-  for (std::uint32_t size = 0; size <= TrainSender::kTrains + 3; ++size) {
+  for (std::uint32_t size = 0; size <= Burst::kTrains + 3; ++size) {
     for (std::uint32_t i = 0; i < size; ++i) put(a, a_to_b(), numbered(i, 16 + i));
-    a.flush();
+    a.flush(test::now());
     const auto got = take(b, size);
     ASSERT_EQ(got.size(), size);
     for (std::uint32_t i = 0; i < size; ++i) ASSERT_EQ(got[i].octets, numbered(i, 16 + i));
@@ -101,13 +101,13 @@ TEST_F(UdpLinkPair, KeepsTheOrderOfBurstsOfEverySize) {
 }
 
 TEST_F(UdpLinkPair, NeverTakesMoreThanABurst) {
-  for (std::uint32_t i = 0; i < 2 * TrainSender::kTrains; ++i) put(a, a_to_b(), numbered(i));
+  for (std::uint32_t i = 0; i < 2 * Burst::kTrains; ++i) put(a, a_to_b(), numbered(i));
   ASSERT_TRUE(test::wait_readable(b, test::kPatienceMs));
-  EXPECT_LE(b.receive().size(), TrainReceiver::kMessages);
+  EXPECT_LE(b.receive(test::now()).size(), TrainReceiver::kMessages);
 }
 
 TEST_F(UdpLinkPair, KeepsTheOrderWithinEachFlowOfAMixedBurst) {
-  constexpr std::uint32_t kPackets = 3 * TrainSender::kTrains;
+  constexpr std::uint32_t kPackets = 3 * Burst::kTrains;
   Prng prng(7);
   std::map<std::uint16_t, std::vector<std::uint32_t>> sent;
   for (std::uint32_t i = 0; i < kPackets; ++i) {
@@ -115,7 +115,7 @@ TEST_F(UdpLinkPair, KeepsTheOrderWithinEachFlowOfAMixedBurst) {
     sent[to.source_port].push_back(i);
     put(a, to, numbered(i));
   }
-  a.flush();
+  a.flush(test::now());
   std::map<std::uint16_t, std::vector<std::uint32_t>> received;
   for (const auto& kept : take(b, kPackets)) {
     received[kept.packet.source_port].push_back(number_of(kept.octets));
@@ -129,14 +129,14 @@ TEST_F(UdpLinkPair, TellsTrafficClassAndHopLimitOnlyWhenAsked) {
   to.traffic_class = 0xba;
   to.hop_limit = 7;
   put(a, to, numbered(1));
-  a.flush();
+  a.flush(test::now());
   const auto before = take(b, 1);
   ASSERT_EQ(before.size(), 1U);
   EXPECT_EQ(before[0].packet.traffic_class, 0);
   EXPECT_EQ(before[0].packet.hop_limit, 64);
   b.tell_headers();
   put(a, to, numbered(2));
-  a.flush();
+  a.flush(test::now());
   const auto after = take(b, 1);
   ASSERT_EQ(after.size(), 1U);
   EXPECT_EQ(after[0].packet.traffic_class, 0xba);
@@ -153,7 +153,7 @@ TEST_F(UdpLinkPair, CarriesTrafficClassAndHopLimitOfEachPacket) {
     to.hop_limit = hop_limit;
     put(a, to, numbered(traffic_class * 256U + hop_limit));
   }
-  a.flush();
+  a.flush(test::now());
   const auto got = take(b, 5);
   ASSERT_EQ(got.size(), 5U);
   for (const auto& kept : got) {
@@ -166,7 +166,7 @@ TEST_F(UdpLinkPair, TakesHopLimitZeroForTheDefault) {
   Outgoing to = a_to_b();
   to.hop_limit = 0;
   put(a, to, numbered(1));
-  a.flush();
+  a.flush(test::now());
   const auto got = take(b, 1);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].packet.hop_limit, 64);
@@ -176,7 +176,7 @@ TEST_F(UdpLinkPair, CarriesTheLongestPacketAndTheEmptyOne) {
   const Octets longest = numbered(1, kFrameOctets);
   put(a, a_to_b(), longest);
   put(a, a_to_b(), {});
-  a.flush();
+  a.flush(test::now());
   const auto got = take(b, 2);
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(got[0].octets, longest);
@@ -191,7 +191,7 @@ TEST_F(UdpLinkPair, ThrowsAwayWhatIsLongerThanAnyPacket) {
   EXPECT_GT(::sendto(stranger, overlong.data(), overlong.size(), 0, &to.base, octets), 0);
   ::close(stranger);
   put(a, a_to_b(), numbered(5));
-  a.flush();
+  a.flush(test::now());
   const auto got = take(b, 1);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].octets, numbered(5));
@@ -202,7 +202,7 @@ TEST_F(UdpLinkPair, ThrowsAwayWhatIsLongerThanAnyPacket) {
 TEST_F(UdpLinkPair, CountsWhatCannotLeave) {
   const auto send = [&](const Outgoing& to) {
     put(a, to, numbered(1));
-    a.flush();
+    a.flush(test::now());
   };
   Outgoing foreign_source = a_to_b();
   foreign_source.source = address_b;
@@ -221,7 +221,7 @@ TEST_F(UdpLinkPair, CountsWhatCannotLeave) {
   put(a, a_to_b(), numbered(1));
   put(a, unreachable, numbered(2));
   put(a, a_to_b(), numbered(3));
-  a.flush();
+  a.flush(test::now());
   EXPECT_EQ(a.counters().send_failures, 4U);
   EXPECT_EQ(a.counters().packets_sent, 2U);
   const auto got = take(b, 2);
@@ -234,11 +234,11 @@ TEST_F(UdpLinkPair, DoesNotMindAPeerThatIsNotThere) {
   b.close();
   for (int i = 0; i < 3; ++i) {  // an ICMP error of the first would fail the second
     put(a, a_to_b(), numbered(1));
-    a.flush();
+    a.flush(test::now());
   }
   EXPECT_EQ(a.counters().packets_sent, 3U);
   EXPECT_EQ(a.counters().send_failures, 0U);
-  EXPECT_TRUE(a.receive().empty());
+  EXPECT_TRUE(a.receive(test::now()).empty());
 }
 
 TEST_F(UdpLinkPair, HasAFewSourcePortsOfItsOwn) {
@@ -264,13 +264,13 @@ TEST_F(UdpLinkPair, CanBeClosedAndOpenedAgain) {
   a.close();
   a.close();
   EXPECT_TRUE(a.next_frame().octets.empty());
-  EXPECT_TRUE(a.receive().empty());
+  EXPECT_TRUE(a.receive(test::now()).empty());
   EXPECT_TRUE(a.descriptors().empty());
   EXPECT_EQ(a.source_port(address_a, 0), 0);
-  a.flush();
+  a.flush(test::now());
   ASSERT_TRUE(test::open_on(a, {{.gid = address_a}}).ok());
   put(a, a_to_b(), numbered(9));
-  a.flush();
+  a.flush(test::now());
   EXPECT_EQ(take(b, 1).size(), 1U);
 }
 
@@ -287,7 +287,7 @@ TEST(UdpLink, ABusyAddressDoesNotStarveAnother) {
          .destination = destination,
          .source_port = sender.source_port(own_address(2), 0)},
         numbered(1));
-    sender.flush();
+    sender.flush(test::now());
   };
   send_to(busy);
   ASSERT_EQ(take(receiver, 1).size(), 1U);
@@ -296,7 +296,8 @@ TEST(UdpLink, ABusyAddressDoesNotStarveAnother) {
   for (int turn = 0; turn < 100 && !seen; ++turn) {
     send_to(busy);
     ASSERT_TRUE(test::wait_readable(receiver, test::kPatienceMs));
-    for (const Incoming& packet : receiver.receive()) seen = seen || packet.destination == quiet;
+    for (const Incoming& packet : receiver.receive(test::now()))
+      seen = seen || packet.destination == quiet;
   }
   EXPECT_TRUE(seen);
 }
@@ -313,7 +314,7 @@ TEST(UdpLink, ReceivesFromEachOfItsAddressesAndSendsFromEach) {
           numbered(1));
     }
   }
-  link.flush();
+  link.flush(test::now());
   std::set<std::pair<std::uint8_t, std::uint8_t>> ways;
   for (const auto& kept : take(link, 4)) {
     ways.emplace(kept.packet.source.octets[13], kept.packet.destination.octets[13]);

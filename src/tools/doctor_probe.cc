@@ -84,7 +84,7 @@ void ProbeLink::put(const Order& order) {
   wire::PacketBuilder builder(frame.octets, headers, payload.size(),
                               {.seed = &seed, .ipv4_identification = frame.identification});
   builder.append(payload);
-  link_.commit({.source = order.from, .destination = order.to, .source_port = port},
+  link_.commit(device::now(), {.source = order.from, .destination = order.to, .source_port = port},
                builder.finish());
 }
 
@@ -95,7 +95,8 @@ std::vector<SeenProbe> ProbeLink::take(int patience_ms) {
   }
   (void)::poll(polled.data(), polled.size(), patience_ms);  // receive() tells
   std::vector<SeenProbe> seen;
-  for (auto burst = link_.receive(); !burst.empty(); burst = link_.receive()) {
+  for (auto burst = link_.receive(device::now()); !burst.empty();
+       burst = link_.receive(device::now())) {
     for (const link::Incoming& incoming : burst) {
       const auto seed =
           wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/clock.h"
 #include "device/port_info.h"
 #include "link/shared_port.h"
 #include "link/udp_link.h"
@@ -52,7 +53,7 @@ class ProbeLink {
     std::size_t payload_octets = 64;
   };
   void put(const Order& order);
-  void flush() noexcept { link_.flush(); }
+  void flush() noexcept { link_.flush(device::now()); }
   [[nodiscard]] std::uint16_t source_port(const wire::Gid& from) const noexcept {
     return link_.source_port(from, 0);
   }
