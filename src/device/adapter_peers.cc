@@ -123,25 +123,13 @@ void Adapter::look_after_strays(Instant at) {
 }
 
 /// What it is stopped in may be a copy into memory that is registered and goes on being used. So
-/// all memory that it may reach by a pointer moves away from under it; and whoever else is stopped
-/// in the middle of such a copy is locked out with it, for its octets would be missing.
+/// all memory that it may reach by a pointer moves away from under it. Other peers that are stopped
+/// in the middle of such a copy find that out, and do it again (Target::counts_late()).
 void Adapter::lock_out(QueuePair& qp) {
-  RegionHomes::Domains domains = qp.domains();
-  const auto shares_a_domain = [&](const QueuePair* other) {
-    return std::ranges::any_of(other->domains(), [&](auto d) { return domains.contains(d); });
-  };
-  std::vector<QueuePair*> hosts;
-  for (std::size_t known = 0; known != domains.size();) {
-    known = domains.size();
-    homes_->withdraw(domains);
-    hosts = await_visitors();
-    std::erase_if(hosts, [&](QueuePair* host) { return !shares_a_domain(host); });
-    for (QueuePair* host : hosts) domains.merge(host->domains());
-  }
-  for (QueuePair* host : hosts) {
-    const auto held = host == &qp ? std::unique_lock<host::QueueLock>() : host->hold();
-    host->leave_requester_behind();
-  }
+  const RegionHomes::Domains domains = qp.domains();
+  homes_->withdraw(domains);
+  const auto hosts = await_visitors();
+  if (std::ranges::find(hosts, &qp) != hosts.end()) qp.leave_requester_behind();
   homes_->abandon(domains);
 }
 

@@ -112,8 +112,8 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] bool run_directly() noexcept;
   /// The device is gone.
   void enter_error() noexcept;
-  /// After a fork: the threads that may have had the locks of it and of its queues are not here, and
-  /// what is posted stays where it is.
+  /// After a fork: the threads that may have had the locks of it and of its queues are not here,
+  /// and what is posted stays where it is.
   void abandon_in_child() noexcept;
   /// A peer has done something in our receiving half that we must see to.
   void handle_bell() noexcept;

@@ -31,10 +31,12 @@ constexpr auto kOwners = std::byte{'O'};
 struct Notes {
   EndNotes owner;
   EndNotes requester;
-  std::atomic<bool> holds{false};      // the requester's next access is to wait inside
-  std::atomic<bool> is_inside{false};  // and does
-  std::atomic<bool> goes_on{false};    // it may
-  std::atomic<bool> is_over{false};    // the requester has seen its completion
+  std::uint32_t second_owner = 0;  // the numbers of another connection, if there is one
+  std::uint32_t second_requester = 0;
+  std::atomic<int> holds{0};         // so many accesses of the requester are to wait inside
+  std::atomic<int> inside{0};        // so many do
+  std::atomic<bool> goes_on{false};  // it may
+  std::atomic<bool> is_over{false};  // the requester has seen its completion
   std::atomic<bool> may_end{false};
   std::atomic<bool> has_failed{false};  // either of them: the other need not wait
 
@@ -46,8 +48,8 @@ struct Notes {
 Notes* g_notes = nullptr;
 
 void hold() {
-  if (!g_notes->holds.exchange(false)) return;
-  g_notes->is_inside = true;
+  if (g_notes->holds.load() <= 0 || g_notes->holds.fetch_sub(1) <= 0) return;
+  ++g_notes->inside;
   while (!g_notes->goes_on && !g_notes->has_failed) ::usleep(50);
 }
 
@@ -116,24 +118,67 @@ class HeldPage {
 
 // ---- The two processes ----
 
+struct Owner : End {
+  ibv_qp* second = nullptr;
+};
+
 struct Scene {
   const char* rehome = "0";  // the owner's VERBATIM_REHOME: 0: system calls, 1: copies
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
-  int (*meanwhile)(End& owner) = nullptr;  // what the owner does; 0, or where it failed
+  int (*meanwhile)(Owner& owner) = nullptr;  // what the owner does; 0, or where it failed
+  bool has_second = false;                   // a second connection of the same two processes
 };
 
 bool are_all(const std::byte* at, std::byte value) {
   return std::all_of(at, at + kPage, [&](std::byte octet) { return octet == value; });
 }
 
+/// The requester's end of the second connection, which is held inside as well. What comes of that
+/// request is not looked at.
+class SecondEnd {
+ public:
+  bool open(Notes& notes) {
+    if (!end_.open() || !end_.make_qp(&end_.qp)) return false;
+    notes.second_requester = end_.qp->qp_num;
+    return true;
+  }
+  bool write(const Notes& notes) {
+    if (!end_.connect(end_.qp, notes.second_owner, {})) return false;
+    if (end_.run(IBV_WR_RDMA_READ, notes.owner, kPage) != IBV_WC_SUCCESS || !page_.open()) {
+      return false;
+    }
+    ibv_mr* const mr = ibv_reg_mr(end_.pd, page_.at(), kPage, End::kAllAccess);
+    if (mr == nullptr) return false;
+    const ibv_sge ours{
+        .addr = std::bit_cast<std::uintptr_t>(page_.at()), .length = kPage, .lkey = mr->lkey};
+    thread_ = std::thread([this, ours, &notes] {
+      EndNotes to;
+      to.address = notes.owner.address + kReceiveAt;
+      to.rkey = notes.owner.rkey;
+      (void)End::post(end_.qp, 0, IBV_WR_RDMA_WRITE, ours, to);
+    });
+    return notes.await([&] { return notes.inside == 1; });
+  }
+  ~SecondEnd() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  End end_;
+  HeldPage page_;
+  std::thread thread_;
+};
+
 /// One request that is held inside, and one that is not.
 int be_requester(Notes& notes, const Scene& scene) {
   g_notes = &notes;
   const bool copies = std::strcmp(scene.rehome, "1") == 0;
+  SecondEnd second;
   HeldPage page;
   End end;
   if (!copies && !catch_calls()) return 1;
   if (!end.open() || !end.make_qp(&end.qp)) return 2;
+  if (scene.has_second && !second.open(notes)) return 2;
   end.tell(notes.requester, 1);
   if (!notes.await([&] { return notes.owner.ready == 1; })) return 3;
   if (!end.connect(end.qp, notes.owner.number, {})) return 4;
@@ -148,7 +193,8 @@ int be_requester(Notes& notes, const Scene& scene) {
     if (mr == nullptr) return 7;
     ours = {.addr = std::bit_cast<std::uintptr_t>(page.at()), .length = kPage, .lkey = mr->lkey};
   }
-  notes.holds = true;
+  notes.holds = scene.has_second ? 2 : 1;
+  if (scene.has_second && !second.write(notes)) return 8;
   if (!End::post(end.qp, 0, scene.opcode, ours, notes.owner)) return 8;
   ibv_wc wc{};
   if (!end.collect(wc)) return 9;
@@ -165,14 +211,17 @@ int be_requester(Notes& notes, const Scene& scene) {
 
 int be_owner(Notes& notes, const Scene& scene) {
   ::setenv("VERBATIM_REHOME", scene.rehome, 1);
-  End end;
-  if (!end.open() || !end.make_qp(&end.qp)) return 21;
+  Owner end;
+  if (!end.open() || !end.make_qp(&end.qp) || !end.make_qp(&end.second)) return 21;
   std::fill_n(end.buffer, End::kOctets, kOwners);
   if (!notes.await([&] { return notes.requester.ready == 1; })) return 22;
   if (!end.connect(end.qp, notes.requester.number, {})) return 23;
+  if (scene.has_second && !end.connect(end.second, notes.second_requester, {})) return 23;
+  notes.second_owner = end.second->qp_num;
   if (!end.receive(end.qp, 1, end.sge(kReceiveAt, kPage))) return 24;
   end.tell(notes.owner, 1);
-  if (!notes.await([&] { return notes.is_inside.load(); })) return 25;
+  const int held = scene.has_second ? 2 : 1;
+  if (!notes.await([&] { return notes.inside == held; })) return 25;
   if (const int failed = scene.meanwhile(end); failed != 0) return failed;
   notes.goes_on = true;
   if (!notes.await([&] { return notes.is_over.load(); })) return 26;
@@ -190,8 +239,9 @@ int be_owner(Notes& notes, const Scene& scene) {
 
 class LateVisit : public ::testing::TestWithParam<ibv_wr_opcode> {
  protected:
-  void run(const char* rehome, int (*meanwhile)(End&)) {
-    const Scene scene{.rehome = rehome, .opcode = GetParam(), .meanwhile = meanwhile};
+  void run(const char* rehome, int (*meanwhile)(Owner&), bool has_second = false) {
+    const Scene scene{
+        .rehome = rehome, .opcode = GetParam(), .meanwhile = meanwhile, .has_second = has_second};
     const pid_t owner = start([&] { return be_owner(notes_, scene); });
     const pid_t requester = start([&] { return be_requester(notes_, scene); });
     const int failed = exit_status_of(requester);
@@ -230,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Requests, LateVisit,
 
 /// Registered and deregistered while the requester is inside: of memory that has nothing to do with
 /// its request.
-int deregister_other_memory(End& owner) {
+int deregister_other_memory(Owner& owner) {
   void* const at =
       ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ibv_mr* const mr = ibv_reg_mr(owner.pd, at, kPage, End::kAllAccess);
@@ -238,18 +288,21 @@ int deregister_other_memory(End& owner) {
 }
 
 /// Of the same memory.
-int deregister_second_region(End& owner) {
+int deregister_second_region(Owner& owner) {
   ibv_mr* const mr = ibv_reg_mr(owner.pd, owner.buffer, End::kOctets, End::kAllAccess);
   return mr != nullptr && ibv_dereg_mr(mr) == 0 ? 0 : 41;
 }
 
 /// The region of the request itself, which keeps its key and its rights.
-int register_again(End& owner) {
+int register_again(Owner& owner) {
   return ibv_rereg_mr(owner.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, End::kAllAccess) ==
                  0
              ? 0
              : 42;
 }
+
+/// With a requester inside that is late as well: it is locked out, and the memory moves away.
+int destroy_second(Owner& owner) { return ibv_destroy_qp(owner.second) == 0 ? 0 : 43; }
 
 TEST_P(LateVisit, ByCallSucceedsThoughOtherMemoryIsDeregistered) {
   run("0", &deregister_other_memory);
@@ -261,6 +314,10 @@ TEST_P(LateVisit, ByCopySucceedsThoughOtherMemoryIsDeregistered) {
 
 TEST_P(LateVisit, ByCopySucceedsThoughAnotherRegionOfTheMemoryIsDeregistered) {
   run("1", &deregister_second_region);
+}
+
+TEST_P(LateVisit, ByCopySucceedsThoughAnotherQueuePairIsDestroyed) {
+  run("1", &destroy_second, true);
 }
 
 TEST_P(LateVisit, ByCopySucceedsThoughItsRegionIsRegisteredAgain) { run("1", &register_again); }
