@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "host/desk_names.h"
 #include "host/public_name.h"
 #include "host/unix_name.h"
 
@@ -83,27 +84,6 @@ bool take_answer(int socket, std::vector<int>& descriptors) noexcept {
          !descriptors.empty();
 }
 
-/// The names of all desks, of whichever user.
-std::vector<std::string> read_desk_names() {
-  std::vector<std::string> names;
-  std::FILE* list = std::fopen("/proc/thread-self/net/unix", "re");
-  if (list == nullptr) return names;
-  const std::string prefix = "@" + std::string(LendingDesk::kPrefix);
-  char line[512];
-  while (std::fgets(line, sizeof line, list) != nullptr) {
-    const std::string_view text(line);
-    const std::size_t at = text.find(prefix);
-    if (at == std::string_view::npos) continue;
-    std::string name(text.substr(at + 1, text.find_last_not_of("\n") - at));
-    const bool has_more_parts = name.find('/', LendingDesk::kPrefix.size()) != std::string::npos;
-    // A connection that was accepted is listed under the name of its listener.
-    if (has_more_parts || std::ranges::find(names, name) != names.end()) continue;
-    names.push_back(std::move(name));
-  }
-  std::fclose(list);
-  return names;
-}
-
 }  // namespace
 
 // ---- Lending ----
@@ -146,7 +126,7 @@ bool LendingDesk::has_questions() const noexcept {
 
 bool LendingDesk::serve() noexcept {
   if (!listener_.is_open()) return true;
-  is_full_ = !accept_all();
+  is_full_ = !accept_some();
   for (Connection& connection : connections_) drop_if_read(connection);
   for (Connection& connection : connections_) {
     if (!connection.descriptor.is_open() || connection.is_answered) continue;
@@ -158,8 +138,10 @@ bool LendingDesk::serve() noexcept {
   return !is_full_;
 }
 
-bool LendingDesk::accept_all() noexcept {
-  for (;;) {
+/// Not more than a number at a time: processes that connect again and again may be faster than
+/// this, and the caller holds a lock.
+bool LendingDesk::accept_some() noexcept {
+  for (std::size_t count = 0; count < kConnectionsMax; ++count) {
     const int accepted =
         ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
@@ -169,6 +151,7 @@ bool LendingDesk::accept_all() noexcept {
     make_room_for(user);
     connections_.push_back({.descriptor = std::move(own), .user = user});
   }
+  return true;
 }
 
 /// The oldest connection of the same user goes when that user has too many, else the oldest of all.
@@ -251,7 +234,7 @@ bool LendingDesk::takes_its_turn(Connection& connection) noexcept {
 // ---- Borrowing ----
 
 bool has_desk(uid_t user) {
-  const auto names = read_desk_names();
+  const auto names = desk_names_of(user, LendingDesk::kPrefix);
   return std::ranges::any_of(names, [&](const std::string& name) {
     const int desk = open_socket();
     const bool is_there =
@@ -266,7 +249,7 @@ std::vector<int> borrow(const LoanRequest& request) {
   std::array<std::byte, LendingMessage::kOctets> question{};
   request.question.emit(question);
   std::vector<pollfd> desks;
-  for (const std::string& name : read_desk_names()) {
+  for (const std::string& name : desk_names_of(request.owner, LendingDesk::kPrefix)) {
     if (desks.size() == kDesksMax) break;
     const int desk = open_socket();
     if (desk < 0) break;

@@ -18,8 +18,8 @@
 namespace verbatim::host {
 
 /// Where processes of other users ask this process for sockets of the port (docs/decisions/0025):
-/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, that is found in
-/// /proc/net/unix. The names are public: a process of any user can connect. The desk keeps few
+/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, that is found by
+/// desk_names_of(). The names are public: a process of any user can connect. The desk keeps few
 /// connections, and answers one question on each.
 ///
 /// Descriptors in an answer that has not been read count against what this user may have on its way
@@ -73,7 +73,7 @@ class LendingDesk {
     LendingMessage question{};
   };
 
-  [[nodiscard]] bool accept_all() noexcept;
+  [[nodiscard]] bool accept_some() noexcept;
   void make_room_for(uid_t user) noexcept;
   void read(Connection& connection) noexcept;
   void answer(Connection& connection) noexcept;

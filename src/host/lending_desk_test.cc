@@ -119,5 +119,30 @@ TEST(LendingDesk, AUserThatAsksOftenWaits) {
   });
 }
 
+// A lock is held meanwhile, and processes that connect again and again never leave the queue empty.
+TEST(LendingDesk, ConnectionsAreAcceptedInPortions) {
+  test::in_a_private_network([] {
+    Lending lending;
+    constexpr std::size_t kCount = 3 * LendingDesk::kConnectionsMax;
+    std::vector<int> clients;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      clients.push_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      ASSERT_EQ(PublicName(lending.name).connect(clients.back()), 0);
+    }
+    const auto dropped = [&] {
+      return static_cast<std::size_t>(std::ranges::count_if(clients, has_answer));
+    };
+    std::size_t before = 0;
+    for (std::size_t accepted = 0; accepted < kCount; accepted += LendingDesk::kConnectionsMax) {
+      EXPECT_TRUE(lending.desk.serve());
+      EXPECT_GT(dropped(), before);
+      EXPECT_LE(dropped() - before, LendingDesk::kConnectionsMax);
+      before = dropped();
+    }
+    EXPECT_EQ(before, kCount - LendingDesk::kConnectionsPerUser) << "all were looked at";
+    for (const int socket : clients) ::close(socket);
+  });
+}
+
 }  // namespace
 }  // namespace verbatim::host

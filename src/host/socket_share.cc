@@ -191,6 +191,7 @@ std::vector<SocketShare::Holding> SocketShare::held_beside(const SocketLabel& ad
 }
 
 Status SocketShare::serve(std::uint32_t slot) {
+  user_ = ::geteuid();
   listener_ = OwnDescriptor(open_socket());
   if (!listener_.is_open()) return Errc::kNoMemory;
   if (auto opened = bell_.open(); !opened) return opened;
@@ -305,7 +306,7 @@ void SocketShare::accept_all() noexcept {
       return;
     }
     OwnDescriptor own(accepted);
-    if (peer_of(own.number()).uid == ::geteuid()) {
+    if (peer_of(own.number()).uid == user_) {
       connections_.push_back({.descriptor = std::move(own)});
     }
   }

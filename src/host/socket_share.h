@@ -117,6 +117,7 @@ class SocketShare {
 
   std::mutex mutex_;  // guards all below once the thread runs
   std::vector<SocketLabel> wanted_;
+  uid_t user_ = 0;  // that opened the port; the process may have given it up since
   std::vector<Held> held_;
   std::vector<Connection> connections_;  // oldest first
   OwnDescriptor listener_;

@@ -74,6 +74,18 @@ host::SocketLabel label_of(const LocalAddress& address, std::uint32_t slot) noex
           .slot = slot};
 }
 
+/// The reason why a user that has the port lends none of it, as far as can be seen from outside.
+std::string explain_no_loan(uid_t owner) {
+  return host::has_desk(owner)
+             ? ". Its processes lend no socket now: they are stopped (continue them: kill -CONT), "
+               "or have given up their user (start another program of that user), or all that "
+               "they lend is lent, or they came back while other users had the port. Else use "
+               "another address, or end all programs that use this one"
+             : ", and no process of that user lends a socket: it does not use this adapter, or has "
+               "VERBATIM_LEND=0, or has ended while other users still use the address. Use another "
+               "address, or end all programs that use this one";
+}
+
 void pass(const SharedPort::Options& options, SharedPort::Step step) {
   if (options.at_step != nullptr) options.at_step(step);
 }
@@ -301,8 +313,7 @@ Status SharedPort::borrow_first(std::span<Group> groups, std::string& message,
     const std::string holder = name_port_holder(group.address, kRocePort);
     message = port_text() + " on " + text_of(group.address) + " is held by " +
               (holder.empty() ? "another program" : holder) +
-              ", which lends no socket; if it is stopped, continue it (kill -CONT); else end it, "
-              "or use another address";
+              explain_no_loan(user_of_port(group.address, kRocePort).value_or(0));
     return Errc::kAddressInUse;
   }
   return Ok{};
@@ -384,11 +395,12 @@ Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& me
     return error;
   }
   const auto user = user_of_port(group.address, kRocePort);
-  if (!user || *user != ::geteuid()) {  // the port is another user's since
+  const std::string holder = name_port_holder(group.address, kRocePort);
+  if (holder.empty() || (user && *user != ::geteuid())) {  // the port is another user's since
     message += " was just taken by another user; try again";
     return Errc::kTryAgain;
   }
-  message += " is held by " + name_port_holder(group.address, kRocePort) +
+  message += " is held by " + holder +
              ", in a socket that does not share the port: one of another program, or one that was "
              "lent to another user whose process has changed it; end that process, or use another "
              "address";

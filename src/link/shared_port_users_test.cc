@@ -11,7 +11,7 @@
 #include "host/lending_desk.h"
 #include "host/public_name.h"
 #include "link/lent_socket.h"
-#include "link/test_member.h"
+#include "link/test_users.h"
 
 namespace verbatim::link {
 namespace {
@@ -21,34 +21,16 @@ using test::kHome;
 using test::Member;
 using test::sockets_there_are;
 
-constexpr uid_t kOwner = 61001;
-constexpr uid_t kBorrower = 61002;
-constexpr uid_t kThird = 61003;
+using test::as_root_in_a_private_network;
+using test::Bystander;
+using test::expect_reachable;
+using test::kBorrower;
+using test::kOwner;
+using test::kThird;
+using test::start;
+using test::UserProcess;
+using test::Users;
 constexpr std::size_t kBlock = PortLender::kBlockSlots;
-
-/// A process of a user that shares the port.
-struct UserProcess : test::MemberProcess {
-  explicit UserProcess(uid_t user, std::vector<LocalAddress> addresses = {{.gid = kHome}})
-      : MemberProcess(std::move(addresses), nullptr, user) {}
-};
-using Users = std::vector<std::unique_ptr<UserProcess>>;
-
-void start(Users& users, uid_t user, std::size_t count = 1) {
-  for (std::size_t i = 0; i < count; ++i) {
-    users.push_back(std::make_unique<UserProcess>(user));
-    ASSERT_LT(users.back()->slot(), 256U) << "user " << user << " was refused";
-  }
-}
-
-void expect_reachable(Users& users) {
-  for (auto& user : users) EXPECT_TRUE(user->is_reachable()) << "slot " << user->slot();
-}
-
-template <typename Body>
-void as_root_in_a_private_network(Body&& body) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become two other users";
-  test::in_a_private_network(std::forward<Body>(body));
-}
 
 TEST(SharedPortUsers, EachGetsItsOwnPackets) {
   as_root_in_a_private_network([] {
@@ -304,36 +286,6 @@ TEST(SharedPortUsers, ConnectionsThatAskNothingKeepNobodyOut) {
   });
 }
 
-/// Runs `body` as a user, in a process that stays until the answer is given back.
-class Bystander {
- public:
-  template <typename Body>
-  Bystander(uid_t user, Body&& body) {
-    EXPECT_EQ(::pipe2(ready_.data(), O_CLOEXEC), 0);
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      if (::setresuid(user, user, user) != 0) ::_exit(1);
-      body([this] { (void)!::write(ready_[1], "!", 1); });
-      ::_exit(0);
-    }
-    ::close(ready_[1]);
-    char octet = 0;
-    EXPECT_EQ(::read(ready_[0], &octet, 1), 1);
-  }
-  Bystander(const Bystander&) = delete;
-  Bystander& operator=(const Bystander&) = delete;
-  ~Bystander() {
-    ::kill(pid_, SIGKILL);
-    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
-    ::close(ready_[0]);
-  }
-
- private:
-  std::array<int, 2> ready_{};
-  pid_t pid_ = 0;
-};
-
 TEST(SharedPortUsers, AFalseDeskOfAnotherUserIsNotAsked) {
   as_root_in_a_private_network([] {
     Bystander liar(kThird, [](auto ready) {
@@ -440,28 +392,6 @@ TEST(SharedPortUsers, AnOwnerThatComesBackDoesNotBorrowItsOwnPort) {
       EXPECT_NE(owner.message.find("lent to another user"), std::string::npos) << owner.message;
     });
     EXPECT_EQ(ended, 0);
-  });
-}
-
-TEST(SharedPortUsers, WhoComesWhileTheOnlyHolderIsStoppedIsToldSo) {
-  as_root_in_a_private_network([] {
-    UserProcess owner(kOwner);
-    ASSERT_EQ(owner.slot(), 0U);
-    owner.signal(SIGSTOP);
-    owner.wait_until_stopped();
-    const int ended = in_a_child([] {
-      ASSERT_EQ(::setresuid(kBorrower, kBorrower, kBorrower), 0);
-      Member borrower;
-      EXPECT_EQ(borrower.join().error(), Errc::kAddressInUse);
-      EXPECT_NE(borrower.message.find("held by user 61001"), std::string::npos) << borrower.message;
-      EXPECT_NE(borrower.message.find("kill -CONT"), std::string::npos) << borrower.message;
-    });
-    EXPECT_EQ(ended, 0);
-    owner.signal(SIGCONT);
-    UserProcess borrower(kBorrower);
-    EXPECT_LT(borrower.slot(), 256U);
-    EXPECT_TRUE(borrower.is_reachable());
-    EXPECT_TRUE(owner.is_reachable());
   });
 }
 

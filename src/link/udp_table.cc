@@ -120,10 +120,10 @@ std::string process_with(std::uint64_t inode) {
 
 }  // namespace
 
-bool UdpTableEntry::takes_every_address() const noexcept {
+bool UdpTableEntry::may_take_all_like(const wire::Gid& gid) const noexcept {
   wire::Gid every_ipv4;
   every_ipv4.octets[10] = every_ipv4.octets[11] = 0xff;
-  return address == wire::Gid{} || address == every_ipv4;
+  return address == wire::Gid{} || (gid.is_ipv4_mapped() && address == every_ipv4);
 }
 
 /// Words: number, local address:port, remote address:port, state, queues, timer, retransmissions,
@@ -165,18 +165,6 @@ std::optional<std::size_t> count_sockets(const LocalAddress& address, std::uint1
   return is_readable ? std::optional(count) : std::nullopt;
 }
 
-namespace {
-
-std::optional<UdpTableEntry> find_holder(const LocalAddress& address, std::uint16_t port) {
-  const auto entries = read_udp_table(port);
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const UdpTableEntry& entry) {
-    return entry.address == address.gid || entry.takes_every_address();
-  });
-  return found != entries.end() ? std::optional(*found) : std::nullopt;
-}
-
-}  // namespace
-
 bool counts_exactly(const LocalAddress& address) {
   if (!needs_scope(address.gid)) return true;
   ifaddrs* list = nullptr;
@@ -193,13 +181,19 @@ bool counts_exactly(const LocalAddress& address) {
 }
 
 std::optional<uid_t> user_of_port(const LocalAddress& address, std::uint16_t port) {
-  const auto found = find_holder(address, port);
-  return found ? std::optional(found->uid) : std::nullopt;
+  const auto entries = read_udp_table(port);
+  const auto found = std::ranges::find(entries, address.gid, &UdpTableEntry::address);
+  return found != entries.end() ? std::optional(found->uid) : std::nullopt;
 }
 
 std::string name_port_holder(const LocalAddress& address, std::uint16_t port) {
-  const auto found = find_holder(address, port);
-  if (!found) return {};
+  const auto entries = read_udp_table(port);
+  auto found = std::ranges::find(entries, address.gid, &UdpTableEntry::address);
+  if (found == entries.end()) {
+    found = std::ranges::find_if(
+        entries, [&](const UdpTableEntry& entry) { return entry.may_take_all_like(address.gid); });
+  }
+  if (found == entries.end()) return {};
   const std::string user = user_name(found->uid);
   const std::string uid = std::to_string(found->uid);
   return "user " + (user.empty() ? uid : user + " (uid " + uid + ")") + process_with(found->inode);

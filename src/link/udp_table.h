@@ -20,7 +20,9 @@ struct UdpTableEntry {
   uid_t uid = 0;
   std::uint64_t inode = 0;
 
-  [[nodiscard]] bool takes_every_address() const noexcept;
+  /// Bound to all addresses of the kind of `gid`, or to all IPv6 addresses: the list does not say
+  /// whether these include IPv4.
+  [[nodiscard]] bool may_take_all_like(const wire::Gid& gid) const noexcept;
 };
 
 /// One line of those files; nothing for a heading or what is no such line.
@@ -38,12 +40,15 @@ struct UdpTableEntry {
 /// interface beside it may be on several links.
 [[nodiscard]] bool counts_exactly(const LocalAddress& address);
 
-/// The user whose sockets keep others from an address and port; nothing when there are none.
+/// The user whose sockets are bound to this very address and port; nothing when there are none.
+/// Sockets that are bound to all addresses are not counted: their owner lends none, and whether
+/// they keep others from this address only a bind(2) tells.
 [[nodiscard]] std::optional<uid_t> user_of_port(const LocalAddress& address, std::uint16_t port);
 
-/// Who keeps others from an address and port, in words: "user alice (uid 1000), process 4711
-/// (ib_send_bw)". The process is only known where the system lets us see it. Empty when nobody is
-/// found.
+/// The user and process that keep others from an address and port, in words: "user alice (uid
+/// 1000), process 4711 (ib_send_bw)". Those with sockets at this very address come before those
+/// with sockets at all addresses. The process is only known where the system lets us see it. Empty
+/// when there is none.
 [[nodiscard]] std::string name_port_holder(const LocalAddress& address, std::uint16_t port);
 
 }  // namespace verbatim::link

@@ -27,7 +27,7 @@ TEST(UdpTable, ReadsALine) {
   EXPECT_EQ(entry->port, 4791);
   EXPECT_EQ(entry->uid, 1000U);
   EXPECT_EQ(entry->inode, 71234U);
-  EXPECT_FALSE(entry->takes_every_address());
+  EXPECT_FALSE(entry->may_take_all_like(entry->address));
   const auto entry6 = parse_udp_table_line(kLine6);
   ASSERT_TRUE(entry6.has_value());
   EXPECT_EQ(entry6->address, test::ipv6_loopback());
@@ -72,6 +72,9 @@ TEST(UdpTable, WhoHasEveryAddressHoldsThePortToo) {
     auto wildcard = UdpSocket::open_receiver({.gid = test::ipv4(0, 0, 0, 0)}, kRocePort);
     ASSERT_TRUE(wildcard.ok());
     EXPECT_NE(name_port_holder({.gid = test::ipv4(127, 0, 0, 1)}, kRocePort), "");
+    EXPECT_EQ(name_port_holder({.gid = test::ipv6_loopback()}, kRocePort), "");
+    EXPECT_FALSE(user_of_port({.gid = test::ipv4(127, 0, 0, 1)}, kRocePort))
+        << "it may or may not keep others from that address";
   });
 }
 
