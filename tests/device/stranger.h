@@ -59,9 +59,11 @@ class Stranger {
 
   /// A whole packet with these headers and that much random payload.
   [[nodiscard]] Packet make(wire::PacketHeaders headers, std::size_t payload_octets = 0) {
-    const Packet payload = noise(payload_octets);
-    Packet packet(wire::PacketBuilder::octets_for(headers, payload_octets));
-    wire::PacketBuilder builder(packet, headers, payload_octets, {.seed = &seed_});
+    return make(headers, noise(payload_octets));
+  }
+  [[nodiscard]] Packet make(wire::PacketHeaders headers, std::span<const std::byte> payload) const {
+    Packet packet(wire::PacketBuilder::octets_for(headers, payload.size()));
+    wire::PacketBuilder builder(packet, headers, payload.size(), {.seed = &seed_});
     builder.append(payload);
     packet.resize(builder.finish());
     return packet;
