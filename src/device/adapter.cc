@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "device/async_event.h"
 #include "device/clock.h"
@@ -61,8 +62,7 @@ struct Registry {
   std::vector<std::shared_ptr<Adapter>> abandoned;  // a parent's; never destroyed
 };
 Registry& registry() {
-  static auto* const instance = new Registry;
-  return *instance;
+  return process_wide([] { return new Registry; });
 }
 
 /// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero

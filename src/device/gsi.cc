@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process_wide.h"
 #include "cm/addressee.h"
 #include "device/adapter.h"
 #include "device/clock.h"
@@ -74,8 +75,7 @@ bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
 }  // namespace
 
 host::PortBlocks& given_ports() {
-  static auto* const blocks = new host::PortBlocks;  // outlives every thread
-  return *blocks;
+  return process_wide([] { return new host::PortBlocks; });
 }
 
 namespace {

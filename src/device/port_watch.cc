@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/own_threads.h"
+#include "base/process_wide.h"
 #include "device/adapter.h"
 #include "device/interface_list.h"
 #include "device/process.h"
@@ -53,8 +54,7 @@ const TakesPartInForks kInForks({.rank = ForkRank::kPortWatch,
 }  // namespace
 
 PortWatch& PortWatch::of_process() {
-  static auto* const watch = new PortWatch;  // never destroyed: programs exit with threads running
-  return *watch;
+  return process_wide([] { return new PortWatch; });
 }
 
 void PortWatch::abandon_in_child() noexcept {

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/own_threads.h"
+#include "base/process_wide.h"
 
 namespace verbatim::device {
 namespace {
@@ -57,8 +58,7 @@ struct Gate {
   bool is_shut = false;  // by a fork that waits, or is under way
 };
 Gate& gate() noexcept {
-  static auto* const instance = new Gate;  // outlives every thread
-  return *instance;
+  return process_wide([] { return new Gate; });
 }
 constinit thread_local int pauses_of_thread = 0;
 
@@ -128,18 +128,16 @@ void leave() noexcept {
   for (std::size_t i = 0; i < g_exits.count; ++i) g_exits.all[i].leave();
 }
 
-/// Where there is no memory for the handlers, which are the first of the process, there is none for
-/// the program either.
+/// While the library is loaded, by one thread. Where there is no memory for the handlers, which are
+/// the first of the process, there is none for the program either.
 void install() noexcept {
-  static const bool kIsInstalled = [] {
-    g_process = ::getpid();
-    const bool in_forks =
-        ::pthread_atfork(prepare_fork, end_fork_in_parent, end_fork_in_child) == 0;
-    const bool in_exit = std::atexit(leave) == 0;
-    VB_ASSERT(in_forks && in_exit);
-    return true;
-  }();
-  (void)kIsInstalled;
+  static constinit bool is_installed = false;
+  if (is_installed) return;
+  is_installed = true;
+  g_process = ::getpid();
+  const bool in_forks = ::pthread_atfork(prepare_fork, end_fork_in_parent, end_fork_in_child) == 0;
+  const bool in_exit = std::atexit(leave) == 0;
+  VB_ASSERT(in_forks && in_exit);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/environment.h"
 #include "base/own_threads.h"
+#include "base/process_wide.h"
 #include "direct/visitor.h"
 
 namespace verbatim::device {
@@ -32,6 +33,11 @@ rehome::Range range_of(const RegionHomes::Region& region) noexcept {
   return {.begin = region.address, .end = region.address + region.octets};
 }
 
+/// Made while the library is loaded, and never destroyed: programs exit with memory registered. Not
+/// on the heap: a forked child looks at it before the heap's pages that have moved are there.
+alignas(rehome::Rehoming) std::byte g_place_of_rehoming[sizeof(rehome::Rehoming)];
+auto* const g_rehoming = new (g_place_of_rehoming) rehome::Rehoming;
+
 /// Of all adapters of the process: pages may be those of regions of several. The lock comes behind
 /// that of Rehoming and before that of an adapter.
 struct AllHomes {
@@ -39,8 +45,7 @@ struct AllHomes {
   std::vector<RegionHomes*> list;
 };
 AllHomes& all_homes() noexcept {
-  static auto* const instance = new AllHomes;  // never destroyed
-  return *instance;
+  return process_wide([] { return new AllHomes; });
 }
 
 /// The pages of a region that was just found may have become private before its adapter knew of it.
@@ -61,13 +66,7 @@ void move(RegionHomes::Home& home) {
 
 }  // namespace
 
-/// Never destroyed: programs exit with memory registered. Not on the heap: a forked child looks at
-/// it before the heap's pages that have moved are there.
-rehome::Rehoming& process_rehoming() noexcept {
-  alignas(rehome::Rehoming) static std::byte place[sizeof(rehome::Rehoming)];
-  static auto* const instance = new (place) rehome::Rehoming;
-  return *instance;
-}
+rehome::Rehoming& process_rehoming() noexcept { return *g_rehoming; }
 
 void prepare_process_rehoming() noexcept {
   process_rehoming().set_policy(policy_of_environment());

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "host/membarrier.h"
@@ -74,9 +75,9 @@ bool Visitor::sends_packets_to(wire::QpNumber number) const noexcept {
 
 /// Never destroyed: the thread that it is for runs as long as the process.
 VisitorList& VisitorList::of_process() noexcept {
-  alignas(VisitorList) static std::byte place[sizeof(VisitorList)];
-  static auto* const instance = new (place) VisitorList;
-  return *instance;
+  static_assert(std::is_trivially_destructible_v<VisitorList>);
+  static constinit VisitorList instance;
+  return instance;
 }
 
 void VisitorList::add(Visitor::Listed& visitor) noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/membarrier.h"
+#include "base/process_wide.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -25,15 +26,17 @@ bool register_for(int command, int registration) noexcept {
 }
 
 bool is_registered_for_global() noexcept {
-  static const bool kRegistered =
-      register_for(MEMBARRIER_CMD_GLOBAL_EXPEDITED, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
-  return kRegistered;
+  return process_wide([] {
+    return new bool(
+        register_for(MEMBARRIER_CMD_GLOBAL_EXPEDITED, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED));
+  });
 }
 
 bool is_registered_for_own() noexcept {
-  static const bool kRegistered =
-      register_for(MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return kRegistered;
+  return process_wide([] {
+    return new bool(
+        register_for(MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+  });
 }
 
 /// The program has forbidden itself the call since we asked. A processor keeps no store back and

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "wire/ethernet.h"
 #include "wire/icrc.h"
@@ -42,8 +43,7 @@ struct OfProcess {
   std::vector<Capture*> of_parents;  // what a forked child found here, and leaves alone
 };
 OfProcess& of_process() {
-  static auto* const instance = new OfProcess;
-  return *instance;
+  return process_wide([] { return new OfProcess; });
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include <atomic>
+
 namespace verbatim::rehome {
 
 namespace {
@@ -115,11 +117,13 @@ bool Userfaults::copy(std::uintptr_t to, std::uintptr_t from, std::size_t octets
 }
 
 bool has_page_moves() noexcept {
-  static const bool kHas = [] {
+  enum Known : int { kNotYet, kNo, kYes };
+  static constinit std::atomic<Known> known{kNotYet};
+  if (known.load() == kNotYet) {
     Userfaults probe;
-    return probe.open(MoveRequest::kFeature).ok();
-  }();
-  return kHas;
+    known.store(probe.open(MoveRequest::kFeature).ok() ? kYes : kNo);
+  }
+  return known.load() == kYes;
 }
 
 }  // namespace verbatim::rehome

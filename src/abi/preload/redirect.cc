@@ -18,6 +18,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "abi/border.h"
 #include "base/environment.h"
 
@@ -58,10 +60,16 @@ class Path {
   char room_[4096];
 };
 
-/// The function that would have been called without us.
+/// The function that would have been called without us; `found` remembers it. No static variable
+/// with a guard: another thread may be in here while the program forks, and the child would wait.
 template <typename Function>
-Function* next(const char* name) noexcept {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+Function* next(std::atomic<void*>& found, const char* name) noexcept {
+  void* function = found.load(std::memory_order_relaxed);
+  if (function == nullptr) {
+    function = dlsym(RTLD_NEXT, name);
+    found.store(function, std::memory_order_relaxed);
+  }
+  return reinterpret_cast<Function*>(function);
 }
 
 mode_t mode_in(int flags, va_list arguments) noexcept {
@@ -71,7 +79,9 @@ mode_t mode_in(int flags, va_list arguments) noexcept {
 
 }  // namespace
 
-#define VB_NEXT(name) static auto* const real = next<decltype(name)>(#name)
+#define VB_NEXT(name)                                 \
+  static constinit std::atomic<void*> found{nullptr}; \
+  auto* const real = next<decltype(name)>(found, #name)
 
 extern "C" {
 

@@ -16,6 +16,7 @@
 #include "abi/verbs/handles.h"
 #include "abi/verbs/operations.h"
 #include "base/environment.h"
+#include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/limits.h"
@@ -32,8 +33,7 @@ struct Devices {
   std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
 };
 Devices& devices() {
-  static auto* const instance = new Devices;
-  return *instance;
+  return process_wide([] { return new Devices; });
 }
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kDevices,
                                          .prepare = [] { devices().mutex.lock(); },

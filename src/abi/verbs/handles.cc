@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/verbs/handles.h"
 
+#include "base/process_wide.h"
 #include "device/process.h"
 
 namespace verbatim::abi {
 
 LiveHandles& LiveHandles::instance() {
-  static auto* const handles = new LiveHandles;  // outlives every thread
-  return *handles;
+  return process_wide([] { return new LiveHandles; });
 }
 
 namespace {

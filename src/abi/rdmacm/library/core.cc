@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/process_wide.h"
+
 namespace verbatim::abi {
 namespace {
 
@@ -60,8 +62,10 @@ const CmTable* find_core() noexcept {
 }  // namespace
 
 const CmTable* cm_core() noexcept {
-  static const CmTable* const core = find_core();
-  return core;
+  struct Found {
+    const CmTable* table;
+  };
+  return process_wide([] { return new Found{find_core()}; }).table;
 }
 
 }  // namespace verbatim::abi
