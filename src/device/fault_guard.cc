@@ -7,6 +7,7 @@
 
 #include "base/careful_copy.h"
 #include "base/own_threads.h"
+#include "device/guarded_code.h"
 
 namespace verbatim::device {
 
@@ -23,7 +24,9 @@ struct sigaction g_previous_bus;
 void handle_fault(int number, siginfo_t* info, void* context) {
   const bool was_sent = info->si_code <= 0;  // by a process, as with kill(2): it is no fault
   if (!was_sent && resume_careful_copy(context)) return;
-  if (!was_sent && detail::innermost_fault_frame != nullptr) {
+  const bool is_in_work =
+      detail::innermost_fault_frame != nullptr && is_fault_of_guarded_code(context);
+  if (!was_sent && is_in_work) {
     detail::innermost_fault_frame->fault_at = info->si_addr;
     siglongjmp(detail::innermost_fault_frame->back, 1);
   }
@@ -58,6 +61,7 @@ void let_faults_through() noexcept {
 void install_fault_guard() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
+    learn_guarded_code();
     struct sigaction action {};
     action.sa_sigaction = handle_fault;
     // No mask is changed by the jump back, so the signal must not have been blocked for the

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -368,6 +370,49 @@ TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
                 if (::sigismember(&now, SIGTERM) != 1) result = 14;  // not ours to unblock
               }).join();
               return result;
+            }),
+            0);
+}
+
+sigjmp_buf g_back;
+void* g_forbidden = nullptr;
+volatile sig_atomic_t g_own_faults = 0;
+
+/// A handler of the program's that touches memory which is not there, as programs do that find out
+/// in this way whether it is.
+void fault_in_handler(int) {
+  if (sigsetjmp(g_back, 1) == 0) {
+    *static_cast<volatile char*>(g_forbidden) = 1;
+  } else {
+    g_own_faults = g_own_faults + 1;
+  }
+}
+
+/// It interrupts work on registered memory, where faults are the library's business.
+TEST(Signals, AFaultInAHandlerOfTheProgramsIsTheProgramsOwn) {
+  EXPECT_EQ(in_process([] {
+              g_forbidden = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+              struct sigaction caught {};
+              caught.sa_handler = [](int) { siglongjmp(g_back, 1); };
+              ::sigaction(SIGSEGV, &caught, nullptr);
+              Connected pair;
+              if (!pair.open()) return 10;
+              struct sigaction action {};
+              action.sa_handler = fault_in_handler;
+              action.sa_flags = SA_RESTART;
+              ::sigaction(SIGPROF, &action, nullptr);
+              const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 1000},
+                                    .it_value = {.tv_sec = 0, .tv_usec = 1000}};
+              ::setitimer(ITIMER_PROF, &often, nullptr);
+              EndNotes to;
+              pair.ends[1].tell(to, 1);
+              while (g_own_faults < 200) {
+                sigset_t blocked;
+                if (pair.ends[0].run(IBV_WR_RDMA_WRITE, to, End::kOctets) != 0) return 11;
+                ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+                if (::sigismember(&blocked, SIGPROF) == 1) return 12;
+              }
+              return 0;
             }),
             0);
 }
