@@ -85,6 +85,20 @@ class BiasedLock {
     word_.store(kFree, std::memory_order_release);
   }
 
+  /// Whether the calling thread has it, is about to have it, or is about to let it go: a handler of
+  /// a signal that asks must not wait for it then. A thread that has it not is told so, unless it
+  /// lies exactly a multiple of 16 GiB from one that has it (mark_of()).
+  [[nodiscard]] bool is_held_by_me() const noexcept {
+    const std::uintptr_t me = thread_token();
+    for (const Seat& seat : seats_) {
+      if (seat.owner.load(std::memory_order_relaxed) == me &&
+          seat.held.load(std::memory_order_relaxed) != 0) {
+        return true;
+      }
+    }
+    return (word_.load(std::memory_order_relaxed) & ~kAwaited) == mark_of(me);
+  }
+
   /// Whether the calling thread has the cheap way in.
   [[nodiscard]] bool favours_me() const noexcept {
     return is_mine(bias_.load(std::memory_order_relaxed));
@@ -98,7 +112,8 @@ class BiasedLock {
 
  private:
   static constexpr std::uint32_t kNoSeat = kSeats;  // its owner is nobody, so bias_ is an index
-  static constexpr std::uint32_t kFree = 0, kTaken = 1, kAwaited = 2;  // word_
+  // word_: free, or the mark of the thread that has it, and whether others may wait for it.
+  static constexpr std::uint32_t kFree = 0, kAwaited = 1, kTaken = 2;
   static constexpr bool kIsFenced =
       kFencing == Fencing::kFenced || kBestFencing == Fencing::kFenced;
 
@@ -147,7 +162,8 @@ class BiasedLock {
 
   [[gnu::noinline]] bool try_lock_as_any() noexcept {
     std::uint32_t expected = kFree;
-    if (!word_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire)) return false;
+    const std::uint32_t mine = mark_of(thread_token());
+    if (!word_.compare_exchange_strong(expected, mine, std::memory_order_acquire)) return false;
     const std::uint32_t index = bias_.load(std::memory_order_relaxed);
     if (is_mine(index)) {
       sit_down(index);
@@ -180,7 +196,7 @@ class BiasedLock {
   void settle(bool waited) noexcept {
     held_by_ = kNoSeat;
     const std::uintptr_t me = thread_token();
-    const bool awaited = waited || word_.load(std::memory_order_relaxed) == kAwaited;
+    const bool awaited = waited || (word_.load(std::memory_order_relaxed) & kAwaited) != 0;
     if (last_ != me || awaited) streak_ = 0;
     last_ = me;
     if (++streak_ < kStreak) return;
@@ -228,22 +244,34 @@ class BiasedLock {
 
   /// Whether it had to wait.
   bool lock_word() noexcept {
+    const std::uint32_t mine = mark_of(thread_token());
     for (std::uint32_t attempt = 0; attempt <= kSpins; ++attempt) {
       std::uint32_t expected = kFree;
       // pairs with unlock_word()
-      if (word_.compare_exchange_weak(expected, kTaken, std::memory_order_acquire)) {
+      if (word_.compare_exchange_weak(expected, mine, std::memory_order_acquire)) {
         return attempt != 0;
       }
       System::relax(0);
     }
-    while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
-      System::wait(word_, kAwaited);
+    for (;;) {
+      std::uint32_t seen = word_.load(std::memory_order_relaxed);
+      // Others may wait as well, so whoever has waited wakes one when it leaves.
+      const std::uint32_t wanted = seen == kFree ? mine | kAwaited : seen | kAwaited;
+      const bool is_so =
+          seen == wanted || word_.compare_exchange_weak(seen, wanted, std::memory_order_acquire);
+      if (!is_so) continue;
+      if (seen == kFree) return true;
+      System::wait(word_, wanted);
     }
-    return true;
   }
   void unlock_word() noexcept {
     // pairs with lock_word()
-    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) System::wake_one(word_);
+    const std::uint32_t before = word_.exchange(kFree, std::memory_order_release);
+    if ((before & kAwaited) != 0) System::wake_one(word_);
+  }
+  /// Tells threads apart: their tokens are aligned, and lie pages apart.
+  [[nodiscard]] static std::uint32_t mark_of(std::uintptr_t token) noexcept {
+    return static_cast<std::uint32_t>(token >> 4) << 2 | kTaken;
   }
 
   std::atomic<std::uint32_t> bias_ = kNoSeat;  // index of the favoured seat; changed under word_

@@ -103,6 +103,45 @@ TYPED_TEST(BiasedLockTest, TheThreadThatWonTheBiasWhileHoldingItKeepsOthersOut) 
   });
 }
 
+// A handler of a signal asks before it waits.
+TYPED_TEST(BiasedLockTest, TellsAThreadThatHasItFromOthers) {
+  const auto is_held_elsewhere = [&] {
+    bool is_held = true;
+    this->elsewhere([&] { is_held = this->lock_.is_held_by_me(); });
+    return is_held;
+  };
+  for (const bool is_favoured : {false, true}) {
+    if (is_favoured) this->take(TypeParam::kStreak);
+    ASSERT_EQ(this->lock_.favours_me(), is_favoured);
+    EXPECT_FALSE(this->lock_.is_held_by_me());
+    this->lock_.lock();
+    EXPECT_TRUE(this->lock_.is_held_by_me());
+    EXPECT_FALSE(is_held_elsewhere());
+    this->lock_.unlock();
+    EXPECT_FALSE(this->lock_.is_held_by_me());
+  }
+}
+
+// One that waits for it has it not.
+TYPED_TEST(BiasedLockTest, IsNotHeldByAThreadThatWaits) {
+  this->lock_.lock();
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    this->lock_.lock();
+    EXPECT_TRUE(this->lock_.is_held_by_me());
+    this->lock_.unlock();
+    is_over = true;
+  });
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(this->lock_.is_held_by_me());
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(is_over);
+  this->lock_.unlock();
+  waits.join();
+  EXPECT_FALSE(this->lock_.is_held_by_me());
+}
+
 // As a handler does that a signal calls in the midst.
 TYPED_TEST(BiasedLockTest, WhoeverHasItCannotTakeItAgain) {
   this->lock_.lock();

@@ -21,7 +21,7 @@ namespace verbatim {
   __asm__("movq %%fs:0, %0" : "=r"(token));
   return token;
 #else
-  static thread_local char mine;
+  alignas(16) static thread_local char mine;
   return reinterpret_cast<std::uintptr_t>(&mine);
 #endif
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/fork_mutex.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "device/async_event.h"
@@ -19,9 +20,11 @@
 #include "device/port_watch.h"
 #include "device/process.h"
 #include "device/queue_pair.h"
+#include "host/own_descriptor.h"
 #include "host/peer_calls.h"
 #include "link/capturing_link.h"
 #include "link/faulty_link.h"
+#include "rehome/signals_blocked.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
@@ -55,14 +58,33 @@ constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 bool g_has_opened = false;
 /// The adapters of this process. Never destroyed: programs exit with threads running.
 struct Registry {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, std::weak_ptr<Adapter>> adapters;  // by device name
-  /// All whose descriptors a child would inherit. They come and go under a ForkPause.
-  std::vector<Adapter*> existing;
-  std::vector<std::shared_ptr<Adapter>> abandoned;  // a parent's; never destroyed
+  std::vector<std::shared_ptr<Adapter>> abandoned;         // a parent's; never destroyed
 };
 Registry& registry() {
   return process_wide([] { return new Registry; });
+}
+
+/// All adapters whose descriptors a child would inherit. They come and go under a ForkPause, with
+/// the lock of the registry, and with signals blocked: a fork in the middle of a call looks here.
+struct ExistingAdapters {
+  std::mutex mutex;
+  std::vector<Adapter*> all;
+
+  void add(Adapter* adapter) {
+    const rehome::SignalsBlocked quiet;
+    const std::lock_guard lock(mutex);
+    all.push_back(adapter);
+  }
+  void remove(Adapter* adapter) {
+    const rehome::SignalsBlocked quiet;
+    const std::lock_guard lock(mutex);
+    std::erase(all, adapter);
+  }
+};
+ExistingAdapters& existing() {
+  return process_wide([] { return new ExistingAdapters; });
 }
 
 /// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero
@@ -104,8 +126,9 @@ Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::
     if (is_same && !open->is_removed()) return open;
   }
   adapter = std::make_shared<Adapter>(port);
+  (void)process_rehoming();  // before a fork asks for it
   g_has_opened = true;
-  all.existing.push_back(adapter.get());
+  existing().add(adapter.get());
   if (auto opened = adapter->open(message); !opened) return opened.error();
   all.adapters[port.name] = adapter;
   return adapter;
@@ -132,7 +155,7 @@ Adapter::~Adapter() {
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
   slot_ = host::Slot{};
   const std::lock_guard lock(registry().mutex);
-  std::erase(registry().existing, this);
+  existing().remove(this);
 }
 
 void Adapter::abandon_in_child() noexcept {
@@ -153,33 +176,41 @@ void Adapter::abandon_in_child() noexcept {
   renew(port_mutex_);  // another thread may have been reading
 }
 
+void Adapter::forget_in_child() noexcept {
+  abandoned_ = true;
+  segment_.privatize();
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp != nullptr) qp->forget_in_child();
+  }
+  renew(port_mutex_);
+  mutex_.reset();
+}
+
 namespace {
 
 /// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
 /// the parent any more.
 void prepare_fork() {
-  Registry& all = registry();
-  all.mutex.lock();
-  for (Adapter* adapter : all.existing) adapter->host_peers().serving().lock();
-  for (Adapter* adapter : all.existing) adapter->shared_port().mutex().lock();
-  for (Adapter* adapter : all.existing) adapter->mutex().lock();
+  registry().mutex.lock();
+  for (Adapter* adapter : existing().all) adapter->host_peers().serving().lock();
+  for (Adapter* adapter : existing().all) adapter->shared_port().mutex().lock();
+  for (Adapter* adapter : existing().all) adapter->mutex().lock();
 }
 
 void end_fork_in_parent() {
-  Registry& all = registry();
-  for (Adapter* adapter : all.existing) {
+  for (Adapter* adapter : existing().all) {
     adapter->mutex().unlock();
     adapter->shared_port().mutex().unlock();
     adapter->host_peers().serving().unlock();
   }
-  all.mutex.unlock();
+  registry().mutex.unlock();
 }
 
 void end_fork_in_child() {
   Registry& all = registry();
   direct::VisitorList::of_process().forget_in_child();
   RegionHomes::forget_in_child();
-  for (Adapter* adapter : all.existing) {
+  for (Adapter* adapter : existing().all) {
     adapter->abandon_in_child();
     adapter->host_peers().serving().unlock();
     adapter->shared_port().mutex().unlock();
@@ -191,8 +222,29 @@ void end_fork_in_child() {
     if (auto adapter = weak.lock()) all.abandoned.push_back(std::move(adapter));
   }
   all.adapters.clear();
-  all.existing.clear();
   all.mutex.unlock();
+}
+
+/// The fork has not waited for the locks of adapters, and a call of this very thread may be in the
+/// middle of changing one.
+void end_fork_of_existing_in_child() {
+  ExistingAdapters& those = existing();
+  if (is_fork_amid_call()) {
+    direct::VisitorList::of_process().forget_in_child();
+    RegionHomes::forget_in_child();
+    for (Adapter* adapter : those.all) adapter->forget_in_child();
+    host::OwnDescriptor::close_all_in_child();  // when the segments do not need them any more
+    renew(those.all);
+  }
+  those.all.clear();
+  those.mutex.unlock();
+}
+
+bool is_adapter_held_by_me() {
+  ExistingAdapters& those = existing();
+  const std::lock_guard lock(those.mutex);
+  return std::ranges::any_of(those.all,
+                             [](Adapter* adapter) { return adapter->mutex().is_held_by_me(); });
 }
 
 /// Memory that has moved is shared by nature. Where it can become private for parent and child, no
@@ -201,7 +253,7 @@ void prepare_moved_memory() {
   if (!g_has_opened) return;
   using ForkMode = rehome::Rehoming::ForkMode;
   rehome::Rehoming& rehoming = process_rehoming();
-  const auto& adapters = registry().existing;
+  const auto& adapters = existing().all;
   ForkMode mode = rehoming.fork_mode();
   // After ibv_fork_init(3) registered memory stays as it is, and the child does not have it.
   if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
@@ -220,7 +272,7 @@ void prepare_moved_memory() {
 void answer_at_exit() {
   Registry& all = registry();
   if (!lock_at_exit(all.mutex)) return;
-  for (Adapter* adapter : all.existing) {
+  for (Adapter* adapter : existing().all) {
     if (!lock_at_exit(adapter->mutex())) continue;
     adapter->send_what_is_owed();
     adapter->mutex().unlock();
@@ -231,18 +283,31 @@ void answer_at_exit() {
 const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
                                  .prepare = prepare_fork,
                                  .parent = end_fork_in_parent,
-                                 .child = end_fork_in_child});
+                                 .child = end_fork_in_child,
+                                 .forget = [] { renew(registry()); },
+                                 .is_held_by_me = is_adapter_held_by_me});
+const TakesPartInForks kExistingInForks({.rank = ForkRank::kExistingAdapters,
+                                         .prepare = [] { existing().mutex.lock(); },
+                                         .parent = [] { existing().mutex.unlock(); },
+                                         .child = end_fork_of_existing_in_child,
+                                         .is_quiet = true});
 /// A process that has opened no adapter has moved nothing.
-template <void (rehome::Rehoming::*kStep)() noexcept>
+template <void (rehome::Rehoming::*kStep)() noexcept,
+          void (rehome::Rehoming::*kStepAmidCall)() noexcept>
 void rehome_for_fork() {
-  if (g_has_opened) (process_rehoming().*kStep)();
+  if (!g_has_opened) return;
+  (process_rehoming().*(is_fork_amid_call() ? kStepAmidCall : kStep))();
 }
 const TakesPartInForks kRehomingInForks(
     {.rank = ForkRank::kRehoming,
-     .prepare = rehome_for_fork<&rehome::Rehoming::lock_for_fork>,
-     .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent>,
-     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child>,
-     .is_first_in_child = true});
+     .prepare = rehome_for_fork<&rehome::Rehoming::lock_for_fork,
+                                &rehome::Rehoming::prepare_fork_amid_call>,
+     .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent,
+                               &rehome::Rehoming::after_fork_amid_call_in_parent>,
+     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child,
+                              &rehome::Rehoming::after_fork_amid_call_in_child>,
+     .is_first_in_child = true,
+     .is_quiet = true});
 const TakesPartInForks kMovedMemoryInForks({.rank = ForkRank::kMovedMemory,
                                             .prepare = prepare_moved_memory});
 const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);

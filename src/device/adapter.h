@@ -201,6 +201,10 @@ class Adapter {
   /// In a forked child: gives up all that is shared with the parent. Nothing moves any more; what
   /// the child posts on what it inherited stays where it is.
   void abandon_in_child() noexcept;
+  /// The same in a child whose thread may be in the middle of changing the adapter, and of
+  /// allocating memory: what is shared is closed or made private, and nothing is freed. Its
+  /// descriptors stay for OwnDescriptor::close_all_in_child().
+  void forget_in_child() noexcept;
 
   [[nodiscard]] const AdapterCounters& counters() const noexcept { return record_->counters; }
   [[nodiscard]] const link::Link& link() const noexcept { return *link_; }

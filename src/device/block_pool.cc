@@ -10,6 +10,7 @@
 
 #include "device/process.h"
 #include "host/huge_pages.h"
+#include "rehome/signals_blocked.h"
 
 namespace verbatim::device {
 namespace {
@@ -17,15 +18,23 @@ namespace {
 /// One for all pools, as few objects are made at a time, and a fork holds it.
 constinit std::mutex g_pools;
 
+/// A fork in the middle of a call waits for it, too.
+class Held {
+ private:
+  rehome::SignalsBlocked quiet_;
+  std::lock_guard<std::mutex> lock_{g_pools};
+};
+
 const TakesPartInForks kInForks({.rank = ForkRank::kPools,
                                  .prepare = [] { g_pools.lock(); },
                                  .parent = [] { g_pools.unlock(); },
-                                 .child = [] { g_pools.unlock(); }});
+                                 .child = [] { g_pools.unlock(); },
+                                 .is_quiet = true});
 
 }  // namespace
 
 void* BlockPool::take() noexcept {
-  const std::lock_guard lock(g_pools);
+  const Held held;
   if (open_ == nullptr) {
     Chunk* const fresh = map_chunk();
     if (fresh == nullptr) return nullptr;
@@ -50,7 +59,7 @@ void* BlockPool::take() noexcept {
 
 void BlockPool::give_back(void* block) noexcept {
   if (block == nullptr) return;
-  const std::lock_guard lock(g_pools);
+  const Held held;
   auto* const chunk =
       std::bit_cast<Chunk*>(std::bit_cast<std::uintptr_t>(block) & ~(kChunkOctets - 1));
   if (chunk->taken == blocks_per_chunk()) link(chunk);
@@ -62,7 +71,7 @@ void BlockPool::give_back(void* block) noexcept {
 }
 
 std::size_t BlockPool::chunk_count() noexcept {
-  const std::lock_guard lock(g_pools);
+  const Held held;
   return chunk_count_;
 }
 

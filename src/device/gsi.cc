@@ -83,7 +83,8 @@ namespace {
 const TakesPartInForks kPortsInForks({.rank = ForkRank::kGivenPorts,
                                       .prepare = [] { given_ports().mutex().lock(); },
                                       .parent = [] { given_ports().mutex().unlock(); },
-                                      .child = [] { given_ports().abandon_in_child(); }});
+                                      .child = [] { given_ports().abandon_in_child(); },
+                                      .forget = [] { renew(given_ports()); }});
 
 }  // namespace
 

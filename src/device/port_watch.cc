@@ -49,7 +49,8 @@ void throw_away(int descriptor) noexcept {
 const TakesPartInForks kInForks({.rank = ForkRank::kPortWatch,
                                  .prepare = [] { PortWatch::of_process().mutex().lock(); },
                                  .parent = [] { PortWatch::of_process().mutex().unlock(); },
-                                 .child = [] { PortWatch::of_process().abandon_in_child(); }});
+                                 .child = [] { PortWatch::of_process().abandon_in_child(); },
+                                 .forget = [] { renew(PortWatch::of_process()); }});
 
 }  // namespace
 

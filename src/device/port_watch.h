@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/fork_mutex.h"
 #include "host/own_descriptor.h"
 #include "host/wake_pipe.h"
 
@@ -35,7 +36,7 @@ class PortWatch {
   void remove(Adapter& adapter) noexcept;
 
   /// Held while the process forks.
-  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
   /// In a forked child, which has no adapters yet: closes what it has inherited, forgets the
   /// adapters and unlocks the mutex.
   void abandon_in_child() noexcept;
@@ -56,7 +57,7 @@ class PortWatch {
   void run(Life& life) noexcept;
   void look();
 
-  std::mutex mutex_;  // of the members; not held while adapters are told
+  ForkMutex mutex_;  // of the members; not held while adapters are told
   std::vector<Adapter*> adapters_;
   void (*observer_)() = nullptr;
   std::shared_ptr<Life> life_;  // null: no thread

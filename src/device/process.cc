@@ -2,6 +2,7 @@
 #include "device/process.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 #include "base/assert.h"
+#include "base/fork_mutex.h"
 #include "base/own_threads.h"
 #include "base/process_wide.h"
 
@@ -45,14 +48,21 @@ struct Leaving {
 constinit Ranked<ForkParticipant> g_forks;
 constinit Ranked<Leaving> g_exits;
 constinit std::mutex g_forking;  // held by a fork from its beginning to its end
-int g_cancel_state = 0;          // of the thread that forks, before that
 pid_t g_process = 0;             // whose resources these are
+
+/// A fork under way, and what its thread had before.
+struct Forking {
+  bool is_amid_call = false;
+  int cancel_state = 0;
+  sigset_t signals{};  // that were blocked
+};
+constinit thread_local Forking forking;
 
 constinit std::atomic<std::uint32_t> g_generation{0};
 
 /// Counts pauses against forks.
 struct Gate {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::condition_variable changed;
   int pauses = 0;
   bool is_shut = false;  // by a fork that waits, or is under way
@@ -62,13 +72,11 @@ Gate& gate() noexcept {
 }
 constinit thread_local int pauses_of_thread = 0;
 
-/// A thread that pauses forks and then forks, in a handler of a signal, does not wait for itself.
 void shut_gate() noexcept {
   Gate& all = gate();
-  std::unique_lock lock(all.mutex);
+  all.mutex.lock();  // until the gate is opened
   all.is_shut = true;
-  all.changed.wait(lock, [&] { return all.pauses == pauses_of_thread; });
-  lock.release();  // and stays locked until the gate is opened
+  all.mutex.wait(all.changed, [&] { return all.pauses == 0; });
 }
 
 void open_gate() noexcept {
@@ -81,32 +89,72 @@ void open_gate() noexcept {
 void make_gate_anew() noexcept {
   Gate& all = gate();
   renew(all.changed);  // threads of the parent may have waited for it
-  all.pauses = pauses_of_thread;
+  all.pauses = 0;
   all.is_shut = false;
   all.mutex.unlock();
 }
 
-const TakesPartInForks kGateInForks(
-    {.rank = ForkRank::kPause, .prepare = shut_gate, .parent = open_gate, .child = make_gate_anew});
+/// The call that was interrupted may go on in the child, and end its pause.
+void forget_gate() noexcept {
+  renew(gate());
+  gate().pauses = pauses_of_thread;
+}
+
+const TakesPartInForks kGateInForks({.rank = ForkRank::kPause,
+                                     .prepare = shut_gate,
+                                     .parent = open_gate,
+                                     .child = make_gate_anew,
+                                     .forget = forget_gate});
+
+/// Whether the thread is in the middle of a call of the library, which a signal has interrupted.
+bool is_amid_call() noexcept {
+  if (ForkMutex::is_any_held_by_me() || pauses_of_thread > 0) return true;
+  return std::any_of(g_forks.all.begin(), g_forks.all.begin() + g_forks.count,
+                     [](const ForkParticipant& each) {
+                       return each.is_held_by_me != nullptr && each.is_held_by_me();
+                     });
+}
+
+/// From its beginning to its end a fork is not interrupted by signals, whose handlers might fork as
+/// well. Faults stay possible. Signals that the C library itself uses are not blocked by this call.
+void block_signals(sigset_t& before) noexcept {
+  sigset_t all;
+  ::sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+    ::sigdelset(&all, fault);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+}
 
 /// fork(3) is not a place where threads are cancelled; waiting for a lock's condition is one.
 void prepare_fork() noexcept {
-  int cancel_state = 0;
-  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-  g_forking.lock();  // the C library lets several threads in here
-  g_cancel_state = cancel_state;
+  Forking mine;
+  block_signals(mine.signals);
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mine.cancel_state);
+  mine.is_amid_call = is_amid_call();
+  if (!mine.is_amid_call) g_forking.lock();  // the C library lets several threads in here
+  forking = mine;
   for (std::size_t i = 0; i < g_forks.count; ++i) {
-    if (g_forks.all[i].prepare != nullptr) g_forks.all[i].prepare();
+    const ForkParticipant& each = g_forks.all[i];
+    if (mine.is_amid_call && !each.is_quiet) continue;
+    if (each.prepare != nullptr) each.prepare();
   }
+}
+
+void end_fork() noexcept {
+  const Forking mine = std::exchange(forking, Forking{});
+  ::pthread_setcancelstate(mine.cancel_state, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mine.signals, nullptr);
 }
 
 void end_fork_in_parent() noexcept {
   for (std::size_t i = g_forks.count; i > 0; --i) {
-    if (g_forks.all[i - 1].parent != nullptr) g_forks.all[i - 1].parent();
+    const ForkParticipant& each = g_forks.all[i - 1];
+    if (forking.is_amid_call && !each.is_quiet) continue;
+    if (each.parent != nullptr) each.parent();
   }
-  const int cancel_state = g_cancel_state;
-  g_forking.unlock();
-  ::pthread_setcancelstate(cancel_state, nullptr);
+  if (!forking.is_amid_call) g_forking.unlock();
+  end_fork();
 }
 
 void end_fork_in_child() noexcept {
@@ -116,11 +164,14 @@ void end_fork_in_child() noexcept {
   for (const bool is_first : {true, false}) {
     for (std::size_t i = 0; i < g_forks.count; ++i) {
       const ForkParticipant& each = g_forks.all[i];
-      if (each.child != nullptr && each.is_first_in_child == is_first) each.child();
+      if (each.is_first_in_child != is_first) continue;
+      const bool forgets = forking.is_amid_call && !each.is_quiet;
+      void (*const step)() = forgets ? each.forget : each.child;
+      if (step != nullptr) step();
     }
   }
-  g_forking.unlock();
-  ::pthread_setcancelstate(g_cancel_state, nullptr);
+  forking.is_amid_call ? renew(g_forking) : g_forking.unlock();
+  end_fork();
 }
 
 void leave() noexcept {
@@ -145,6 +196,8 @@ void install() noexcept {
 TakesPartInForks::TakesPartInForks(const ForkParticipant& participant) noexcept {
   install();
   g_forks.insert(participant);
+  if (participant.prepare != nullptr) participant.prepare();
+  if (participant.parent != nullptr) participant.parent();
 }
 
 TakesPartInExit::TakesPartInExit(ExitRank rank, void (*leave)()) noexcept {
@@ -154,9 +207,9 @@ TakesPartInExit::TakesPartInExit(ExitRank rank, void (*leave)()) noexcept {
 
 ForkPause::ForkPause() noexcept {
   Gate& all = gate();
-  std::unique_lock lock(all.mutex);
+  const std::lock_guard lock(all.mutex);
   if (pauses_of_thread == 0 && !OwnThread::is_mine()) {
-    all.changed.wait(lock, [&] { return !all.is_shut; });
+    all.mutex.wait(all.changed, [&] { return !all.is_shut; });
   }
   ++all.pauses;
   ++pauses_of_thread;
@@ -169,6 +222,8 @@ ForkPause::~ForkPause() {
   --pauses_of_thread;
   all.changed.notify_all();
 }
+
+bool is_fork_amid_call() noexcept { return forking.is_amid_call; }
 
 std::uint32_t fork_generation() noexcept { return g_generation.load(std::memory_order_relaxed); }
 

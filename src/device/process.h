@@ -24,19 +24,27 @@ enum class ForkRank : int {
   kRehoming,          // rehome: memory that has moved
   kAdapters,  // device/adapter.cc: the table of adapters; then, of all adapters, what is heard from
               // peers, the shared sockets, and the adapters' own locks
-  kMovedMemory,  // device/adapter.cc: how the child gets the memory that has moved; no lock
-  kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
-  kGivenPorts,   // device/gsi.cc: the ports that were given to ids
-  kHandles,      // abi/verbs/handles.cc: which handles exist
-  kDevices,      // abi/verbs/device.cc: the devices that programs have seen
-  kPools,        // device/block_pool.cc: memory for objects
+  kMovedMemory,       // device/adapter.cc: how the child gets the memory that has moved; no lock
+  kPortWatch,         // device/port_watch.cc: the adapters that are told of changes
+  kGivenPorts,        // device/gsi.cc: the ports that were given to ids
+  kHandles,           // abi/verbs/handles.cc: which handles exist
+  kDevices,           // abi/verbs/device.cc: the devices that programs have seen
+  kExistingAdapters,  // device/adapter.cc: which adapters there are
+  kPools,             // device/block_pool.cc: memory for objects
 };
 
 /// How a subsystem goes through a fork. Any function may be null.
+///
+/// A handler of a signal may fork in the middle of a call of the library. The thread then holds
+/// locks (ForkMutex, the lock of an adapter, a ForkPause) that it cannot let go before the handler
+/// returns, and other threads may wait for these with further locks in hand. Such a fork waits for
+/// none of them, but only for those that are held with signals blocked and for a short work
+/// (is_quiet). The parent goes on as if nothing had happened. The child gets its memory, and
+/// nothing else of the library (forget()): what the other locks guard may be half changed.
 struct ForkParticipant {
   ForkRank rank{};
-  /// Takes its locks. Creates what it guards where that does not exist yet, so that no thread is in
-  /// the middle of creating it. In the order of ranks.
+  /// Takes its locks. In the order of ranks. Is called once when the library is loaded, with
+  /// parent(), and creates what the locks guard: no fork finds a thread in the middle of that.
   void (*prepare)() = nullptr;
   /// Lets the locks go. In the reverse order.
   void (*parent)() = nullptr;
@@ -44,15 +52,28 @@ struct ForkParticipant {
   /// those anew that other threads may have held (renew()), and gives up what belongs to the
   /// parent. In the order of ranks.
   void (*child)() = nullptr;
+  /// Instead of child(), where the fork came in the middle of a call: makes anew what there is,
+  /// empty and with locks that are free (renew()). It frees nothing and allocates nothing, because
+  /// the call may have been in the middle of that, too.
+  void (*forget)() = nullptr;
+  /// Whether the calling thread holds a lock of its own kind, for locks that are no ForkMutex.
+  bool (*is_held_by_me)() = nullptr;
   /// Whether it is the first in the child, whatever its rank: the others may touch the memory that
   /// it brings back.
   bool is_first_in_child = false;
+  /// Whether a fork in the middle of a call goes through it, too: the locks that it takes then are
+  /// only ever held with all signals blocked, by threads that wait for nothing. child() is called
+  /// instead of forget(). The functions allocate nothing while is_fork_amid_call().
+  bool is_quiet = false;
 };
 /// Registers a participant. An object of static storage duration, one for each rank.
 class TakesPartInForks {
  public:
   explicit TakesPartInForks(const ForkParticipant& participant) noexcept;
 };
+
+/// In the functions of participants: whether the fork came in the middle of a call.
+[[nodiscard]] bool is_fork_amid_call() noexcept;
 
 /// The order in which the subsystems end when the process exits. Other threads may still run, and
 /// may have been stopped with locks held, so none of the functions waits without limit. They are
@@ -89,8 +110,9 @@ class ForkPause {
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
 /// In a forked child: the lock or condition is free, whichever other thread of the parent held it
-/// or waited for it. Not for a lock that the forking thread holds: the thread sanitizer would take
-/// it for locked for ever.
+/// or waited for it. Not for a lock that the forking thread holds, but in forget(): the thread
+/// sanitizer would take it for locked for ever. An object with more in it is empty from then on;
+/// what it had is neither looked at nor freed.
 template <typename Synchronization>
 void renew(Synchronization& object) noexcept {
   new (&object) Synchronization;

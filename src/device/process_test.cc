@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,9 +11,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/fork_mutex.h"
 #include "base/own_threads.h"
 
 namespace verbatim::device {
@@ -22,14 +27,26 @@ std::string g_history;  // what the participants did, one letter each
 int g_exit_pipe = -1;   // where the exit participants write
 
 // Registered against the order of ranks.
+bool g_raises = false;  // a signal, once, in the middle of a fork
 const TakesPartInForks kLater({.rank = ForkRank::kHandles,
-                               .prepare = [] { g_history += 'b'; },
+                               .prepare =
+                                   [] {
+                                     g_history += 'b';
+                                     if (std::exchange(g_raises, false)) (void)::raise(SIGUSR1);
+                                   },
                                .parent = [] { g_history += 'B'; },
-                               .child = [] { g_history += '2'; }});
+                               .child = [] { g_history += '2'; },
+                               .forget = [] { g_history += '9'; }});
+const TakesPartInForks kQuiet({.rank = ForkRank::kGivenPorts,
+                               .prepare = [] { g_history += is_fork_amid_call() ? 'Q' : 'q'; },
+                               .is_quiet = true});
+bool g_is_held = false;
 const TakesPartInForks kEarlier({.rank = ForkRank::kListeners,
                                  .prepare = [] { g_history += 'a'; },
                                  .parent = [] { g_history += 'A'; },
-                                 .child = [] { g_history += '1'; }});
+                                 .child = [] { g_history += '1'; },
+                                 .forget = [] { g_history += '8'; },
+                                 .is_held_by_me = [] { return g_is_held; }});
 const TakesPartInExit kLastAtExit(ExitRank::kConnections, [] {
   if (g_exit_pipe >= 0) (void)!::write(g_exit_pipe, "x", 1);
 });
@@ -43,9 +60,80 @@ int exit_status_of(pid_t child) {
 TEST(Process, ForksGoThroughTheRanksInOrderAndBack) {
   g_history.clear();
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(g_history == "ab12" ? 0 : 1);
+  if (child == 0) ::_exit(g_history == "aqb12" ? 0 : 1);
   EXPECT_EQ(exit_status_of(child), 0);
-  EXPECT_EQ(g_history, "abBA");
+  EXPECT_EQ(g_history, "aqbBA");
+}
+
+/// As in a handler of a signal that has interrupted a call of the library.
+void expect_fork_that_waits_for_nothing() {
+  g_history.clear();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(g_history == "Q89" ? 0 : 1);
+  EXPECT_EQ(exit_status_of(child), 0);
+  EXPECT_EQ(g_history, "Q");
+  EXPECT_FALSE(is_fork_amid_call());
+}
+
+TEST(Process, AForkByAThreadThatHasLocksWaitsForNone) {
+  ForkMutex mutex;
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_FALSE(mutex.try_lock());
+    expect_fork_that_waits_for_nothing();
+  }
+  g_is_held = true;
+  expect_fork_that_waits_for_nothing();
+  g_is_held = false;
+  {
+    const ForkPause pause;
+    expect_fork_that_waits_for_nothing();
+  }
+  g_history.clear();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  EXPECT_EQ(exit_status_of(child), 0);
+  EXPECT_EQ(g_history, "aqbBA") << "the next one has none";
+}
+
+/// The fork of another thread has what this one would wait for, and waits for what this one has.
+TEST(Process, AForkByAThreadThatHasLocksDoesNotWaitForAnotherFork) {
+  std::optional<ForkPause> pause;
+  pause.emplace();
+  std::atomic<bool> is_there{false};
+  std::thread other([&] {
+    is_there = true;
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    EXPECT_EQ(exit_status_of(child), 0);
+  });
+  while (!is_there) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it waits for the pause by now
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  EXPECT_EQ(exit_status_of(child), 0);
+  pause.reset();
+  other.join();
+}
+
+/// A handler that forks does not interrupt a fork.
+TEST(Process, SignalsWaitForTheEndOfAFork) {
+  static std::atomic<int> forks{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    if (::waitpid(child, nullptr, 0) == child) ++forks;
+  };
+  ::sigaction(SIGUSR1, &action, nullptr);
+  g_raises = true;
+  g_history.clear();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  EXPECT_EQ(exit_status_of(child), 0);
+  EXPECT_EQ(forks, 1);
+  EXPECT_EQ(g_history, "aqbBAaqbBA") << "one after the other";
+  ::signal(SIGUSR1, SIG_DFL);
 }
 
 TEST(Process, AForkWaitsForThePausesOfOtherThreads) {

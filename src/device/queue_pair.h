@@ -115,6 +115,8 @@ class QueuePair : public Pooled<QueuePair> {
   /// After a fork: the threads that may have had the locks of it and of its queues are not here,
   /// and what is posted stays where it is.
   void abandon_in_child() noexcept;
+  /// The same as Adapter::forget_in_child() says.
+  void forget_in_child() noexcept;
   /// A peer has done something in our receiving half that we must see to.
   void handle_bell() noexcept;
   /// The owner of the peer's memory has executed a part of a request for us.

@@ -112,6 +112,17 @@ void QueuePair::abandon_in_child() noexcept {
   direct_.reset();
 }
 
+void QueuePair::forget_in_child() noexcept {
+  lock_.reset();
+  setup_.send_cq->free_in_child();
+  setup_.receive_cq->free_in_child();
+  way_ = Way::kPackets;
+  is_direct_.store(false, std::memory_order_relaxed);
+  is_near_.store(false, std::memory_order_relaxed);
+  if (machine_) machine_->hand_over_sends(false);
+  renew(direct_);
+}
+
 void QueuePair::set_way(Way way) noexcept {
   way_ = way;
   recount();

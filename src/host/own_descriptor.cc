@@ -24,9 +24,28 @@ constexpr int kMark = 59;
 
 // Which object has a number: the library itself may get a number again that the program has closed
 // under another object. Numbers beyond the table go unchecked.
+struct Place {
+  std::atomic<std::uint32_t> holder{0};  // 0: none
+  std::atomic<bool> is_hidden{false};    // from the program
+  std::atomic<dev_t> device{0};
+  std::atomic<ino_t> inode{0};  // 0: as in the object
+};
 constexpr std::size_t kTableNumbers = 1U << 16;
-constinit std::array<std::atomic<std::uint32_t>, kTableNumbers> g_holders{};
+constinit std::array<Place, kTableNumbers> g_places{};
+constinit std::atomic<std::size_t> g_places_used{0};  // those beyond have never had a holder
 constinit std::atomic<std::uint32_t> g_next_holder{1};
+
+Place* place_of(int number) noexcept {
+  const auto index = static_cast<std::size_t>(number);
+  return index < kTableNumbers ? &g_places[index] : nullptr;
+}
+
+/// Whether a number means that file.
+bool is_file(int number, dev_t device, ino_t inode) noexcept {
+  if (inode == 0) return ::fcntl(number, F_GETSIG) == kMark;
+  struct stat state {};
+  return ::fstat(number, &state) == 0 && state.st_ino == inode && state.st_dev == device;
+}
 
 /// close(3) is a place where threads are cancelled. The thread sanitizer must see it all the same:
 /// it takes a number that is used again for the old descriptor.
@@ -69,21 +88,19 @@ OwnDescriptor::OwnDescriptor(int number) noexcept : number_(number) {
   if (number_ < 0) return;
   const Quietly quietly;
   number_ = moved_up(number_);
-  remember();
+  remember(Number::kHidden);
 }
 
 OwnDescriptor OwnDescriptor::in_place(int number) noexcept {
   const Quietly quietly;
   OwnDescriptor own;
   own.number_ = number;
-  if (number >= 0) own.remember();
+  if (number >= 0) own.remember(Number::kGiven);
   return own;
 }
 
-void OwnDescriptor::remember() noexcept {
+void OwnDescriptor::remember(Number number) noexcept {
   holder_ = g_next_holder.fetch_add(1, std::memory_order_relaxed);
-  const auto place = static_cast<std::size_t>(number_);
-  if (place < kTableNumbers) g_holders[place].store(holder_, std::memory_order_relaxed);
   struct stat state {};
   if (::fstat(number_, &state) == 0 && (state.st_mode & S_IFMT) != 0) {
     device_ = state.st_dev;
@@ -91,25 +108,58 @@ void OwnDescriptor::remember() noexcept {
   } else {
     (void)::fcntl(number_, F_SETSIG, kMark);
   }
+  Place* const place = place_of(number_);
+  if (place == nullptr) return;
+  place->is_hidden.store(number == Number::kHidden, std::memory_order_relaxed);
+  place->device.store(device_, std::memory_order_relaxed);
+  place->inode.store(inode_, std::memory_order_relaxed);
+  place->holder.store(holder_, std::memory_order_release);
+  const std::size_t needed = static_cast<std::size_t>(number_) + 1;
+  std::size_t used = g_places_used.load(std::memory_order_relaxed);
+  while (used < needed && !g_places_used.compare_exchange_weak(used, needed)) {
+  }
+}
+
+/// Another object may have the place since.
+void OwnDescriptor::forget() noexcept {
+  std::uint32_t own = holder_;
+  if (Place* const place = place_of(number_)) {
+    (void)place->holder.compare_exchange_strong(own, 0, std::memory_order_relaxed);
+  }
 }
 
 bool OwnDescriptor::is_still_own() const noexcept {
   if (number_ < 0) return false;
-  const auto place = static_cast<std::size_t>(number_);
-  if (place < kTableNumbers && g_holders[place].load(std::memory_order_relaxed) != holder_) {
-    return false;
-  }
+  const Place* const place = place_of(number_);
+  if (place != nullptr && place->holder.load(std::memory_order_relaxed) != holder_) return false;
   const Quietly quietly;
-  if (inode_ == 0) return ::fcntl(number_, F_GETSIG) == kMark;
-  struct stat state {};
-  return ::fstat(number_, &state) == 0 && state.st_ino == inode_ && state.st_dev == device_;
+  return is_file(number_, device_, inode_);
+}
+
+int OwnDescriptor::release() noexcept {
+  if (number_ >= 0) forget();
+  return std::exchange(number_, -1);
 }
 
 void OwnDescriptor::close() noexcept {
   if (number_ < 0) return;
   const Quietly quietly;
-  if (is_still_own()) close_number(number_);
+  const bool is_own = is_still_own();
+  forget();  // before another object can get the number
+  if (is_own) close_number(number_);
   number_ = -1;
+}
+
+void OwnDescriptor::close_all_in_child() noexcept {
+  const Quietly quietly;
+  const std::size_t used = g_places_used.load(std::memory_order_relaxed);
+  for (std::size_t number = 0; number < used; ++number) {
+    Place& place = g_places[number];
+    if (place.holder.load(std::memory_order_acquire) == 0 || !place.is_hidden.load()) continue;
+    place.holder.store(0, std::memory_order_relaxed);
+    const auto descriptor = static_cast<int>(number);
+    if (is_file(descriptor, place.device.load(), place.inode.load())) close_number(descriptor);
+  }
 }
 
 }  // namespace verbatim::host

@@ -50,11 +50,18 @@ class OwnDescriptor {
   /// False once the program has closed it, also if the number means another file now.
   [[nodiscard]] bool is_still_own() const noexcept;
   /// The caller closes it.
-  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
+  [[nodiscard]] int release() noexcept;
   void close() noexcept;
 
+  /// In a forked child whose objects may be half changed: closes the descriptors of all objects,
+  /// but for those whose number the program was given, and touches no object. An object whose
+  /// descriptor this has closed finds that out by is_still_own().
+  static void close_all_in_child() noexcept;
+
  private:
-  void remember() noexcept;
+  enum class Number : std::uint8_t { kHidden, kGiven };  // to the program
+  void remember(Number number) noexcept;
+  void forget() noexcept;
 
   int number_ = -1;
   std::uint32_t holder_ = 0;  // which of these objects got the number last

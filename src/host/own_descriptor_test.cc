@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
@@ -45,6 +46,32 @@ TEST(OwnDescriptor, IsClosedAtTheEnd) {
     }
     EXPECT_FALSE(is_open(number));
   }
+}
+
+/// In a child whose objects cannot be asked.
+TEST(OwnDescriptor, AllOfThemAreClosedInAChildAndNothingElse) {
+  std::vector<OwnDescriptor> own;
+  for (const auto& open : kinds()) own.emplace_back(open());
+  const auto given = OwnDescriptor::in_place(::eventfd(0, EFD_CLOEXEC));
+  OwnDescriptor lost(::eventfd(0, EFD_CLOEXEC));
+  ::close(lost.number());
+  open_at(lost.number(), ::eventfd(0, EFD_CLOEXEC));  // the program's
+  OwnDescriptor moved(::eventfd(0, EFD_CLOEXEC));
+  const int released = moved.release();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    OwnDescriptor::close_all_in_child();
+    int wrong = 0;
+    for (const OwnDescriptor& each : own) wrong += is_open(each.number()) || each.is_still_own();
+    for (const int kept : {given.number(), lost.number(), released}) wrong += !is_open(kept);
+    ::_exit(wrong);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const OwnDescriptor& each : own) EXPECT_TRUE(each.is_still_own());
+  ::close(lost.number());
+  ::close(released);
 }
 
 TEST(OwnDescriptor, IsOutOfTheWayOfFilesThatTheProgramOpens) {

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <new>
+#include <mutex>
 #include <utility>
 
 namespace verbatim::host {

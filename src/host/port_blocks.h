@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "base/expected.h"
+#include "base/fork_mutex.h"
 #include "host/request_box.h"
 #include "host/service_name.h"
 
@@ -26,7 +26,7 @@ class PortBlocks {
   [[nodiscard]] Expected<std::uint16_t> take(std::uint16_t space);
   void give_back(std::uint16_t space, std::uint16_t port) noexcept;
   /// Held while the process forks.
-  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
   /// In a forked child: the blocks are the parent's.
   void abandon_in_child() noexcept;
 
@@ -42,7 +42,7 @@ class PortBlocks {
   [[nodiscard]] Expected<std::uint16_t> take_block(std::uint16_t space, bool for_all_users);
   [[nodiscard]] static Expected<std::uint16_t> take_from(Block& block) noexcept;
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<Block> blocks_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/expected.h"
 #include "rehome/arena.h"
+#include "rehome/copying_child.h"
 #include "rehome/inheritance_table.h"
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
@@ -120,6 +121,12 @@ class Rehoming {
   void prepare_fork(ForkMode mode) noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
+  /// The same for a fork by a handler of a signal that has interrupted a call of the library, with
+  /// signals blocked. They wait for none of the locks that the call or other threads may hold, and
+  /// neither allocate memory nor free it. The child copies while the parent waits.
+  void prepare_fork_amid_call() noexcept;
+  void after_fork_amid_call_in_parent() noexcept;
+  void after_fork_amid_call_in_child() noexcept;
 
   /// Changes of mappings that were noticed only after the program's call had been let go.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return watch_.late_events(); }
@@ -151,9 +158,10 @@ class Rehoming {
   template <typename Visit>
   bool for_each_arena_mapping(Range where, Visit&& visit) const;
   [[nodiscard]] bool is_registered(Range pages) const;
-  void note_inheritance(Range where);
+  void note_inheritance(Range where, InheritanceTable& table, bool with_registered);
   void part_from_child(Range where);
   void take_inheritance(const Inherited& mapping);
+  void take_all(const InheritanceTable& table);
 
   std::mutex mutex_;
   Config config_;
@@ -167,7 +175,10 @@ class Rehoming {
   bool has_moved_away_ = false;  // pages of the arena may be at addresses that no run names
   std::atomic<std::uint64_t> detachments_{0};
   ForkMode fork_ = ForkMode::kNothing;
-  int fork_pipe_[2] = {-1, -1};  // kCopies: the child closes its end when it has copied
+  CopyingChild copying_;  // kCopies
+  std::mutex amid_call_;  // held by a fork in the middle of a call; guards the next two
+  InheritanceTable forked_amid_call_;
+  CopyingChild copying_amid_call_;
 };
 
 }  // namespace verbatim::rehome

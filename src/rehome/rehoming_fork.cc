@@ -2,6 +2,7 @@
 // Rehoming and fork(2). A mapping of the arena is shared by nature; a child must have memory of its
 // own that shows what the parent's showed at the fork.
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 #include "rehome/mapping_reader.h"
@@ -17,6 +18,8 @@ namespace {
 /// keeps private mappings of the arena, where MADV_DONTNEED gives what was there at the fork: a
 /// child that only executes another program must not wait for gigabytes.
 constexpr std::size_t kCopiedOctetsMax = std::size_t{64} << 20;
+
+constexpr Range kEverywhere{.begin = 0, .end = ~std::uintptr_t{0}};
 
 /// More than a process may have (vm.max_map_count is 65530 where it was not raised).
 constexpr std::size_t kMappingsMax = std::size_t{1} << 18;
@@ -88,12 +91,16 @@ bool Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
 
 void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
 
-void Rehoming::note_inheritance(Range where) {
-  const auto note = [&](const Inherited& mapping) {
-    // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
-    if (!config_.dont_fork || !is_registered(mapping.job.pages)) forked_.push_back(mapping);
-  };
-  (void)for_each_arena_mapping(where, note);
+void Rehoming::note_inheritance(Range where, InheritanceTable& table, bool with_registered) {
+  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) {
+    if (with_registered) return table.push_back(mapping);
+    runs_.for_each_uncounted(mapping.job.pages, [&](Range part) {
+      Inherited noted = mapping;
+      noted.job.pages = part;
+      noted.job.offset += part.begin - mapping.job.pages.begin;
+      table.push_back(noted);
+    });
+  });
 }
 
 bool Rehoming::is_registered(Range pages) const {
@@ -136,13 +143,15 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
   learn_departures();
   forked_.clear();
   if (!arena_.is_intact() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
+  // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
+  const auto note = [&](Range where) { note_inheritance(where, forked_, !config_.dont_fork); };
   if (has_moved_away_) {
-    note_inheritance({.begin = 0, .end = ~std::uintptr_t{0}});
+    note(kEverywhere);
   } else {
     for (const Run& run : runs_.runs()) {
-      if (!run.is_lost) note_inheritance(run.range);
+      if (!run.is_lost) note(run.range);
     }
-    for (const Run& run : quarantined_.runs()) note_inheritance(run.range);
+    for (const Run& run : quarantined_.runs()) note(run.range);
   }
   if (forked_.empty()) return ForkMode::kNothing;
   // A store to a private mapping would part a page from the one that the kernel has pinned.
@@ -151,9 +160,7 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
 
 void Rehoming::prepare_fork(ForkMode mode) noexcept {
   fork_ = mode;
-  if (mode == ForkMode::kCopies && ::pipe2(fork_pipe_, O_CLOEXEC) != 0) {
-    fork_pipe_[0] = fork_pipe_[1] = -1;
-  }
+  if (mode == ForkMode::kCopies) copying_.prepare();
   if (mode != ForkMode::kPrivate) return;
   watch_.keep_pages_of_children();
   for (Inherited& mapping : forked_) {
@@ -163,31 +170,25 @@ void Rehoming::prepare_fork(ForkMode mode) noexcept {
 }
 
 void Rehoming::after_fork_in_parent() noexcept {
-  if (fork_ == ForkMode::kCopies && fork_pipe_[0] >= 0) {
-    (void)kernel::call(SYS_close, fork_pipe_[1]);
-    char none = 0;
-    while (kernel::call(SYS_read, fork_pipe_[0], &none, sizeof none) == -EINTR) {
-    }
-    (void)kernel::call(SYS_close, fork_pipe_[0]);
-  }
+  copying_.wait_in_parent();
   mutex_.unlock();
+}
+
+void Rehoming::take_all(const InheritanceTable& table) {
+  const std::size_t octets = std::accumulate(
+      table.begin(), table.end(), std::size_t{0},
+      [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });
+  if (!arena_.is_intact()) return;
+  for (const Inherited& mapping : table) {
+    if (mapping.is_private && octets > kCopiedOctetsMax) continue;
+    take_inheritance(mapping);
+  }
 }
 
 void Rehoming::after_fork_in_child() noexcept {
   MapsFile::of_process().forget_in_child();
-  const std::size_t octets = std::accumulate(
-      forked_.begin(), forked_.end(), std::size_t{0},
-      [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });
-  if (fork_ != ForkMode::kNothing && arena_.is_intact()) {
-    for (const Inherited& mapping : forked_) {
-      if (mapping.is_private && octets > kCopiedOctetsMax) continue;
-      take_inheritance(mapping);
-    }
-  }
-  if (fork_ == ForkMode::kCopies && fork_pipe_[0] >= 0) {
-    (void)kernel::call(SYS_close, fork_pipe_[0]);
-    (void)kernel::call(SYS_close, fork_pipe_[1]);
-  }
+  if (fork_ != ForkMode::kNothing) take_all(forked_);
+  copying_.finish_in_child();
   forked_.clear();
   runs_.clear();
   quarantined_.clear();
@@ -197,6 +198,58 @@ void Rehoming::after_fork_in_child() noexcept {
   watch_.forget_in_child();
   arena_.leave();
   mutex_.unlock();
+}
+
+// ---- In the middle of a call ----
+
+namespace {
+
+/// Another thread may have the lock and wait for one that this thread has.
+bool lock_for_a_while(std::mutex& mutex) noexcept {
+  constexpr int kTries = 100;
+  const timespec hundred_microseconds{.tv_sec = 0, .tv_nsec = 100'000};
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (mutex.try_lock()) return true;
+    (void)kernel::call(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &hundred_microseconds, 0);
+  }
+  return false;
+}
+
+}  // namespace
+
+/// Pages move while the program has one thread, and with its signals blocked. So none is on its way
+/// now, and the mappings tell which have moved. Which of them are registered only the lock tells;
+/// without it the child gets more than it was promised.
+void Rehoming::prepare_fork_amid_call() noexcept {
+  amid_call_.lock();
+  forked_amid_call_.clear();
+  if (!arena_.is_intact() || !forked_amid_call_.open(kMappingsMax)) return;
+  const bool is_locked = config_.dont_fork && lock_for_a_while(mutex_);
+  note_inheritance(kEverywhere, forked_amid_call_, !is_locked);
+  if (is_locked) mutex_.unlock();
+  if (!forked_amid_call_.empty()) copying_amid_call_.prepare();
+}
+
+void Rehoming::after_fork_amid_call_in_parent() noexcept {
+  copying_amid_call_.wait_in_parent();
+  amid_call_.unlock();
+}
+
+/// Another thread may have been in the middle of anything.
+void Rehoming::after_fork_amid_call_in_child() noexcept {
+  MapsFile::of_process().forget_in_child();
+  take_all(forked_amid_call_);
+  copying_amid_call_.finish_in_child();
+  copying_.finish_in_child();  // the child of another thread is not this one
+  forked_amid_call_.clear();
+  forked_.clear();
+  for (RunList* list : {&runs_, &quarantined_, &watched_}) new (list) RunList;
+  has_moved_away_ = false;
+  mover_.forget_in_child();
+  watch_.forget_in_child();
+  arena_.leave();
+  new (&mutex_) std::mutex;
+  amid_call_.unlock();
 }
 
 }  // namespace verbatim::rehome

@@ -20,20 +20,26 @@ using test::page;
 
 /// The one whose handlers run at fork(2); those of pthread_atfork(3) cannot be taken back.
 std::atomic<Rehoming*> g_handled = nullptr;
+bool g_is_amid_call = false;  // the fork interrupts a call of the library
 
 void install_handlers() {
   static const int kInstalled = ::pthread_atfork(
       [] {
         if (g_handled == nullptr) return;
+        if (g_is_amid_call) return g_handled.load()->prepare_fork_amid_call();
         g_handled.load()->lock_for_fork();
         g_handled.load()->prepare_fork(g_handled.load()->fork_mode());
       },
       [] {
-        if (g_handled != nullptr) g_handled.load()->after_fork_in_parent();
+        if (g_handled == nullptr) return;
+        g_is_amid_call ? g_handled.load()->after_fork_amid_call_in_parent()
+                       : g_handled.load()->after_fork_in_parent();
       },
       [] {
         OwnThread::reset_in_child();
-        if (g_handled != nullptr) g_handled.load()->after_fork_in_child();
+        if (g_handled == nullptr) return;
+        g_is_amid_call ? g_handled.load()->after_fork_amid_call_in_child()
+                       : g_handled.load()->after_fork_in_child();
       });
   ASSERT_EQ(kInstalled, 0);
 }
@@ -45,7 +51,10 @@ class Forked : public test::Moving {
     install_handlers();
     g_handled = &rehoming_;
   }
-  void TearDown() override { g_handled = nullptr; }
+  void TearDown() override {
+    g_handled = nullptr;
+    g_is_amid_call = false;
+  }
 
   /// Runs `body` in a child, after the parent has stored there.
   template <typename Body>
@@ -71,6 +80,45 @@ class Forked : public test::Moving {
     ::close(gate[1]);
   }
 };
+
+TEST_P(Forked, ChildHasItsOwnMemoryAlsoInTheMiddleOfACall) {
+  const Memory memory(5 * kMebi + page());
+  memory.fill();
+  (void)move_in(memory.range());
+  g_is_amid_call = true;
+  after_the_parent_stores(memory, [&] {
+    EXPECT_TRUE(memory.is_filled(0));
+    memory.fill(2);
+    EXPECT_TRUE(memory.is_filled(2));
+  });
+  const auto is_shared = [&](const Mapping& mapping) {
+    return mapping.shared && mapping.range.overlaps(memory.range());
+  };
+  EXPECT_NE(test::mappings(is_shared), 0U) << "peers of the parent still reach it";
+}
+
+/// After ibv_fork_init(3).
+TEST_P(Forked, ChildHasWhatIsNotRegisteredAlsoInTheMiddleOfACall) {
+  const Memory memory(4 * page());
+  memory.fill();
+  const Placement whole = move_in(memory.range());
+  const Placement first = move_in(memory.part(0, page()));
+  rehoming_.drop(whole);
+  rehoming_.set_dont_fork();
+  g_is_amid_call = true;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto rest = memory.part(page(), 3 * page());
+    const auto* const at = std::bit_cast<const volatile unsigned char*>(rest.begin);
+    unsigned sum = 0;
+    for (std::size_t i = 0; i < rest.octets(); ++i) sum += at[i];  // a fault where it is not there
+    ::_exit(sum == 0 ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  rehoming_.drop(first);
+}
 
 TEST_P(Forked, ChildHasItsOwnMemoryAsOfTheFork) {
   const Memory memory(5 * kMebi + page());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -41,6 +42,19 @@ class RunList {
   [[nodiscard]] bool overlaps(Range range) const noexcept;
   /// Is every page of the range in a run that is not lost?
   [[nodiscard]] bool covers(Range range) const noexcept;
+  /// Calls `visit(part)` for the parts of the range that no run with a count covers. Allocates
+  /// nothing.
+  template <typename Visit>
+  void for_each_uncounted(Range range, Visit&& visit) const {
+    std::uintptr_t next = range.begin;
+    for (auto run = first_ending_after(range.begin); run != runs_.end() && run->first < range.end;
+         ++run) {
+      if (run->second.count == 0) continue;
+      if (next < run->first) visit(Range{.begin = next, .end = run->first});
+      next = std::max(next, run->second.range.end);
+    }
+    if (next < range.end) visit(Range{.begin = next, .end = range.end});
+  }
   [[nodiscard]] std::vector<Run> runs() const {
     return within({.begin = 0, .end = ~std::uintptr_t{0}});
   }

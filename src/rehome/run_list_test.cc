@@ -95,6 +95,23 @@ TEST(RunList, AgreesWithACounterPerPage) {
   }
 }
 
+TEST(RunList, TellsWhatNoCountCovers) {
+  RunList list;
+  list.insert({.range = range(10, 30)});
+  list.add_one(range(12, 15));
+  list.add_one(range(20, 30));
+  const auto uncounted = [&](Range where) {
+    std::vector<Range> found;
+    list.for_each_uncounted(where, [&](Range part) { found.push_back(part); });
+    return found;
+  };
+  EXPECT_EQ(uncounted(range(0, 40)),
+            (std::vector<Range>{range(0, 12), range(15, 20), range(30, 40)}));
+  EXPECT_EQ(uncounted(range(13, 25)), (std::vector<Range>{range(15, 20)}));
+  EXPECT_EQ(uncounted(range(12, 15)), std::vector<Range>{});
+  EXPECT_EQ(uncounted(range(40, 50)), (std::vector<Range>{range(40, 50)}));
+}
+
 TEST(RunList, TakesOutARangeWhateverItsCount) {
   RunList list;
   list.insert({.range = range(10, 30)});

@@ -58,8 +58,8 @@ class Channel {
   [[nodiscard]] rdma_cm_id* listen(std::uint16_t port, rdma_port_space space = RDMA_PS_TCP) const {
     rdma_cm_id* id = create_id(space);
     sockaddr_in address = ipv4("127.0.0.1", port);
-    EXPECT_EQ(rdma_bind_addr(id, as_sockaddr(address)), 0);
-    EXPECT_EQ(rdma_listen(id, 0), 0);
+    EXPECT_EQ(rdma_bind_addr(id, as_sockaddr(address)), 0) << std::strerror(errno);
+    EXPECT_EQ(rdma_listen(id, 0), 0) << std::strerror(errno);
     return id;
   }
   [[nodiscard]] bool has_event(int patience_ms) const {

@@ -13,8 +13,8 @@
 
 namespace verbatim::abi {
 
-std::mutex& events_mutex() noexcept {
-  static auto* const mutex = new std::mutex;  // outlives every thread
+ForkMutex& events_mutex() noexcept {
+  static auto* const mutex = new ForkMutex;  // outlives every thread
   return *mutex;
 }
 
@@ -36,6 +36,11 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kEvents,
                                              [] {
                                                device::renew(events_acknowledged());
                                                events_mutex().unlock();
+                                             },
+                                         .forget =
+                                             [] {
+                                               device::renew(events_acknowledged());
+                                               device::renew(events_mutex());
                                              }});
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "abi/verbs/handles.h"
 #include "base/expected.h"
+#include "base/fork_mutex.h"
 #include "device/own_descriptor.h"
 
 namespace verbatim::abi {
@@ -28,7 +29,7 @@ struct EventHandle {
 
 /// One lock for all channels, and for which id has which channel and which communication: events
 /// are few. It is taken before an adapter's lock, never while one is held.
-[[nodiscard]] std::mutex& events_mutex() noexcept;
+[[nodiscard]] ForkMutex& events_mutex() noexcept;
 /// Notified when an event is acknowledged.
 [[nodiscard]] std::condition_variable& events_acknowledged() noexcept;
 

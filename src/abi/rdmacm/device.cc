@@ -9,6 +9,7 @@
 #include "abi/rdmacm/id.h"
 #include "abi/rdmacm/neighbours.h"
 #include "abi/rdmacm/wildcards.h"
+#include "base/fork_mutex.h"
 #include "device/config.h"
 #include "device/port_watch.h"
 #include "device/process.h"
@@ -18,7 +19,7 @@ namespace verbatim::abi {
 namespace {
 
 struct CmDevices {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::vector<CmDevice*> list;
   std::vector<CmDevice*> removed;    // ids may still stand on them
   std::vector<CmDevice*> inherited;  // a child's, of no use to it
@@ -41,7 +42,8 @@ void begin_anew() {
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kConnectedDevices,
                                          .prepare = [] { opened().mutex.lock(); },
                                          .parent = [] { opened().mutex.unlock(); },
-                                         .child = begin_anew});
+                                         .child = begin_anew,
+                                         .forget = [] { device::renew(opened()); }});
 
 /// At the end of the process, however much it left open: peers are told, as a kernel would tell
 /// them.

@@ -125,8 +125,9 @@ std::vector<IdHandle*> drop_events(IdHandle& id) {
 }
 
 void await_acknowledgements(IdHandle& id) {
-  std::unique_lock lock(events_mutex());
-  events_acknowledged().wait(lock, [&] { return id.events_acknowledged == id.events_given; });
+  const std::lock_guard lock(events_mutex());
+  events_mutex().wait(events_acknowledged(),
+                      [&] { return id.events_acknowledged == id.events_given; });
 }
 
 void destroy(IdHandle& id) {

@@ -15,6 +15,7 @@
 
 #include "abi/rdmacm/id.h"
 #include "abi/rdmacm/probe.h"
+#include "base/fork_mutex.h"
 #include "base/own_threads.h"
 #include "device/clock.h"
 #include "device/neighbour_table.h"
@@ -38,7 +39,7 @@ struct Sought {
 /// Those who are sought, and the thread that looks for them. Never destroyed: programs exit with
 /// threads running.
 struct Search {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::vector<Sought> all;
   bool has_thread = false;
 };
@@ -57,7 +58,8 @@ void begin_anew() {
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kNeighbours,
                                          .prepare = [] { search().mutex.lock(); },
                                          .parent = [] { search().mutex.unlock(); },
-                                         .child = begin_anew});
+                                         .child = begin_anew,
+                                         .forget = [] { device::renew(search()); }});
 
 bool is_found(const Sought& sought) {
   switch (device::look_up_neighbour(sought.route.destination.address)) {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "abi/rdmacm/ports.h"
+#include "base/fork_mutex.h"
 #include "device/process.h"
 
 namespace verbatim::abi {
@@ -14,7 +15,7 @@ namespace {
 /// The ids that listen. The lock guards where each of them does, and the ports it holds there; it
 /// is taken before an adapter's.
 struct Listeners {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::vector<IdHandle*> everywhere;
 };
 Listeners& listeners() noexcept {
@@ -29,7 +30,8 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
                                              [] {
                                                listeners().everywhere.clear();
                                                listeners().mutex.unlock();
-                                             }});
+                                             },
+                                         .forget = [] { device::renew(listeners()); }});
 
 Status start_at(IdHandle& id, const IdHandle::Claim& at) {
   return at.device->with_agent([&](cm::Agent& agent, Instant) -> Status {

@@ -29,7 +29,7 @@ namespace {
 /// Devices that programs have seen; their pointers stay the same for the life of the process. Each
 /// ibv_get_device_list writes their ports anew, so those are read with the lock, too.
 struct Devices {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
 };
 Devices& devices() {
@@ -38,7 +38,8 @@ Devices& devices() {
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kDevices,
                                          .prepare = [] { devices().mutex.lock(); },
                                          .parent = [] { devices().mutex.unlock(); },
-                                         .child = [] { devices().mutex.unlock(); }});
+                                         .child = [] { devices().mutex.unlock(); },
+                                         .forget = [] { device::renew(devices()); }});
 
 device::PortInfo port_of(ibv_device* device) {
   const std::lock_guard lock(devices().mutex);

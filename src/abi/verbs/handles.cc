@@ -15,8 +15,8 @@ namespace {
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kHandles,
                                          .prepare = [] { LiveHandles::instance().mutex().lock(); },
                                          .parent = [] { LiveHandles::instance().mutex().unlock(); },
-                                         .child =
-                                             [] { LiveHandles::instance().mutex().unlock(); }});
+                                         .child = [] { LiveHandles::instance().mutex().unlock(); },
+                                         .forget = [] { device::renew(LiveHandles::instance()); }});
 
 }  // namespace
 

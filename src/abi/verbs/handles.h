@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "device/adapter.h"
 #include "device/completion_queue.h"
 #include "device/own_descriptor.h"
@@ -146,14 +147,14 @@ class LiveHandles {
  public:
   static LiveHandles& instance();
   /// Held while the process forks: the child may destroy what it inherited.
-  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
   void add(const void* handle);
   /// False when it is not, or no longer, a handle of ours.
   [[nodiscard]] bool remove(const void* handle);
   [[nodiscard]] bool contains(const void* handle);
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_set<const void*> handles_;
 };
 
