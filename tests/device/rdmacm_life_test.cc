@@ -136,10 +136,13 @@ bool connect_and_disconnect() {
 }
 
 /// Forks so often beside threads that connect and disconnect. What the children return; the threads
-/// go on all the while.
+/// go on all the while. A child keeps the names of ports until it runs for the first time, so the
+/// threads do not come back to a port before it has: a block has 64 of them.
 template <typename Child>
 int fork_beside_connections(int forks, Child&& child) {
   constexpr int kThreads = 2;
+  constexpr int kConnectionsPerFork = 16;
+  std::atomic<int> allowed{0};
   std::atomic<bool> is_over{false};
   std::atomic<int> connections{0};
   std::atomic<bool> failed{false};
@@ -147,6 +150,10 @@ int fork_beside_connections(int forks, Child&& child) {
   for (std::thread& worker : workers) {
     worker = std::thread([&] {
       while (!is_over && !failed) {
+        if (connections >= allowed) {
+          ::usleep(50);
+          continue;
+        }
         if (!connect_and_disconnect()) failed = true;
         ++connections;
       }
@@ -155,7 +162,9 @@ int fork_beside_connections(int forks, Child&& child) {
   int worst = 0;
   for (int i = 0; i < forks && worst == 0 && !failed; ++i) {
     const int seen = connections;
+    allowed = seen + kConnectionsPerFork;
     worst = in_process(child);
+    allowed = connections + kConnectionsPerFork;
     // Each fork comes at another time of a connection, and none of them stops the threads.
     while (connections == seen && !failed) ::usleep(50);
   }
