@@ -18,6 +18,7 @@
 #include "device/host_peers.h"
 #include "device/multicast_table.h"
 #include "device/port_info.h"
+#include "device/quota.h"
 #include "device/region_homes.h"
 #include "device/waiting_room.h"
 #include "direct/half.h"
@@ -101,6 +102,7 @@ class Adapter {
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
   [[nodiscard]] RegionHomes& homes() noexcept { return *homes_; }
+  [[nodiscard]] Quotas& quotas() noexcept { return quotas_; }
   /// Without the lock: moves the memory that a change of a queue pair has left to be moved.
   void settle_memory() {
     if (homes_->has_moves() || homes_->has_strays()) homes_->settle(mutex_);
@@ -290,6 +292,7 @@ class Adapter {
   std::vector<std::uint32_t> free_keys_;
   std::unique_ptr<memory::KeyRegistry> registry_;
   std::unique_ptr<RegionHomes> homes_;
+  Quotas quotas_;
   std::vector<QueuePair*> queue_pairs_;  // by number within the slot
   std::set<QueuePair*> present_;         // those that there are
   std::uint32_t next_number_ = 0;        // where the search for a free number begins

@@ -24,9 +24,13 @@ Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_p
   {
     // A fork holds this lock, so the child finds the segment's own free as well.
     const std::lock_guard lock(adapter->mutex());
+    if (auto taken = adapter->quotas().completion_queues.take(); !taken) return taken.error();
     block = adapter->segment().take(transport::CompletionBoard::octets_for(kHintCount));
+    if (block.empty()) {
+      adapter->quotas().completion_queues.give_back();
+      return Errc::kNoMemory;
+    }
   }
-  if (block.empty()) return Errc::kNoMemory;
   auto queue = std::make_unique<CompletionQueue>(std::move(adapter), block, capacity);
   queue->channel_ = channel;
   queue->async_ = async;
@@ -47,6 +51,7 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
 CompletionQueue::~CompletionQueue() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->count_completion_queues(-1);
+  adapter_->quotas().completion_queues.give_back();
   adapter_->give_back(block_);
 }
 

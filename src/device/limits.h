@@ -16,5 +16,6 @@ inline constexpr std::uint32_t kMaxKeys = host::kNumbersPerSlot - 1;
 inline constexpr std::uint32_t kMaxDomains = 4096;
 inline constexpr std::uint32_t kMaxCompletionQueues = 1U << 16;
 inline constexpr std::uint32_t kMaxSharedQueues = 1U << 16;
+inline constexpr std::uint32_t kMaxAddressHandles = 1U << 20;
 
 }  // namespace verbatim::device

@@ -13,10 +13,15 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
     return Errc::kInvalidArgument;
   }
   const std::lock_guard lock(adapter->mutex());
-  if (auto added = adapter->domains().add_user(domain); !added) return added.error();
+  if (auto taken = adapter->quotas().shared_queues.take(); !taken) return taken.error();
+  if (auto added = adapter->domains().add_user(domain); !added) {
+    adapter->quotas().shared_queues.give_back();
+    return added.error();
+  }
   const auto block = adapter->segment().take(transport::SharedReceiveQueue::octets_for(limits));
   if (block.empty()) {
     adapter->domains().drop_user(domain);
+    adapter->quotas().shared_queues.give_back();
     return Errc::kNoMemory;
   }
   const auto number = adapter->next_srq_number();
@@ -37,6 +42,7 @@ SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::sp
 SharedReceiveQueue::~SharedReceiveQueue() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->domains().drop_user(domain_);
+  adapter_->quotas().shared_queues.give_back();
   adapter_->give_back(block_);
 }
 

@@ -85,6 +85,116 @@ TEST_F(VerbsLifecycle, DestroyingTwiceIsRefused) {
   EXPECT_EQ(ibv_dereg_mr(buffer.mr), EINVAL);
 }
 
+/// Until its end an object's field has another value.
+template <typename Field>
+class Altered {
+ public:
+  Altered(Field& field, Field value) : field_(field), original_(field) { field = value; }
+  Altered(const Altered&) = delete;
+  Altered& operator=(const Altered&) = delete;
+  ~Altered() { field_ = original_; }
+
+ private:
+  Field& field_;
+  Field original_;
+};
+
+// The objects stay: TearDown() destroys each of them.
+TEST_F(VerbsLifecycle, AnObjectThatCarriesAnotherNumberIsUnknown) {
+  join();
+  Buffer& buffer = make_buffer(64);
+  ibv_mw* mw = keep(windows, ibv_alloc_mw(pd, IBV_MW_TYPE_2));
+  ibv_ah_attr address = local_address();
+  ibv_ah* ah = keep(ahs, ibv_create_ah(pd, &address));
+  ibv_srq_init_attr srq_init{};
+  srq_init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = keep(srqs, ibv_create_srq(pd, &srq_init));
+  ibv_cq* cq = make_cq();
+  ibv_pd* domain = keep(pds, ibv_alloc_pd(context));
+  const auto is_unknown = [](auto* object, int (*call)(decltype(object))) {
+    const Altered number(object->handle, object->handle ^ 0xdead'beef);
+    errno = 0;
+    return call(object) == ENOENT && errno == ENOENT;
+  };
+  EXPECT_TRUE(is_unknown(near, ibv_destroy_qp));
+  EXPECT_TRUE(is_unknown(srq, ibv_destroy_srq));
+  EXPECT_TRUE(is_unknown(mw, [](ibv_mw* window) { return ibv_dealloc_mw(window); }));
+  EXPECT_TRUE(is_unknown(buffer.mr, ibv_dereg_mr));
+  EXPECT_TRUE(is_unknown(ah, ibv_destroy_ah));
+  EXPECT_TRUE(is_unknown(cq, ibv_destroy_cq));
+  EXPECT_TRUE(is_unknown(domain, ibv_dealloc_pd));
+  EXPECT_TRUE(is_unknown(cq, [](ibv_cq* queue) { return ibv_resize_cq(queue, 128); }));
+  EXPECT_TRUE(is_unknown(near, [](ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+  }));
+  EXPECT_TRUE(is_unknown(near, [](ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
+  }));
+  EXPECT_TRUE(is_unknown(srq, [](ibv_srq* queue) {
+    ibv_srq_attr attr{.max_wr = 0, .max_sge = 0, .srq_limit = 1};
+    return ibv_modify_srq(queue, &attr, IBV_SRQ_LIMIT);
+  }));
+  EXPECT_TRUE(is_unknown(srq, [](ibv_srq* queue) {
+    ibv_srq_attr attr{};
+    return ibv_query_srq(queue, &attr);
+  }));
+}
+
+TEST_F(VerbsLifecycle, NothingIsMadeOfAnObjectThatCarriesAnotherNumber) {
+  ibv_srq_init_attr srq_init{};
+  srq_init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = keep(srqs, ibv_create_srq(pd, &srq_init));
+  ibv_cq* cq = make_cq();
+  ibv_cq* other = make_cq();
+  ibv_qp_init_attr init{};
+  init.send_cq = cq;
+  init.recv_cq = other;
+  init.srq = srq;
+  init.cap = {.max_send_wr = 1,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.qp_type = IBV_QPT_RC;
+  for (std::uint32_t* number : {&cq->handle, &other->handle, &srq->handle, &pd->handle}) {
+    const Altered altered(*number, *number + 1);
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
+    EXPECT_EQ(errno, ENOENT);
+  }
+  const Altered altered(pd->handle, pd->handle + 1);
+  std::uint64_t memory = 0;
+  ibv_ah_attr address = local_address();
+  EXPECT_EQ(ibv_reg_mr(pd, &memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_alloc_mw(pd, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(ibv_create_ah(pd, &address), nullptr);
+  EXPECT_EQ(ibv_create_srq(pd, &srq_init), nullptr);
+}
+
+TEST_F(VerbsLifecycle, AnotherContextDoesNotKnowAnObject) {
+  ibv_context* second = ibv_open_device(device);
+  ASSERT_NE(second, nullptr);
+  ibv_pd* domain = keep(pds, ibv_alloc_pd(context));
+  {
+    const Altered altered(domain->context, second);
+    EXPECT_EQ(ibv_dealloc_pd(domain), ENOENT);
+  }
+  // A region stays in its context, too.
+  Buffer& buffer = make_buffer(64);
+  ibv_pd* strange = ibv_alloc_pd(second);
+  ASSERT_NE(strange, nullptr);
+  EXPECT_EQ(ibv_rereg_mr(buffer.mr, IBV_REREG_MR_CHANGE_PD, strange, nullptr, 0, 0),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(buffer.mr->pd, pd);
+  EXPECT_EQ(ibv_dealloc_pd(strange), 0);
+  EXPECT_EQ(ibv_close_device(second), 0);
+}
+
 TEST_F(VerbsLifecycle, ARegionWithAWindowInItCannotGo) {
   join();
   ibv_mw* mw = keep(windows, ibv_alloc_mw(pd, IBV_MW_TYPE_1));

@@ -419,6 +419,25 @@ TEST_F(VerbsPromises, AsManyReadsAndAtomicsAreInFlightAsADeviceSays) {
   }
 }
 
+TEST_F(VerbsPromises, ADeviceHasAsManySharedReceiveQueuesAsItSays) {
+  ibv_device_attr limits{};
+  ASSERT_EQ(ibv_query_device(context, &limits), 0);
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0};
+  const auto fill_up = [&] {
+    while (ibv_srq* srq = ibv_create_srq(pd, &init)) srqs.push_back(srq);
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(srqs.size(), static_cast<std::size_t>(limits.max_srq));
+  };
+  fill_up();
+  // Each that goes makes room for one.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(ibv_destroy_srq(srqs.back()), 0);
+    srqs.pop_back();
+  }
+  fill_up();
+}
+
 TEST_F(VerbsPromises, AllQueuePairsOfADeviceMayShareOneCompletionQueue) {
   ibv_device_attr limits{};
   ASSERT_EQ(ibv_query_device(context, &limits), 0);

@@ -55,6 +55,7 @@ extern "C" {
 VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
+  if (!is_intact(owner)) return as_null<ibv_ah>(Errc::kNoSuchObject);
   auto path = path_of(*owner.owner, *attributes,
                       wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle}));
   if (!path) return as_null<ibv_ah>(path.error());
@@ -65,7 +66,11 @@ VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   handle->ah.pd = pd;
   {
     const std::lock_guard lock(owner.owner->adapter->mutex());
-    (void)owner.owner->adapter->domains().add_user(owner.domain);  // it exists: its handle does
+    device::Adapter& adapter = *owner.owner->adapter;
+    if (auto taken = adapter.quotas().address_handles.take(); !taken) {
+      return as_null<ibv_ah>(taken.error());
+    }
+    (void)adapter.domains().add_user(owner.domain);  // it exists: its handle does
   }
   ++owner.owner->objects;
   LiveHandles::instance().add(handle.get());
@@ -76,9 +81,11 @@ VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(ah)) return as_errno_value(EINVAL);
   AhHandle& handle = handle_of<AhHandle>(ah);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   {
     const std::lock_guard lock(handle.owner->owner->adapter->mutex());
     handle.owner->owner->adapter->domains().drop_user(handle.owner->domain);
+    handle.owner->owner->adapter->quotas().address_handles.give_back();
   }
   discard(&handle, *handle.owner->owner);
   return 0;

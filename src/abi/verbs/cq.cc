@@ -223,6 +223,7 @@ VB_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user_contex
 
 VB_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
   const Uncancelled uncancelled;
+  if (!is_intact(handle_of<CqHandle>(cq))) return as_errno_value(ENOENT);
   if (cqe <= 0) return as_errno_value(EINVAL);
   auto resized = handle_of<CqHandle>(cq).object->resize(static_cast<std::uint32_t>(cqe));
   if (resized) cq->cqe = cqe;
@@ -233,6 +234,7 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(cq)) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of<CqHandle>(cq);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   {
     const std::lock_guard lock(handle.owner->adapter->mutex());
     if (handle.object->has_users()) return as_errno_value(EBUSY);

@@ -98,7 +98,7 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
   attr.atomic_cap = IBV_ATOMIC_GLOB;
   attr.max_mw = static_cast<int>(device::kMaxKeys);
-  attr.max_ah = 1 << 20;
+  attr.max_ah = static_cast<int>(device::kMaxAddressHandles);
   attr.max_mcast_grp = static_cast<int>(device::MulticastTable::kGroupsMax);
   attr.max_mcast_qp_attach = static_cast<int>(device::MulticastTable::kMembersMax);
   attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;

@@ -141,6 +141,36 @@ template <typename Handle, typename Public>
   return *reinterpret_cast<ContextHandle*>(reinterpret_cast<std::byte*>(context) - kOffset);
 }
 
+/// Whether an object carries the number and the context that it was given when it was created.
+/// Adapters with a kernel driver find an object by these two, and answer ENOENT when there is none.
+/// Whatever creates, changes, queries or destroys asks here; what posts and polls does not.
+[[nodiscard]] inline bool is_intact(const PdHandle& pd) noexcept {
+  return pd.pd.handle == static_cast<std::uint32_t>(pd.domain) &&
+         pd.pd.context == pd.owner->context();
+}
+[[nodiscard]] inline bool is_intact(const MrHandle& mr) noexcept {
+  return mr.mr.handle == static_cast<std::uint32_t>(mr.key) &&
+         mr.mr.context == mr.owner->owner->context();
+}
+[[nodiscard]] inline bool is_intact(const MwHandle& mw) noexcept {
+  return mw.mw.handle == static_cast<std::uint32_t>(mw.key) &&
+         mw.mw.context == mw.owner->owner->context();
+}
+[[nodiscard]] inline bool is_intact(const CqHandle& cq) noexcept {
+  return cq.cq.handle == 0 && cq.cq.context == cq.owner->context();
+}
+[[nodiscard]] inline bool is_intact(const SrqHandle& srq) noexcept {
+  return srq.srq.handle == static_cast<std::uint32_t>(srq.object->number()) &&
+         srq.srq.context == srq.owner->owner->context();
+}
+[[nodiscard]] inline bool is_intact(const AhHandle& ah) noexcept {
+  return ah.ah.handle == 0 && ah.ah.context == ah.owner->owner->context();
+}
+[[nodiscard]] inline bool is_intact(const QpHandle& qp) noexcept {
+  return qp.qp.qp_base.handle == static_cast<std::uint32_t>(qp.object->number()) &&
+         qp.qp.qp_base.context == qp.owner->owner->context();
+}
+
 /// Which handles exist. A pointer that is destroyed twice, or was never ours, is refused instead of
 /// freed. Only creating and destroying look here.
 class LiveHandles {

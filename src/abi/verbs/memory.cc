@@ -40,12 +40,13 @@ device::RegionHomes::Home find_home(device::Adapter& adapter,
 
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint64_t iova,
                         unsigned access) {
+  PdHandle& domain = handle_of<PdHandle>(pd);
+  if (!is_intact(domain)) return as_null<ibv_mr>(Errc::kNoSuchObject);
   const unsigned rights = access & ~kOptionalAccess;
   if ((rights & ~kKnownAccess) != 0) return as_null<ibv_mr>(Errc::kNotSupported);
   if (!device::is_registrable(address, octets, is_written(rights))) {
     return as_null<ibv_mr>(Errc::kFault);
   }
-  PdHandle& domain = handle_of<PdHandle>(pd);
   device::Adapter& adapter = *domain.owner->adapter;
   auto handle = std::make_unique<MrHandle>();
   const device::RegionHomes::Region region{.domain = domain.domain,
@@ -88,6 +89,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   const Uncancelled uncancelled;
   PdHandle& domain = handle_of<PdHandle>(pd);
+  if (!is_intact(domain)) return as_null<ibv_mw>(Errc::kNoSuchObject);
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
     return as_null<ibv_mw>(Errc::kInvalidArgument);
   const auto kind =
@@ -115,6 +117,7 @@ int dealloc_mw(ibv_mw* mw) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(mw)) return as_errno_value(EINVAL);
   MwHandle& handle = handle_of<MwHandle>(mw);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   device::Adapter& adapter = *handle.owner->owner->adapter;
   {
     const std::lock_guard lock(adapter.mutex());
@@ -182,6 +185,7 @@ VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(pd)) return as_errno_value(EINVAL);
   PdHandle& handle = handle_of<PdHandle>(pd);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   {
     const std::lock_guard lock(handle.owner->adapter->mutex());
     auto closed = handle.owner->adapter->domains().close(handle.domain);
@@ -228,6 +232,10 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   MrHandle& handle = handle_of<MrHandle>(mr);
   PdHandle* domain =
       (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? &handle_of<PdHandle>(pd) : handle.owner;
+  if (!is_intact(handle) || !is_intact(*domain) || domain->owner != handle.owner->owner) {
+    errno = ENOENT;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if (!is_moved) {
@@ -298,6 +306,7 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(mr)) return as_errno_value(EINVAL);
   MrHandle& handle = handle_of<MrHandle>(mr);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   device::Adapter& adapter = *handle.owner->owner->adapter;
   device::RegionHomes::Home home;
   bool has_left = true;

@@ -153,6 +153,10 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
                              init.recv_cq->context != pd->context ||
                              (shared != nullptr && init.srq->context != pd->context);
   if (are_strangers) return as_null<QpHandle>(Errc::kInvalidArgument);
+  const bool are_intact = is_intact(owner) && is_intact(handle_of<CqHandle>(init.send_cq)) &&
+                          is_intact(handle_of<CqHandle>(init.recv_cq)) &&
+                          (shared == nullptr || is_intact(*shared));
+  if (!are_intact) return as_null<QpHandle>(Errc::kNoSuchObject);
   auto object = device::QueuePair::create(
       owner.owner->adapter, {.type = *type,
                              .domain = owner.domain,
@@ -280,6 +284,7 @@ VB_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   const Uncancelled uncancelled;
   QpHandle& handle = handle_of<QpHandle>(qp);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   constexpr int kRefused = IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
   if ((mask & kRefused) != 0) return as_errno_value((mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL);
   if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return as_errno_value(EINVAL);
@@ -308,6 +313,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   const Uncancelled uncancelled;
   QpHandle& handle = handle_of<QpHandle>(qp);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   const transport::QpAttributes now = handle.object->attributes();
   const std::lock_guard lock(handle.given_mutex);
   *attr = ibv_qp_attr{};
@@ -342,6 +348,7 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(qp)) return as_errno_value(EINVAL);
   QpHandle& handle = handle_of<QpHandle>(qp);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   ContextHandle& context = *handle.owner->owner;
   {
     verbatim::device::Adapter& adapter = handle.object->adapter();

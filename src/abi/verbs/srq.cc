@@ -52,6 +52,7 @@ extern "C" {
 VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
   const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
+  if (!is_intact(owner)) return as_null<ibv_srq>(Errc::kNoSuchObject);
   auto handle = std::make_unique<SrqHandle>();
   auto object = device::SharedReceiveQueue::create(
       owner.owner->adapter, owner.domain,
@@ -75,14 +76,17 @@ VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
 
 VB_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
   const Uncancelled uncancelled;
+  SrqHandle& handle = handle_of<SrqHandle>(srq);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   if ((mask & ~IBV_SRQ_LIMIT) != 0)
     return as_errno_value((mask & IBV_SRQ_MAX_WR) != 0 ? EOPNOTSUPP : EINVAL);
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  return as_errno_value(handle_of<SrqHandle>(srq).object->arm_limit(attributes->srq_limit));
+  return as_errno_value(handle.object->arm_limit(attributes->srq_limit));
 }
 
 VB_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
   const Uncancelled uncancelled;
+  if (!is_intact(handle_of<SrqHandle>(srq))) return as_errno_value(ENOENT);
   device::SharedReceiveQueue& object = *handle_of<SrqHandle>(srq).object;
   attributes->max_wr = object.depth();
   attributes->max_sge = object.sge_limit();
@@ -94,6 +98,7 @@ VB_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   const Uncancelled uncancelled;
   if (!LiveHandles::instance().contains(srq)) return as_errno_value(EINVAL);
   SrqHandle& handle = handle_of<SrqHandle>(srq);
+  if (!is_intact(handle)) return as_errno_value(ENOENT);
   ContextHandle& context = *handle.owner->owner;
   {
     const std::lock_guard lock(context.adapter->mutex());
