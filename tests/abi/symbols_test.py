@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in library exports what programs and provider libraries bind to, and nothing else.
+"""A drop-in library exports what programs and provider libraries bind to, and nothing else. It has no
+static variable that a forked child could wait for.
 
 usage: symbols_test.py NAME path/to/library NAME.symbols [--any-needed]
 """
@@ -26,6 +27,13 @@ def nodes(library):
     return set(re.findall(r"Name: ([A-Z]\S*)", definitions.split("Version needs section")[0]))
 
 
+def guarded_statics(library):
+    """Static variables of functions that are initialised at their first use, behind a guard. A child
+    that is forked meanwhile would wait for the guard for ever: see src/base/process_wide.h."""
+    text = output_of("nm", "-C", library)
+    return sorted(re.findall(r"guard variable for (verbatim::.*)", text))
+
+
 def main():
     name, library, list_path, *options = sys.argv[1:]
     with open(list_path, encoding="utf-8") as lines:
@@ -44,6 +52,8 @@ def main():
     if "--any-needed" not in options:  # a sanitizer brings its own
         strangers = sorted(n for n in needed if not re.match(r"(libc\.so|ld-linux)", n))
         failures += [f"needs {stranger}" for stranger in strangers]
+    failures += [f"a static variable that a thread may be initialising during a fork: {variable}"
+                 for variable in guarded_statics(library)]
     print("\n".join(failures) or f"{len(have)} symbols")
     return 1 if failures else 0
 

@@ -9,18 +9,17 @@
 #include <cerrno>
 
 #include "abi/rdmacm/entry.h"
+#include "base/process_wide.h"
 #include "device/process.h"
 
 namespace verbatim::abi {
 
 ForkMutex& events_mutex() noexcept {
-  static auto* const mutex = new ForkMutex;  // outlives every thread
-  return *mutex;
+  return process_wide([] { return new ForkMutex; });
 }
 
 std::condition_variable& events_acknowledged() noexcept {
-  static auto* const condition = new std::condition_variable;
-  return *condition;
+  return process_wide([] { return new std::condition_variable; });
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "abi/rdmacm/neighbours.h"
 #include "abi/rdmacm/wildcards.h"
 #include "base/fork_mutex.h"
+#include "base/process_wide.h"
 #include "device/config.h"
 #include "device/port_watch.h"
 #include "device/process.h"
@@ -26,8 +27,7 @@ struct CmDevices {
   bool is_open = false;
 };
 CmDevices& opened() {
-  static auto* const instance = new CmDevices;
-  return *instance;
+  return process_wide([] { return new CmDevices; });
 }
 
 /// A forked child has no device: those it inherited are its parent's.

@@ -17,6 +17,7 @@
 #include "abi/rdmacm/probe.h"
 #include "base/fork_mutex.h"
 #include "base/own_threads.h"
+#include "base/process_wide.h"
 #include "device/clock.h"
 #include "device/neighbour_table.h"
 #include "device/process.h"
@@ -44,8 +45,7 @@ struct Search {
   bool has_thread = false;
 };
 Search& search() noexcept {
-  static auto* const instance = new Search;
-  return *instance;
+  return process_wide([] { return new Search; });
 }
 
 /// In a child no neighbour is sought, and there is no thread.

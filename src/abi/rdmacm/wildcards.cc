@@ -7,6 +7,7 @@
 
 #include "abi/rdmacm/ports.h"
 #include "base/fork_mutex.h"
+#include "base/process_wide.h"
 #include "device/process.h"
 
 namespace verbatim::abi {
@@ -19,8 +20,7 @@ struct Listeners {
   std::vector<IdHandle*> everywhere;
 };
 Listeners& listeners() noexcept {
-  static auto* const instance = new Listeners;  // outlives every thread
-  return *instance;
+  return process_wide([] { return new Listeners; });
 }
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
