@@ -59,20 +59,29 @@ TEST(RdmacmScale, ConnectionsOneAfterTheOtherLeaveNothingBehind) {
   for (int i = 0; i < kCount / 2; ++i) make_and_close_one(channel);
   const std::size_t descriptors = descriptor_count();
   const std::size_t threads = thread_count();
-  const std::size_t heap = heap_at_rest();
+  std::size_t heap = heap_at_rest();
   const std::size_t pages = resident_pages();
-  for (int i = 0; i < kCount / 2 && !::testing::Test::HasFailure(); ++i) {
-    make_and_close_one(channel);
+  // Five thousand connections that each lose ten octets would lose this much, every time. Tables
+  // grow once, when more connections rest at a time than ever before.
+  constexpr std::size_t kLimit = 50'000;
+  std::size_t growth = kLimit + 1;
+  int times = 0;
+  for (; times < 3 && growth > kLimit; ++times) {
+    for (int i = 0; i < kCount / 2 && !::testing::Test::HasFailure(); ++i) {
+      make_and_close_one(channel);
+    }
+    const std::size_t now = heap_at_rest();
+    growth = now > heap ? now - heap : 0;
+    heap = now;
   }
+  EXPECT_LE(growth, kLimit);
   EXPECT_EQ(descriptor_count(), descriptors);
   EXPECT_EQ(thread_count(), threads);
-  // Five thousand connections that each lose ten octets would lose this much.
-  EXPECT_LE(heap_at_rest(), heap + 50'000);
   // Half a kilobyte each, outside the heap, would be this much. The records of every queue pair
   // number stay, touched once each: two numbers, of 192 and 128 octets.
   constexpr std::size_t kRecordPages = kCount / 2 * 2 * (192 + 128) / 4096;
   if (!kIsSanitized) {
-    EXPECT_LE(resident_pages(), pages + 600 + kRecordPages);
+    EXPECT_LE(resident_pages(), pages + static_cast<std::size_t>(times) * (600 + kRecordPages));
   }
   destroy(listener);
 }
