@@ -3,7 +3,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
+
+#include "base/thread_token.h"
 
 namespace verbatim {
 
@@ -11,7 +14,7 @@ namespace verbatim {
 /// interrupts may hold the mutex: a fork that waited for it would wait for ever. So each thread
 /// counts those that it holds, or is about to hold, and a fork asks before it takes any.
 ///
-/// It is Lockable. The count is per thread and costs two plain stores.
+/// It is Lockable. The count is per thread; it and the holder cost four plain stores.
 class ForkMutex {
  public:
   constexpr ForkMutex() noexcept = default;
@@ -22,14 +25,20 @@ class ForkMutex {
   void lock() noexcept {
     count(1);
     mutex_.lock();
+    holder_.store(thread_token(), std::memory_order_relaxed);
   }
   [[nodiscard]] bool try_lock() noexcept {
     count(1);
     const bool is_locked = mutex_.try_lock();
-    if (!is_locked) count(-1);
+    if (is_locked) {
+      holder_.store(thread_token(), std::memory_order_relaxed);
+    } else {
+      count(-1);
+    }
     return is_locked;
   }
   void unlock() noexcept {
+    holder_.store(0, std::memory_order_relaxed);
     mutex_.unlock();
     count(-1);
   }
@@ -38,10 +47,17 @@ class ForkMutex {
   template <typename Condition>
   void wait(std::condition_variable& changed, Condition&& condition) {
     std::unique_lock lock(mutex_, std::adopt_lock);
+    holder_.store(0, std::memory_order_relaxed);
     changed.wait(lock, condition);
+    holder_.store(thread_token(), std::memory_order_relaxed);
     lock.release();
   }
 
+  /// Whether the calling thread holds it and may be changing what it guards. A handler of a signal
+  /// that interrupts lock() or unlock() may be told either: nothing is half changed then.
+  [[nodiscard]] bool is_held_by_me() const noexcept {
+    return holder_.load(std::memory_order_relaxed) == thread_token();
+  }
   /// Whether the calling thread holds any, or was interrupted while it was about to.
   [[nodiscard]] static bool is_any_held_by_me() noexcept { return held_ != 0; }
 
@@ -54,6 +70,7 @@ class ForkMutex {
   }
 
   std::mutex mutex_;
+  std::atomic<std::uintptr_t> holder_{0};
   static inline constinit thread_local int held_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/fork_mutex.h"
 #include "base/uncancelled.h"
 
 /// What there is once per process, and how it goes through fork(2) and exit(3). The subsystems that
@@ -116,6 +117,14 @@ class ForkPause {
 template <typename Synchronization>
 void renew(Synchronization& object) noexcept {
   new (&object) Synchronization;
+}
+
+/// In forget(), for an object that the child has from its parent: makes it anew, unless the call
+/// that was interrupted is in the middle of changing it. In the child the call goes on where the
+/// handler returns, finishes the change and lets the mutex go.
+template <typename Object>
+void renew_unless_held(Object& object, const ForkMutex& mutex) noexcept {
+  if (!mutex.is_held_by_me()) renew(object);
 }
 
 /// Locks at the end of the process: false when the lock stays taken, by a thread that does not run

@@ -35,11 +35,12 @@ struct Devices {
 Devices& devices() {
   return process_wide([] { return new Devices; });
 }
-const device::TakesPartInForks kInForks({.rank = device::ForkRank::kDevices,
-                                         .prepare = [] { devices().mutex.lock(); },
-                                         .parent = [] { devices().mutex.unlock(); },
-                                         .child = [] { devices().mutex.unlock(); },
-                                         .forget = [] { device::renew(devices()); }});
+const device::TakesPartInForks kInForks(
+    {.rank = device::ForkRank::kDevices,
+     .prepare = [] { devices().mutex.lock(); },
+     .parent = [] { devices().mutex.unlock(); },
+     .child = [] { devices().mutex.unlock(); },
+     .forget = [] { device::renew_unless_held(devices(), devices().mutex); }});
 
 device::PortInfo port_of(ibv_device* device) {
   const std::lock_guard lock(devices().mutex);

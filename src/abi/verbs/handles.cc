@@ -16,7 +16,12 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kHandles,
                                          .prepare = [] { LiveHandles::instance().mutex().lock(); },
                                          .parent = [] { LiveHandles::instance().mutex().unlock(); },
                                          .child = [] { LiveHandles::instance().mutex().unlock(); },
-                                         .forget = [] { device::renew(LiveHandles::instance()); }});
+                                         .forget =
+                                             [] {
+                                               device::renew_unless_held(
+                                                   LiveHandles::instance(),
+                                                   LiveHandles::instance().mutex());
+                                             }});
 
 }  // namespace
 
