@@ -255,7 +255,7 @@ class BiasedLock {
     }
     for (;;) {
       std::uint32_t seen = word_.load(std::memory_order_relaxed);
-      // Others may wait as well, so whoever has waited wakes one when it leaves.
+      // Other threads may wait as well: a thread that has waited wakes one of them in unlock().
       const std::uint32_t wanted = seen == kFree ? mine | kAwaited : seen | kAwaited;
       const bool is_so =
           seen == wanted || word_.compare_exchange_weak(seen, wanted, std::memory_order_acquire);

@@ -307,7 +307,7 @@ Instant Engine::take_turn() noexcept {
   if (has_requests_) adapter_.gsi_->take_forwarded();
   const Instant later = now();
   if (adapter_.link_->next_due() <= later)
-    adapter_.flush_link(later);  // nobody else may come to it
+    adapter_.flush_link(later);  // no caller may make progress in time
   adapter_.gsi_->run_timer(later);
   if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;

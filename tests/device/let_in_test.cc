@@ -276,7 +276,7 @@ int be_target_and_execute(ExecNotes& notes, int in, int out) {
   return 16;
 }
 
-/// Writes until nobody is there any more.
+/// Writes until a WRITE fails, because the process of the other end has gone.
 int write_until_it_fails(ExecNotes& notes) {
   ::setenv("VERBATIM_REHOME", "0", 1);
   End end;
