@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "base/test_cancelled_thread.h"
@@ -55,6 +57,11 @@ struct Taken {
   }
 };
 
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
 TEST(RdmacmCancel, AThreadThatWaitsHasAnEventOrHasNone) {
   EXPECT_EQ(in_process([] {
               Channel channel;
@@ -78,6 +85,46 @@ TEST(RdmacmCancel, AThreadThatWaitsHasAnEventOrHasNone) {
                 if (rdma_destroy_id(id) != 0) return 15;
               }
               return 0;
+            }),
+            0);
+}
+
+/// The thread has acknowledged the last event of its id and is about to ask for another, at which
+/// moment the id's destruction returns and the channel goes, as at the end of rping. The thread
+/// must not come back with an error, which rping ends with.
+TEST(RdmacmChannel, IsDestroyedBetweenTwoCallsOfAThread) {
+  EXPECT_EQ(in_process([] {
+              for (int round = 0; round < 500; ++round) {
+                rdma_event_channel* const channel = rdma_create_event_channel();
+                rdma_cm_id* id = nullptr;
+                if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) return 10;
+                Taken taken{.channel = channel};
+                pthread_t thread;
+                if (::pthread_create(&thread, nullptr, Taken::run, &taken) != 0) return 11;
+                sockaddr_in address = ipv4("127.0.0.1", 9);
+                if (rdma_resolve_addr(id, nullptr, as_sockaddr(address), 2000) != 0) return 12;
+                while (taken.events == 0) std::this_thread::yield();
+                if (rdma_destroy_id(id) != 0) return 13;
+                rdma_destroy_event_channel(channel);
+                ::usleep(static_cast<useconds_t>(round * 7 % 200));
+                ::pthread_cancel(thread);
+                void* result = nullptr;
+                if (::pthread_join(thread, &result) != 0) return 14;
+                if (result != PTHREAD_CANCELED) return 15;
+              }
+              return 0;
+            }),
+            0);
+}
+
+TEST(RdmacmChannel, LeavesNoDescriptor) {
+  EXPECT_EQ(in_process([] {
+              rdma_destroy_event_channel(rdma_create_event_channel());
+              const std::size_t before = open_descriptors();
+              for (int round = 0; round < 200; ++round) {
+                rdma_destroy_event_channel(rdma_create_event_channel());
+              }
+              return open_descriptors() == before ? 0 : 1;
             }),
             0);
 }

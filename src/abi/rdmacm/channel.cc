@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/rdmacm/channel.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,6 +24,14 @@ std::condition_variable& events_acknowledged() noexcept {
 }
 
 namespace {
+
+/// A thread needs some microseconds from one call of rdma_get_cm_event to the next.
+constexpr std::size_t kRetiredLimit = 64;
+
+/// With events_mutex() held.
+std::deque<CmChannel*>& retired_channels() noexcept {
+  return process_wide([] { return new std::deque<CmChannel*>; });
+}
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kEvents,
                                          .prepare =
@@ -53,8 +62,11 @@ Status CmChannel::open() noexcept {
   return Ok{};
 }
 
-CmChannel::~CmChannel() {
+CmChannel::~CmChannel() { drop_events(); }
+
+void CmChannel::drop_events() noexcept {
   for (EventHandle* event : waiting_) delete event;
+  waiting_.clear();
 }
 
 void CmChannel::push(EventHandle* event) {
@@ -86,28 +98,36 @@ void CmChannel::settle() noexcept {
 }
 
 bool CmChannel::wait() {
-  if (!reader_.is_still_own()) {  // the program has closed it
-    errno = EBADF;
-    return false;
-  }
   const CmEntry::Waiting waiting;
   char octet;
   bool has_event = false;
-  ++waiters_;
-  // A thread that is cancelled waits no longer.
-  pthread_cleanup_push([](void* waiters) { --*static_cast<std::atomic<std::uint32_t>*>(waiters); },
-                       &waiters_);
-  has_event = ::recv(reader_.number(), &octet, 1, MSG_PEEK) == 1;
-  pthread_cleanup_pop(1);
+  pthread_cleanup_push([](void* inside) { --*static_cast<std::atomic<std::uint32_t>*>(inside); },
+                       &inside_);
+  if (reader_.is_still_own()) {
+    has_event = ::recv(reader_.number(), &octet, 1, MSG_PEEK) == 1;
+  } else {
+    errno = EBADF;  // the program has closed it
+  }
+  while (waits_for_ever_) ::pause();
+  pthread_cleanup_pop(0);
   return has_event;
 }
 
-void CmChannel::discard(CmChannel* channel) noexcept {
-  if (channel->waiters_ == 0) {
-    delete channel;
-  } else {
-    channel->reader_.close();
-  }
+void CmChannel::retire(CmChannel* channel) {
+  const std::lock_guard lock(events_mutex());
+  // Before the descriptors are closed: that wakes a thread that waits.
+  channel->waits_for_ever_ = channel->reader_.is_still_own() &&
+                             (::fcntl(channel->reader_.number(), F_GETFL) & O_NONBLOCK) == 0;
+  channel->drop_events();
+  channel->bell_.close();
+  channel->reader_.close();
+  std::deque<CmChannel*>& retired = retired_channels();
+  retired.push_back(channel);
+  if (retired.size() <= kRetiredLimit) return;
+  CmChannel* const oldest = retired.front();
+  retired.pop_front();
+  // A thread that waits in it keeps it.
+  if (oldest->inside_ == 0) delete oldest;
 }
 
 }  // namespace verbatim::abi

@@ -63,15 +63,24 @@ class CmChannel {
     settle();
   }
 
-  /// Without it: waits for an event as the flags of the descriptor say. False with errno set when
-  /// there is none, or a signal came. The thread can be cancelled here.
+  // Without it.
+  /// A call of rdma_get_cm_event on this channel, from its first line to its last. wait() counts
+  /// the call out if the thread is cancelled there.
+  void enter() noexcept { ++inside_; }
+  void leave() noexcept { --inside_; }
+  /// Within a call: waits for an event as the flags of the descriptor say. False with errno set
+  /// when there is none, or a signal came. The thread can be cancelled here. The wait does not
+  /// end if the channel is retired and its descriptor was a blocking one.
   [[nodiscard]] bool wait();
-  /// The program is done with it. A thread that waits in it goes on to wait, as it does with a
-  /// descriptor that is closed under it; what it needs for that stays.
-  static void discard(CmChannel* channel) noexcept;
+  /// rdma_destroy_event_channel. A thread that waits for an event continues to wait, as a thread
+  /// does whose descriptor another thread closes. rping and its like destroy the channel while a
+  /// thread of theirs is between two calls of rdma_get_cm_event: the object of a retired channel
+  /// stays for that thread, until many more have been retired.
+  static void retire(CmChannel* channel);
 
  private:
   void settle() noexcept;
+  void drop_events() noexcept;
 
   struct Public {
     rdma_event_channel channel{.fd = -1};
@@ -81,7 +90,8 @@ class CmChannel {
   device::OwnDescriptor reader_;  // the number that the program has
   device::OwnDescriptor bell_;    // the other end of the socket pair
   std::size_t rung_ = 0;          // octets in the socket: at most as many as events, and one if any
-  std::atomic<std::uint32_t> waiters_{0};  // threads in wait()
+  std::atomic<std::uint32_t> inside_{0};  // calls of rdma_get_cm_event
+  std::atomic<bool> waits_for_ever_{false};  // retired with a blocking descriptor
   std::deque<EventHandle*> waiting_;
 };
 

@@ -82,6 +82,20 @@ EventHandle* take_from(CmChannel& channel) {
   return event;
 }
 
+/// The next event that the program is shown, waited for; null with errno set when there is none.
+EventHandle* next_shown(CmChannel& channel) {
+  for (;;) {
+    EventHandle* next = take_from(channel);
+    if (next == nullptr) {
+      if (!channel.wait()) return nullptr;
+    } else if (present(*next) == Shown::kYes) {
+      return next;
+    } else {
+      (void)cm_functions::ack_cm_event(&next->event);
+    }
+  }
+}
+
 }  // namespace
 
 namespace cm_functions {
@@ -89,17 +103,12 @@ namespace cm_functions {
 int get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (channel == nullptr || event == nullptr) return fail(EINVAL);
   CmChannel& from = *reinterpret_cast<CmChannel*>(channel);
-  for (;;) {
-    EventHandle* next = take_from(from);
-    if (next == nullptr) {
-      if (!from.wait()) return -1;
-    } else if (present(*next) == Shown::kYes) {
-      *event = &next->event;
-      return 0;
-    } else {
-      (void)ack_cm_event(&next->event);
-    }
-  }
+  from.enter();
+  EventHandle* next = next_shown(from);
+  from.leave();
+  if (next == nullptr) return -1;
+  *event = &next->event;
+  return 0;
 }
 
 int ack_cm_event(rdma_cm_event* event) {

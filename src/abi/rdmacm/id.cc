@@ -221,7 +221,7 @@ rdma_event_channel* create_event_channel() {
 }
 
 void destroy_event_channel(rdma_event_channel* channel) {
-  CmChannel::discard(reinterpret_cast<CmChannel*>(channel));
+  CmChannel::retire(reinterpret_cast<CmChannel*>(channel));
 }
 
 int create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, rdma_port_space space) {
