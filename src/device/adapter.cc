@@ -773,7 +773,7 @@ bool Adapter::advance(Look look, Instant at) noexcept {
     return false;
   }
   const Uncancelled uncancelled;  // not before: most looks find nothing, and cost a system call
-  if (!burst.empty()) let_faults_through();
+  if (!burst.empty()) let_faults_through_for_burst();
   for (const link::Incoming& incoming : burst) handle(incoming, Came::kByWire, at);
   if (everywhere) take_forwarded(at);
   if (!waiting_room_.is_empty()) look_into_waiting_room(at);
@@ -925,7 +925,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
 
 /// Those go in whose receives have been posted, and those that need not hope for any.
 void Adapter::look_into_waiting_room(Instant at) noexcept {
-  let_faults_through_at_times();
+  let_faults_through_for_burst();
   waiting_room_.let_go([&](const link::Incoming& guest) {
     const auto packet = wire::PacketView::parse(guest.octets);
     QueuePair* qp = packet ? find(packet->bth().dest_qp()) : nullptr;
@@ -1002,7 +1002,7 @@ void Adapter::take_forwarded(Instant at) noexcept {
     const std::size_t octets = slot_.take_forwarded(forwarded_);
     const auto incoming = unpack_forwarded(std::span(forwarded_).first(octets));
     if (!incoming) return;
-    if (count == 0) let_faults_through();
+    if (count == 0) let_faults_through_for_burst();
     const auto packet = std::span(forwarded_).first(octets).subspan(sizeof(ForwardHeader));
     if (link_->admit_forwarded(at, *incoming, packet)) handle(*incoming, Came::kForwarded, at);
   }

@@ -13,7 +13,7 @@ namespace verbatim::device {
 
 namespace detail {
 thread_local constinit FaultFrame* innermost_fault_frame = nullptr;
-thread_local constinit std::uint32_t postings_until_look = 0;
+thread_local constinit FaultSignals fault_signals;
 }  // namespace detail
 
 namespace {
@@ -49,14 +49,38 @@ void handle_fault(int number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void let_faults_through() noexcept {
-  if (OwnThread::is_mine()) return;
+namespace detail {
+namespace {
+
+/// True if one of the two signals was blocked.
+bool unblock_fault_signals() noexcept {
   sigset_t faults;
   ::sigemptyset(&faults);
   ::sigaddset(&faults, SIGSEGV);
   ::sigaddset(&faults, SIGBUS);
-  ::pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  sigset_t before;
+  if (::pthread_sigmask(SIG_UNBLOCK, &faults, &before) != 0) return false;
+  return ::sigismember(&before, SIGSEGV) == 1 || ::sigismember(&before, SIGBUS) == 1;
 }
+
+}  // namespace
+
+std::uint32_t look_at_fault_signals(std::uint32_t usual) noexcept {
+  constexpr std::uint32_t kCloseLooks = 16;
+  if (OwnThread::is_mine()) return usual;
+  FaultSignals& known = fault_signals;
+  if (unblock_fault_signals()) {
+    known.are_blocked_time_and_again = known.were_blocked;
+    known.were_blocked = true;
+    known.close_looks = kCloseLooks;
+  }
+  if (known.are_blocked_time_and_again) return 1;
+  if (known.close_looks == 0) return usual;
+  --known.close_looks;
+  return 1;
+}
+
+}  // namespace detail
 
 void install_fault_guard() noexcept {
   static std::once_flag once;

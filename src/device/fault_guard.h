@@ -17,25 +17,47 @@ void install_fault_guard() noexcept;
 /// A fault whose signal the thread blocks ends the process, whatever handlers there are; and
 /// threads that do a library's work often block all signals. So before work on a program's memory
 /// SIGSEGV and SIGBUS are unblocked in the calling thread, and stay so (docs/decisions/0023). The
-/// other signals are the program's business. One system call, except in the library's own threads,
-/// which never block the two.
-void let_faults_through() noexcept;
-
+/// other signals are the program's business. That takes one system call, a look, except in the
+/// library's own threads, which never block the two.
+///
+/// A look costs more than a posting, so not every call looks: the first of a thread does, and some
+/// later ones. A thread that blocks the signals once is looked at by each of the next 16 calls, and
+/// if it blocks them again, by every call from then on: programs have critical sections without
+/// signals. A thread that first blocks the signals between two looks is protected from the next one
+/// on.
 namespace detail {
-/// Postings until the thread's signals are looked at again; 0 in a new thread.
-extern constinit thread_local std::uint32_t postings_until_look;
+struct FaultSignals {
+  std::uint32_t postings_until_look = 0;
+  std::uint32_t bursts_until_look = 0;
+  std::uint32_t close_looks = 0;  // calls that look although their turn has not come
+  bool were_blocked = false;
+  bool are_blocked_time_and_again = false;
+};
+extern constinit thread_local FaultSignals fault_signals;
+
+/// Looks. Returns how many calls may pass until the next look, this one included: at most `usual`.
+[[nodiscard]] std::uint32_t look_at_fault_signals(std::uint32_t usual) noexcept;
+
 inline constexpr std::uint32_t kPostingsPerLook = 256;
+inline constexpr std::uint32_t kBurstsPerLook = 64;
 }  // namespace detail
 
-/// The same at the first call of a thread and every 256th from then on: for work that is shorter
-/// than a system call. A thread that blocks the signals between two looks is protected from the
-/// next one on.
-inline void let_faults_through_at_times() noexcept {
-  if (detail::postings_until_look == 0) [[unlikely]] {
-    let_faults_through();
-    detail::postings_until_look = detail::kPostingsPerLook;
+/// Before a posting.
+inline void let_faults_through_for_posting() noexcept {
+  std::uint32_t& until_look = detail::fault_signals.postings_until_look;
+  if (until_look == 0) [[unlikely]] {
+    until_look = detail::look_at_fault_signals(detail::kPostingsPerLook);
   }
-  --detail::postings_until_look;
+  --until_look;
+}
+
+/// Before work on a burst of packets.
+inline void let_faults_through_for_burst() noexcept {
+  std::uint32_t& until_look = detail::fault_signals.bursts_until_look;
+  if (until_look == 0) [[unlikely]] {
+    until_look = detail::look_at_fault_signals(detail::kBurstsPerLook);
+  }
+  --until_look;
 }
 
 namespace detail {

@@ -206,7 +206,7 @@ class QueuePair : public Pooled<QueuePair> {
   /// True with the queue pair's own lock held, which is enough when `alone` says so; false with the
   /// adapter's.
   [[nodiscard]] bool lock_for_posting(const std::atomic<bool>& alone) noexcept {
-    let_faults_through_at_times();
+    let_faults_through_for_posting();
     if (alone.load(std::memory_order_relaxed)) [[likely]] {
       lock_.lock();
       if (alone.load(std::memory_order_relaxed)) [[likely]]

@@ -375,6 +375,41 @@ TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
             0);
 }
 
+/// The thread blocks all signals around each request, as in a critical section, and the memory that
+/// the last one goes to is gone.
+TEST(Signals, BlockedTimeAndAgainDoNotMakeAFaultDeadly) {
+  EXPECT_EQ(in_process([] {
+              Connected pair;
+              if (!pair.open()) return 10;
+              constexpr std::size_t kOctets = 65536;
+              void* const pages = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+              std::memset(pages, 1, kOctets);
+              End& target = pair.ends[1];
+              ibv_mr* const mr = ibv_reg_mr(target.pd, pages, kOctets, End::kAllAccess);
+              if (mr == nullptr) return 11;
+              EndNotes to;
+              target.tell(to, 1);
+              to.address = reinterpret_cast<std::uintptr_t>(pages);
+              to.rkey = mr->rkey;
+              const ibv_sge sge = pair.ends[0].sge(0, 4096);
+              sigset_t all;
+              ::sigfillset(&all);
+              constexpr int kRequests = 100;
+              for (int request = 1; request <= kRequests; ++request) {
+                if (request == kRequests) ::munmap(pages, kOctets);
+                sigset_t before;
+                ibv_wc wc{};
+                ::pthread_sigmask(SIG_SETMASK, &all, &before);
+                if (!End::post(pair.ends[0].qp, 0, IBV_WR_RDMA_WRITE, sge, to)) return 12;
+                if (!pair.ends[0].collect(wc)) return 13;
+                ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+              }
+              return 0;
+            }),
+            0);
+}
+
 sigjmp_buf g_back;
 void* g_forbidden = nullptr;
 volatile sig_atomic_t g_own_faults = 0;

@@ -90,7 +90,7 @@ class CmChannel {
   device::OwnDescriptor reader_;  // the number that the program has
   device::OwnDescriptor bell_;    // the other end of the socket pair
   std::size_t rung_ = 0;          // octets in the socket: at most as many as events, and one if any
-  std::atomic<std::uint32_t> inside_{0};  // calls of rdma_get_cm_event
+  std::atomic<std::uint32_t> inside_{0};     // calls of rdma_get_cm_event
   std::atomic<bool> waits_for_ever_{false};  // retired with a blocking descriptor
   std::deque<EventHandle*> waiting_;
 };
