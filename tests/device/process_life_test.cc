@@ -375,15 +375,17 @@ TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
             0);
 }
 
-/// The thread blocks all signals around each request, as in a critical section, and the memory that
-/// the last one goes to is gone.
+/// The thread blocks all signals around each request, as in a critical section. The file that the
+/// memory maps is shorter when the last one comes, and the pages behind its end are gone.
 TEST(Signals, BlockedTimeAndAgainDoNotMakeAFaultDeadly) {
   EXPECT_EQ(in_process([] {
               Connected pair;
               if (!pair.open()) return 10;
               constexpr std::size_t kOctets = 65536;
-              void* const pages = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+              const int file = ::memfd_create("verbatim test", MFD_CLOEXEC);
+              if (file < 0 || ::ftruncate(file, kOctets) != 0) return 14;
+              void* const pages =
+                  ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
               std::memset(pages, 1, kOctets);
               End& target = pair.ends[1];
               ibv_mr* const mr = ibv_reg_mr(target.pd, pages, kOctets, End::kAllAccess);
@@ -397,7 +399,7 @@ TEST(Signals, BlockedTimeAndAgainDoNotMakeAFaultDeadly) {
               ::sigfillset(&all);
               constexpr int kRequests = 100;
               for (int request = 1; request <= kRequests; ++request) {
-                if (request == kRequests) ::munmap(pages, kOctets);
+                if (request == kRequests && ::ftruncate(file, 0) != 0) return 15;
                 sigset_t before;
                 ibv_wc wc{};
                 ::pthread_sigmask(SIG_SETMASK, &all, &before);
