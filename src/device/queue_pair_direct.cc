@@ -3,7 +3,6 @@
 // queue_pair.cc.
 #include <algorithm>
 
-#include "base/uncancelled.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
 #include "device/process.h"
@@ -260,7 +259,6 @@ void QueuePair::wake_peer() noexcept {
 }
 
 QueuePair::Rest QueuePair::execute_queue() noexcept {
-  const Uncancelled uncancelled;
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {

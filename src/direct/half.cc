@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "host/membarrier.h"
+#include "host/uncancellable.h"
 
 namespace verbatim::direct {
 
@@ -118,7 +119,7 @@ std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patien
       return true;
     }
     guest.half->visitor_.look();
-    (void)::nanosleep(&kNap, nullptr);
+    host::uncancellable::nanosleep(kNap);
     return true;
   };
   if (quiesce(guests, host::Membarrier::all_processes, keep_waiting)) return {};
@@ -137,7 +138,7 @@ std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patien
 void Half::wait_for_visitor() const noexcept {
   while (!visitor_.has_left(given_up_)) {
     visitor_.look();
-    (void)::nanosleep(&kNap, nullptr);
+    host::uncancellable::nanosleep(kNap);
   }
   host::Membarrier::all_processes();
 }

@@ -13,6 +13,7 @@
 
 #include "base/bulk_copy.h"
 #include "base/fence.h"
+#include "host/uncancellable.h"
 
 namespace verbatim::direct {
 namespace {
@@ -68,7 +69,7 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer tra
     if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kForbidden;
     if (moved < 0) {  // it may be moving just now
       const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
-      (void)::nanosleep(&nap, nullptr);
+      host::uncancellable::nanosleep(nap);
       continue;
     }
     tries = 0;
@@ -180,7 +181,7 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
               static_cast<const std::byte*>(body.back().iov_base) + body.back().iov_len,
               tail_octets);
   const auto call = [&](std::span<iovec> local, off_t at) {
-    return ::pwritev(memory_, local.data(), static_cast<int>(local.size()), at);
+    return host::uncancellable::pwritev(memory_, local.data(), static_cast<int>(local.size()), at);
   };
   const std::uint64_t body_octets = octets - tail_octets;
   full_fence();  // what was stored so far, and then what the kernel stores
@@ -214,7 +215,7 @@ Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces
   std::array<iovec, kPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   const auto call = [&](std::span<iovec> local, off_t at) {
-    return ::preadv(memory_, local.data(), static_cast<int>(local.size()), at);
+    return host::uncancellable::preadv(memory_, local.data(), static_cast<int>(local.size()), at);
   };
   return move_all(call, {copy.data(), pieces.size()}, true,
                   {.address = address, .octets = octets, .permission = permission});

@@ -13,6 +13,7 @@
 
 #include "host/membarrier.h"
 #include "host/slot.h"
+#include "host/uncancellable.h"
 
 namespace verbatim::direct {
 
@@ -111,7 +112,7 @@ void VisitorList::await(Duration patience) noexcept {
         visitor->passed_over = visit;
         break;
       }
-      waited < kSpinning ? (void)::sched_yield() : (void)::nanosleep(&kNap, nullptr);
+      waited < kSpinning ? (void)::sched_yield() : host::uncancellable::nanosleep(kNap);
     }
   }
   host::Membarrier::all_processes();  // what those did who have left has arrived

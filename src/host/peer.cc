@@ -18,6 +18,7 @@
 #include "host/huge_pages.h"
 #include "host/ring.h"
 #include "host/sealed_file.h"
+#include "host/uncancellable.h"
 #include "host/unix_name.h"
 #include "memory/key_entry.h"
 
@@ -99,7 +100,8 @@ Peer::~Peer() {
 
 bool Peer::look() noexcept {
   std::byte octet;
-  const ssize_t got = ::recv(connection_.number(), &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got =
+      uncancellable::recv(connection_.number(), &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mark_gone();
   return has_gone();
 }
@@ -111,7 +113,7 @@ bool Peer::send(std::span<const std::byte> head, std::span<const std::byte> rest
 
 std::size_t Peer::take(std::span<std::byte> into) const noexcept {
   const ssize_t got =
-      ::recv(connection_.number(), into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
+      uncancellable::recv(connection_.number(), into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
   return got < 0 || static_cast<std::size_t>(got) > into.size() ? 0 : static_cast<std::size_t>(got);
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "host/membarrier.h"
+#include "host/uncancellable.h"
 
 namespace verbatim::host {
 
@@ -48,7 +49,7 @@ void LockSystem::relax(std::uint32_t attempt) noexcept {
   } else {
     const timespec a_little{.tv_sec = 0, .tv_nsec = 50'000};
     // The call itself: in the function of the same name a thread could be cancelled.
-    (void)::syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &a_little, nullptr);
+    uncancellable::nanosleep(a_little);
   }
   errno = before;
 }
