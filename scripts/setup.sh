@@ -15,7 +15,7 @@ packages=(
   ccache              # makes a second build of the same sources quick
   python3             # the layer check
   googletest          # sources of GoogleTest, built once per compiler and sanitizer
-  nlohmann-json3-dev  # tests read golden packets
+  nlohmann-json3-dev  # --json of the command; tests read golden packets
   libbenchmark-dev    # bench/
   libisal-dev         # bench/: the CRC that ours is measured beside
   libcli11-dev        # command line of the `verbatim` tool

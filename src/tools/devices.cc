@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include "device/config.h"
 #include "device/port_info.h"
 #include "host/membarrier.h"
 #include "link/udp_socket.h"
 #include "tools/commands.h"
+#include "tools/json.h"
 #include "tools/text.h"
 
 namespace verbatim::tools {
@@ -47,25 +49,29 @@ std::string advice_about(const PortInfo& port) {
 
 const char* state_of(const PortInfo& port) noexcept { return port.is_up ? "ACTIVE" : "DOWN"; }
 
-void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& link) {
-  std::printf("[");
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    const PortInfo& port = ports[i];
-    std::printf(
-        "%s\n  {\"name\": %s, \"interface\": %s, \"state\": \"%s\", \"guid\": \"%s\",\n"
-        "   \"mtu\": %u, \"interface_mtu\": %u, \"speed_mbps\": %u,\n   \"path\": \"%s\", "
-        "\"path_cause\": \"%s\",\n   \"gids\": [",
-        i == 0 ? "" : ",", tools::quoted(port.name).c_str(), tools::quoted(port.interface).c_str(),
-        state_of(port), guid_of(port).c_str(), wire::octets_of(port.active_mtu), port.interface_mtu,
-        port.speed_mbps, name_of(link.path), name_of(link.path_cause));
-    for (std::size_t index = 0; index < port.gids.size(); ++index) {
-      std::printf("%s{\"index\": %zu, \"address\": \"%s\", \"packets\": %s}",
-                  index == 0 ? "" : ", ", index, text_of(port.gids[index].gid).c_str(),
-                  has_packets(port.gids[index]) ? "true" : "false");
-    }
-    std::printf("]}");
+Json json_of(const PortInfo& port, const device::LinkConfig& link) {
+  Json gids = Json::array();
+  for (std::size_t index = 0; index < port.gids.size(); ++index) {
+    gids.push_back({{"index", index},
+                    {"address", text_of(port.gids[index].gid)},
+                    {"packets", has_packets(port.gids[index])}});
   }
-  std::printf(ports.empty() ? "]\n" : "\n]\n");
+  return {{"name", port.name},
+          {"interface", port.interface},
+          {"state", state_of(port)},
+          {"guid", guid_of(port)},
+          {"mtu", wire::octets_of(port.active_mtu)},
+          {"interface_mtu", port.interface_mtu},
+          {"speed_mbps", port.speed_mbps},
+          {"path", name_of(link.path)},
+          {"path_cause", name_of(link.path_cause)},
+          {"gids", std::move(gids)}};
+}
+
+void print_json(const std::vector<PortInfo>& ports, const device::LinkConfig& link) {
+  Json devices = Json::array();
+  for (const PortInfo& port : ports) devices.push_back(json_of(port, link));
+  std::printf("%s", text_of(devices).c_str());
 }
 
 void print_text(const std::vector<PortInfo>& ports, bool in_colour) {

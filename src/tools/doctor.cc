@@ -9,6 +9,7 @@
 #include "device/config.h"
 #include "tools/commands.h"
 #include "tools/doctor_peer.h"
+#include "tools/json.h"
 
 namespace verbatim::tools {
 namespace {
@@ -40,14 +41,14 @@ const char* colour_of(Grade grade) noexcept {
 }
 
 void print_json(const Findings& findings) {
-  std::printf("[");
-  for (std::size_t i = 0; i < findings.size(); ++i) {
-    const Finding& finding = findings[i];
-    std::printf("%s\n  {\"grade\": \"%s\", \"subject\": %s,\n   \"what\": %s,\n   \"advice\": %s}",
-                i == 0 ? "" : ",", name_of(finding.grade), tools::quoted(finding.subject).c_str(),
-                tools::quoted(finding.what).c_str(), tools::quoted(finding.advice).c_str());
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"grade", name_of(finding.grade)},
+                    {"subject", finding.subject},
+                    {"what", finding.what},
+                    {"advice", finding.advice}});
   }
-  std::printf("\n]\n");
+  std::printf("%s", text_of(list).c_str());
 }
 
 void print_text(const Findings& findings, bool in_colour) {

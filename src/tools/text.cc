@@ -13,23 +13,6 @@ namespace verbatim::tools {
 using device::PathCause;
 using device::PathPolicy;
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    std::array<char, 8> escaped{};
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < ' ') {
-      (void)std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
-      out += escaped.data();
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::string printable(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -10,8 +10,6 @@
 /// Words that several commands say.
 namespace verbatim::tools {
 
-/// As JSON has it, with the quotes.
-[[nodiscard]] std::string quoted(std::string_view text);
 /// What another process calls itself, fit for a terminal: printable ASCII, others as '?'.
 [[nodiscard]] std::string printable(std::string_view text);
 /// An address as people write it.
