@@ -14,15 +14,16 @@
 
 namespace verbatim {
 
-/// Whether this CPU has the acquire load that does not wait for earlier releases of its own thread
-/// (Armv8.3 `ldapr`). False until the library is initialised, which is always right.
+/// Whether this CPU has `ldapr` (Armv8.3), an acquire load that does not wait for earlier release
+/// stores of its own thread. False until the library is initialised; load_acquire() is correct
+/// either way.
 #if defined(VB_LDAPR)
 [[gnu::visibility("hidden")]] extern const bool kHasLdapr;
 #else
 inline constexpr bool kHasLdapr = false;
 #endif
 
-/// An acquire load where kHasLdapr is true. For loops that ask once.
+/// An acquire load for a caller that has found kHasLdapr true, for example once before a loop.
 template <typename T>
 [[nodiscard]] inline T load_acquire_with_ldapr(const T& from) noexcept {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
@@ -51,9 +52,10 @@ template <typename T>
 #endif
 }
 
-/// An acquire load for the hot path. What the compiler makes of memory_order_acquire, `ldar`, also
-/// waits until every earlier release of its thread has reached memory; behind a release to a line
-/// that a peer polls, that is the time the line takes to come over. No order here rests on it.
+/// An acquire load for the hot path. The compiler translates memory_order_acquire to `ldar`, which
+/// also waits until every earlier release store of its thread has reached memory. After a release
+/// to a cache line that a peer polls, that wait lasts until the line has been transferred. No
+/// algorithm here needs this additional order.
 template <typename T>
 [[nodiscard]] inline T load_acquire(const T& from) noexcept {
   if (kHasLdapr) [[likely]]

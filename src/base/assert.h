@@ -3,14 +3,15 @@
 
 namespace verbatim {
 
-/// Says which promise of our own was broken, and stops the process. Never reached by a packet or by
-/// a caller's argument: those are errors (see expected.h).
+/// Prints which invariant of the library does not hold, and stops the process. No packet and no
+/// argument of a caller can lead here: those are errors (see expected.h).
 [[noreturn]] void stop_on_broken_invariant(const char* expression, const char* file,
                                            int line) noexcept;
 
 }  // namespace verbatim
 
-/// An invariant of ours. Kept in release builds: a wrong octet in a stranger's memory costs more.
+/// Checks an invariant of the library. Kept in release builds: wrong data in the memory of a
+/// program costs more than the check.
 #define VB_ASSERT(expression)                                                \
   do {                                                                       \
     if (!(expression)) [[unlikely]]                                          \

@@ -10,37 +10,40 @@
 
 namespace verbatim {
 
-/// A lock for what is nearly always used by one thread: that thread takes and leaves it with plain
-/// loads and stores, no atomic read-modify-write and no release, which next to a line that a peer
-/// polls makes a factor of five in the rate of SENDs. Any other thread can take it too, at the
-/// price of two calls of membarrier(PRIVATE_EXPEDITED); from then on it is an ordinary lock, until
-/// one thread has again had it kStreak times in a row with nobody waiting.
+/// A lock that one thread takes nearly always. That thread takes and releases it with plain loads
+/// and stores, without an atomic read-modify-write and without a release store. Next to a cache
+/// line that a peer polls, this makes the rate of SENDs five times higher. Any other thread can
+/// take the lock too, and pays two calls of membarrier(PRIVATE_EXPEDITED). From then on it is an
+/// ordinary lock, until one thread has taken it kStreak times in a row while no other thread
+/// waited.
 ///
 /// It is Lockable, so std::lock_guard and std::unique_lock work. Not recursive, not fair, private
-/// to one process, and it does not move. Whoever locks it unlocks it, before the thread ends.
+/// to one process, not movable. The thread that locks it unlocks it before it ends.
 ///
-/// How it works. `word_` is an ordinary lock. `bias_` says which of the seats, if any, is the
-/// favoured one; it changes only under `word_`. A seat belongs to one thread for good, so its
-/// `held` has one writer, also when that thread stops between looking at `bias_` and storing to
-/// `held` and goes on after the bias has moved. The lock is held by the thread in the favoured seat
-/// whose `held` is set, or, if there is no favoured seat, by whoever has `word_`.
-///   The favoured thread stores `held` and looks at `bias_` again. Whoever revokes has `word_`,
-///   takes `bias_` away, calls the barrier, and waits for `held` to be clear. The barrier is a
-///   fence in the favoured thread at one point: before its store of `held`, and then it finds the
-///   bias gone and gives up; or after it, and then the revoker sees `held`. The barrier is called a
-///   second time when `held` was seen clear: that plain store may have overtaken what the thread
-///   did under the lock.
-/// With Fencing::kFenced the favoured thread has the fence and the release itself.
+/// How it works. `word_` is an ordinary lock. Each of the few seats belongs to one thread for good.
+/// `bias_` is the index of the favoured seat, or kNoSeat; it changes only under `word_`. The `held`
+/// of a seat has one writer, its thread, also when that thread pauses between reading `bias_` and
+/// storing `held` and goes on after the bias has moved. If there is a favoured seat, its thread
+/// holds the lock while `held` is set. If there is none, the thread that has `word_` holds the
+/// lock.
+///   The favoured thread stores `held` and reads `bias_` again. A thread that revokes the bias
+///   takes `word_`, stores kNoSeat to `bias_`, calls the barrier, and waits until `held` is clear.
+///   The barrier is a fence in the favoured thread at one point of its program. If that point lies
+///   before its store of `held`, the favoured thread finds the bias gone and gives up. If it lies
+///   after that store, the revoking thread sees `held`. When `held` is clear, the revoking thread
+///   calls the barrier a second time, because the plain store that clears `held` may have become
+///   visible before stores that the favoured thread made under the lock.
+/// With Fencing::kFenced the favoured thread has the fence and the release store itself.
 ///
 /// System provides static functions, none of which throws:
-/// - can_bias(): whether barrier() works; asked when a thread is about to be favoured;
+/// - can_bias(): whether barrier() works; called before a thread becomes the favoured one;
 /// - barrier(): a full fence in every running thread of this process;
-/// - wait(word, value): sleeps while the std::atomic<uint32_t> has that value, or shorter;
+/// - wait(word, value): sleeps while the std::atomic<uint32_t> has that value; may return early;
 /// - wake_one(word): ends one such sleep;
-/// - relax(attempt): spins, then yields, then sleeps a little, for the favoured thread wakes nobody
-///   when it leaves.
+/// - relax(attempt): spins, then yields, then sleeps a little, because the favoured thread wakes no
+///   thread when it releases the lock.
 ///
-/// kSpins: looks at a lock that is taken before the thread sleeps. A hundred take some
+/// kSpins: attempts to take a lock that is held before the thread sleeps. A hundred take some
 /// microseconds.
 template <typename System, Fencing kFencing = kBestFencing, std::uint32_t kSpins = 100>
 class BiasedLock {
@@ -55,9 +58,10 @@ class BiasedLock {
       lock_as_any();
   }
 
-  /// False while a thread has it, be it this one: a signal may have come in the midst. A thread
-  /// that is favoured but not in is moved out, so the try can cost as much as lock(), without the
-  /// waiting. It may also fail while another thread is about to do that.
+  /// False while any thread holds it, also the calling one: the caller may be a signal handler that
+  /// has interrupted the holder. The bias of a thread that does not hold the lock is revoked, so
+  /// the call can cost as much as lock(), without the waiting. It can also fail while another
+  /// thread revokes the bias.
   [[nodiscard]] bool try_lock() noexcept {
     return !is_in_as_favoured() && (lock_as_favoured() || try_lock_as_any());
   }
@@ -71,8 +75,8 @@ class BiasedLock {
     }
   }
 
-  /// For the child after fork(): the lock is free, whether its one thread had it or not. The
-  /// threads that had it or waited for it were left behind, with marks of theirs in it.
+  /// For the child after fork(2): the lock is free, whether or not the thread that forked held it.
+  /// The threads that held it or waited for it do not exist in the child.
   void reset() noexcept {
     for (Seat& seat : seats_) {
       seat.owner.store(0, std::memory_order_relaxed);
@@ -85,9 +89,9 @@ class BiasedLock {
     word_.store(kFree, std::memory_order_release);
   }
 
-  /// Whether the calling thread has it, is about to have it, or is about to let it go: a handler of
-  /// a signal that asks must not wait for it then. A thread that has it not is told so, unless it
-  /// lies exactly a multiple of 16 GiB from one that has it (mark_of()).
+  /// Whether the calling thread holds it, is about to hold it, or is about to release it: then a
+  /// signal handler must not wait for it. True by mistake only if the thread pointers of the caller
+  /// and of the holder lie exactly a multiple of 16 GiB apart (mark_of()).
   [[nodiscard]] bool is_held_by_me() const noexcept {
     const std::uintptr_t me = thread_token();
     for (const Seat& seat : seats_) {
@@ -99,27 +103,28 @@ class BiasedLock {
     return (word_.load(std::memory_order_relaxed) & ~kAwaited) == mark_of(me);
   }
 
-  /// Whether the calling thread has the cheap way in.
+  /// Whether the calling thread is the favoured one.
   [[nodiscard]] bool favours_me() const noexcept {
     return is_mine(bias_.load(std::memory_order_relaxed));
   }
 
-  /// Takes in a row, by one thread and undisturbed, that win it the bias: together they cost about
-  /// what taking the bias away costs, so neither is ever more than half of the whole.
+  /// When one thread has taken the lock this many times in a row and no other thread has waited, it
+  /// becomes the favoured one. So many acquisitions cost about as much as one revocation, so
+  /// revocations never cost more than half of the whole.
   static constexpr std::uint32_t kStreak = 64;
-  /// Different threads that can be favoured in the life of a lock.
+  /// How many different threads can be favoured while the lock exists.
   static constexpr std::uint32_t kSeats = 4;
 
  private:
-  static constexpr std::uint32_t kNoSeat = kSeats;  // its owner is nobody, so bias_ is an index
-  // word_: free, or the mark of the thread that has it, and whether others may wait for it.
+  static constexpr std::uint32_t kNoSeat = kSeats;  // a seat without owner, so bias_ is an index
+  // word_: free, or the mark of the thread that holds it and whether other threads may wait for it.
   static constexpr std::uint32_t kFree = 0, kAwaited = 1, kTaken = 2;
   static constexpr bool kIsFenced =
       kFencing == Fencing::kFenced || kBestFencing == Fencing::kFenced;
 
   struct Seat {
     std::atomic<std::uintptr_t> owner = 0;  // a thread_token(); set once, under word_
-    std::atomic<std::uint32_t> held = 0;  // 1: the owner is in, or about to look whether it may be
+    std::atomic<std::uint32_t> held = 0;  // 1: the owner holds the lock, or is about to check bias_
   };
 
   [[nodiscard]] bool lock_as_favoured() noexcept {
@@ -143,7 +148,8 @@ class BiasedLock {
 
   void stand_up(Seat& seat) noexcept {
     compiler_barrier();
-    // The release pairs with the acquire in is_empty(); without it, there is the second barrier.
+    // The release pairs with the acquire in is_empty(); without it, the second barrier has its
+    // place.
     seat.held.store(0, kIsFenced ? std::memory_order_release : std::memory_order_relaxed);
   }
 
@@ -157,7 +163,7 @@ class BiasedLock {
       for (std::uint32_t attempt = 0; !is_empty(seats_[index]); ++attempt) System::relax(attempt);
       fence_favoured();
     }
-    settle(waited);
+    count_acquisition(waited);
   }
 
   [[gnu::noinline]] bool try_lock_as_any() noexcept {
@@ -173,18 +179,18 @@ class BiasedLock {
       unlock_word();
       return false;
     }
-    settle(false);
+    count_acquisition(false);
     return true;
   }
 
-  /// Takes the bias away unless its owner is in. The caller has word_.
+  /// Revokes the bias unless the favoured thread holds the lock. The caller has word_.
   [[nodiscard]] bool evict(std::uint32_t index) noexcept {
-    if (!is_empty(seats_[index])) return false;  // most likely still so after the barrier
+    if (!is_empty(seats_[index])) return false;  // most likely also after the barrier
     bias_.store(kNoSeat, std::memory_order_relaxed);
     fence_favoured();
     if (!is_empty(seats_[index])) {
-      // It is in, or has found the bias gone and waits for word_: both may find the bias here
-      // again.
+      // The favoured thread holds the lock, or has found the bias gone and waits for word_. In both
+      // cases it is correct to restore the bias.
       bias_.store(index, std::memory_order_relaxed);
       return false;
     }
@@ -192,8 +198,9 @@ class BiasedLock {
     return true;
   }
 
-  /// The caller has word_, and nobody is favoured: counts, and perhaps favours the caller.
-  void settle(bool waited) noexcept {
+  /// Counts an acquisition. After kStreak in a row, favours the caller. The caller has word_, and
+  /// no thread is favoured.
+  void count_acquisition(bool waited) noexcept {
     held_by_ = kNoSeat;
     const std::uintptr_t me = thread_token();
     const bool awaited = waited || (word_.load(std::memory_order_relaxed) & kAwaited) != 0;
@@ -207,14 +214,14 @@ class BiasedLock {
     sit_down(index);
   }
 
-  /// From holding by word_ to holding by the seat that is already the favoured one.
+  /// The caller holds the lock by word_; from now on it holds it by the favoured seat, its own.
   void sit_down(std::uint32_t index) noexcept {
     seats_[index].held.store(1, std::memory_order_relaxed);
     held_by_ = index;
-    unlock_word();  // whoever has word_ next sees the bias and the seat taken
+    unlock_word();  // the next thread that has word_ sees the bias and the seat's `held`
   }
 
-  /// The thread's seat, its own for good, or kNoSeat when others have them all.
+  /// The seat of this thread, the same one each time; kNoSeat when other threads have all seats.
   [[nodiscard]] std::uint32_t seat_of(std::uintptr_t me) noexcept {
     for (std::uint32_t index = 0; index < kSeats; ++index) {
       const std::uintptr_t owner = seats_[index].owner.load(std::memory_order_relaxed);
@@ -242,7 +249,7 @@ class BiasedLock {
     }
   }
 
-  /// Whether it had to wait.
+  /// Returns whether it had to wait.
   bool lock_word() noexcept {
     const std::uint32_t mine = mark_of(thread_token());
     for (std::uint32_t attempt = 0; attempt <= kSpins; ++attempt) {
@@ -269,17 +276,17 @@ class BiasedLock {
     const std::uint32_t before = word_.exchange(kFree, std::memory_order_release);
     if ((before & kAwaited) != 0) System::wake_one(word_);
   }
-  /// Tells threads apart: their tokens are aligned, and lie pages apart.
+  /// Different for different threads: their tokens are aligned and lie pages apart.
   [[nodiscard]] static std::uint32_t mark_of(std::uintptr_t token) noexcept {
     return static_cast<std::uint32_t>(token >> 4) << 2 | kTaken;
   }
 
   std::atomic<std::uint32_t> bias_ = kNoSeat;  // index of the favoured seat; changed under word_
-  std::uint32_t held_by_ = kNoSeat;            // the holder's: its seat, or kNoSeat for word_
-  std::array<Seat, kSeats + 1> seats_{};       // the last is nobody's
+  std::uint32_t held_by_ = kNoSeat;            // the holder's: its seat; kNoSeat: it holds word_
+  std::array<Seat, kSeats + 1> seats_{};       // the last one has no owner
   std::atomic<std::uint32_t> word_ = kFree;
-  std::uint32_t streak_ = 0;  // under word_: takes in a row by
-  std::uintptr_t last_ = 0;   // under word_: this thread
+  std::uint32_t streak_ = 0;  // under word_: acquisitions in a row by last_
+  std::uintptr_t last_ = 0;   // under word_: token of the last thread that took the lock
 };
 
 }  // namespace verbatim

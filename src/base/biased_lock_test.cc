@@ -12,8 +12,8 @@
 namespace verbatim {
 namespace {
 
-/// Counts what is asked of it. Its barrier is one only for locks that fence themselves, or while
-/// no two threads meet.
+/// Counts the calls. Its barrier does nothing, which is enough for locks that fence themselves, and
+/// while no two threads use the lock at once.
 struct CountingSystem {
   static inline std::atomic<int> barriers = 0;
   static inline std::atomic<bool> biases = true;
@@ -103,7 +103,7 @@ TYPED_TEST(BiasedLockTest, TheThreadThatWonTheBiasWhileHoldingItKeepsOthersOut) 
   });
 }
 
-// A handler of a signal asks before it waits.
+// A signal handler asks before it waits.
 TYPED_TEST(BiasedLockTest, TellsAThreadThatHasItFromOthers) {
   const auto is_held_elsewhere = [&] {
     bool is_held = true;
@@ -122,7 +122,7 @@ TYPED_TEST(BiasedLockTest, TellsAThreadThatHasItFromOthers) {
   }
 }
 
-// One that waits for it has it not.
+// A thread that waits for the lock does not hold it.
 TYPED_TEST(BiasedLockTest, IsNotHeldByAThreadThatWaits) {
   this->lock_.lock();
   std::atomic<bool> is_over = false;
@@ -142,7 +142,7 @@ TYPED_TEST(BiasedLockTest, IsNotHeldByAThreadThatWaits) {
   EXPECT_FALSE(this->lock_.is_held_by_me());
 }
 
-// As a handler does that a signal calls in the midst.
+// As a signal handler that interrupts the holder does.
 TYPED_TEST(BiasedLockTest, WhoeverHasItCannotTakeItAgain) {
   this->lock_.lock();
   EXPECT_FALSE(this->lock_.try_lock());
@@ -182,7 +182,7 @@ TYPED_TEST(BiasedLockTest, TakingTheBiasAwayCallsTheBarrierBeforeAndAfter) {
 }
 
 TYPED_TEST(BiasedLockTest, OnlySomeThreadsAreEverFavouredAndEachComesBackToItsSeat) {
-  // All of them live at once: a token is only reused after its thread has ended.
+  // All threads exist at once: a token is only reused after its thread has ended.
   std::vector<std::thread> threads;
   std::atomic<std::uint32_t> turn = 0;
   std::atomic<std::uint32_t> favoured = 0;
@@ -203,7 +203,7 @@ TYPED_TEST(BiasedLockTest, OnlySomeThreadsAreEverFavouredAndEachComesBackToItsSe
 
 TYPED_TEST(BiasedLockTest, IsFreeForTheOnlyThreadAfterAReset) {
   this->take(TypeParam::kStreak);
-  this->elsewhere([&] { this->lock_.lock(); });  // a thread that the child of a fork has not got
+  this->elsewhere([&] { this->lock_.lock(); });  // a thread that does not exist in a forked child
   EXPECT_FALSE(this->lock_.try_lock());
   this->lock_.reset();
   ASSERT_TRUE(this->lock_.try_lock());
@@ -212,10 +212,10 @@ TYPED_TEST(BiasedLockTest, IsFreeForTheOnlyThreadAfterAReset) {
   EXPECT_TRUE(this->lock_.favours_me());
 }
 
-// Real threads, with fences of their own, so that the thread sanitizer can judge them.
+// Real threads, with fences of their own, so that the thread sanitizer can check them.
 TEST(BiasedLockThreads, OneThreadAtATimeIsIn) {
   FencedLock lock;
-  std::uint64_t sum = 0;  // plain: an update that is lost shows
+  std::uint64_t sum = 0;  // plain, so a lost update shows
   constexpr std::uint64_t kTakes = 20'000;
   std::atomic<std::uint64_t> taken = 0;
   const auto often = [&] {

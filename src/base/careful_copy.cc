@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Written in assembly, because a fault must be able to end it anywhere: it keeps to the registers
-// that a function may spoil, calls nothing and has nothing on the stack, so that its
-// last two instructions can follow upon any other.
+// Written in assembly, because a fault must be able to end it at any instruction: it uses only
+// registers that the caller saves, calls nothing and has nothing on the stack. So the handler can
+// continue at its last two instructions from any other.
 #if defined(__aarch64__)
 __asm__(R"(
     .pushsection .text
@@ -21,7 +21,7 @@ vb_careful_copy:                      // x0: to, x1: from, x2: octets
     tst     x0, #7
     ccmp    x2, #8, #0, eq
     b.ne    1f
-    ldr     x3, [x1]                  // what is asked for most
+    ldr     x3, [x1]                  // eight octets: the most frequent size
     stlr    x3, [x0]
     mov     w0, #1
     ret
@@ -32,9 +32,9 @@ vb_careful_copy:                      // x0: to, x1: from, x2: octets
     csel    x5, x6, x5, eq
     cmp     x5, x2
     csel    x5, x2, x5, hi
-    subs    x2, x2, x5                // what is before it
+    subs    x2, x2, x5                // the octets before the tail
     b.eq    8f
-    lsr     x6, x2, #18               // much: asks half a kilobyte ahead, as bulk_copy() does
+    lsr     x6, x2, #18               // 256 KiB and more: prefetches ahead, as bulk_copy() does
     cbz     x6, 2f
     sub     x2, x2, #64
 22: ldp     q0, q1, [x1]
@@ -76,7 +76,7 @@ vb_careful_copy:                      // x0: to, x1: from, x2: octets
 71: tbz     x2, #0, 8f
     ldrb    w3, [x1], #1
     strb    w3, [x0], #1
-8:  cmp     x5, #8                    // the tail, by one release if it can be
+8:  cmp     x5, #8                    // the tail, by one release store if possible
     b.ne    81f
     ldr     x3, [x1]
     stlr    x3, [x0]
@@ -122,9 +122,9 @@ vb_careful_copy_end:
     .popsection
 )");
 #elif defined(__x86_64__)
-// Stores are seen in order, but neither those of one `rep movsb` among themselves, after which the
-// tail therefore comes, nor the halves of one that goes across the end of a cache line, which the
-// tail never does.
+// Stores become visible in order, with two exceptions. Those of one `rep movsb` have no order among
+// themselves, so the tail is stored after it. A store across the end of a cache line may become
+// visible in two halves, so the tail never crosses one.
 __asm__(R"(
     .pushsection .text
     .balign 64

@@ -16,9 +16,9 @@
 namespace verbatim {
 namespace {
 
-constexpr std::size_t kPage = 64 * 1024;     // the largest there is
-constexpr std::size_t kFew = 80;             // octets: more than one turn of any loop
-constexpr std::size_t kMuch = 256 * 1024;    // from here on it asks ahead
+constexpr std::size_t kPage = 64 * 1024;     // the largest page of any system
+constexpr std::size_t kFew = 80;             // octets: more than one iteration of any loop
+constexpr std::size_t kMuch = 256 * 1024;    // from this length on the copy prefetches
 constexpr std::size_t kNowhere = 8 * kPage;  // more than any copy here
 
 std::vector<std::byte> pattern(std::size_t octets) {
@@ -62,8 +62,8 @@ struct Place {
   std::size_t octets = 0;
 };
 
-// Whoever polls the last octet finds the others, and words are stored whole. One store would be
-// wrong for what lies in two cache lines: a processor may show its halves in any order.
+// A thread that polls the last octet then finds the others, and words are stored whole. One store
+// across two cache lines would be wrong: a processor may make its halves visible in any order.
 TEST(CarefulCopy, IsSeenFromTheFrontToTheBackAndInWholeWords) {
   for (const Place place : {Place{0, 2}, Place{0, 4}, Place{0, 8}, Place{0, 24}, Place{0, 61},
                             Place{0, 400}, Place{63, 2}, Place{62, 4}, Place{60, 8}}) {
@@ -72,7 +72,7 @@ TEST(CarefulCopy, IsSeenFromTheFrontToTheBackAndInWholeWords) {
     std::byte* const shared = room.data() + place.at;
     const std::size_t octets = place.octets;
     std::atomic<bool> over = false;
-    std::atomic<int> lap = 0;  // rounds count up to 250 in each, and so does every octet
+    std::atomic<int> lap = 0;  // each has 250 rounds; every octet holds the number of its round
     std::thread writer([&] {
       std::vector<std::byte> made(octets);
       for (int round = 0; round < 20'000; ++round) {
@@ -122,13 +122,12 @@ class Faults : public testing::Test {
     ::sigaction(SIGBUS, &bus_, nullptr);
   }
   static constexpr std::size_t kRoom = kNowhere + kPage + kNowhere;
-  std::byte* there_ = nullptr;  // a page that is, between many that are not
+  std::byte* there_ = nullptr;  // one mapped page between many that are not mapped
   struct sigaction segv_ {};
   struct sigaction bus_ {};
 };
 
-/// Every length up to where nothing new comes, and some of what is copied as much: so each load and
-/// each store is once the one that is interrupted.
+/// Every length up to kFew, and some large ones: so each load and each store is interrupted once.
 std::vector<std::size_t> lengths() {
   std::vector<std::size_t> all{100, 255, 256,  257,  263,       264,       265,
                                271, 300, 1000, 5000, kMuch + 8, kMuch + 75};
@@ -150,7 +149,7 @@ TEST_F(Faults, EndTheCopyWhereverTheyAre) {
   }
 }
 
-// Whoever polls the last octets must not find them, for the others will never come.
+// A thread that polls the last octets must not find them, because the others will never come.
 TEST_F(Faults, AtTheBeginningKeepTheEndFromBeingSeen) {
   const auto ours = pattern(kNowhere);
   for (const std::size_t octets : lengths()) {
@@ -163,7 +162,7 @@ TEST_F(Faults, AtTheBeginningKeepTheEndFromBeingSeen) {
   }
 }
 
-TEST_F(Faults, ElsewhereAreNobodysBusiness) {
+TEST_F(Faults, OutsideOfACopyAreNotHandled) {
   ucontext_t elsewhere{};
   EXPECT_FALSE(resume_careful_copy(&elsewhere));
 }

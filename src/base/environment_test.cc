@@ -17,12 +17,13 @@ constexpr uid_t kOwner = 54321;
 constexpr int kHasNone = 3;
 constexpr int kHasOne = 4;
 
-// Run by the test below, in a program of its own.
+// The test below runs this one in another program.
 TEST(Environment, DISABLED_SaysWhatItSees) {
   ::_exit(environment_variable(kVariable) == nullptr ? kHasNone : kHasOne);
 }
 
-/// How a copy of this program that belongs to another user, with this mode, ends.
+/// Runs a copy of this program that belongs to another user and has this mode, and returns how it
+/// ends.
 int run_copy(const std::filesystem::path& copy, mode_t mode) {
   EXPECT_EQ(::chown(copy.c_str(), kOwner, kOwner), 0);
   EXPECT_EQ(::chmod(copy.c_str(), mode), 0);

@@ -17,20 +17,19 @@ enum class Errc : std::uint8_t {
   kNoMemory,      // ENOMEM: a queue is full or storage ran out; poll completions, or free something
   kBusy,          // EBUSY: something still uses the object; destroy that first
   kNotSupported,  // EOPNOTSUPP: this adapter does not offer it
-  kNoSuchObject,  // ENOENT: the number names nothing
-  kTryAgain,      // EAGAIN: nothing there now
+  kNoSuchObject,  // ENOENT: no object has this number
+  kTryAgain,      // EAGAIN: nothing available now
   kAccessDenied,  // EACCES
-  kFault,         // EFAULT: the memory is not there
+  kFault,         // EFAULT: the memory is not mapped
   kAlreadyExists,  // EEXIST
   kNoDevice,       // ENODEV
   kTimedOut,       // ETIMEDOUT
   kAddressInUse,   // EADDRINUSE
   kNoData,         // ENODATA
-  kInterrupted,    // EINTR: a signal came first
+  kInterrupted,    // EINTR: a signal interrupted the wait
 };
 
-/// A value, or the reason why there is none. Trivial types only need the union's room; nothing
-/// throws.
+/// A value, or the reason why there is none. Holds both in a union; nothing throws.
 template <typename T, typename E = Errc>
 class [[nodiscard]] Expected {
  public:
@@ -96,7 +95,7 @@ class [[nodiscard]] Expected {
   bool has_value_;
 };
 
-/// What a function returns that has nothing to give but success.
+/// The value of a function that returns nothing but success.
 struct Ok {};
 
 /// Success, or the reason for refusing.

@@ -16,11 +16,11 @@ namespace verbatim {
 
 /// How the frequent side of an asymmetric protocol keeps its order (Occupancy, BiasedLock).
 enum class Fencing : std::uint32_t {
-  kFenced = 0,     // by fences of its own; works everywhere, and is what zeroed memory says
-  kExpedited = 1,  // not at all: the rare side makes the system fence us, with membarrier(2)
+  kFenced = 0,     // by fences of its own; works everywhere, and is the value of zeroed memory
+  kExpedited = 1,  // without a fence: the rare side calls membarrier(2), a fence in this thread
 };
 
-/// The thread sanitizer sees fences and releases but no membarrier.
+/// The thread sanitizer understands fences and releases, but not membarrier(2).
 #if defined(VB_TSAN)
 inline constexpr Fencing kBestFencing = Fencing::kFenced;
 #else
@@ -33,8 +33,9 @@ using Barrier = void (*)() noexcept;
 /// Keeps the compiler from moving memory accesses across; the processor still may.
 inline void compiler_barrier() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-/// Keeps the processor from it as well, in all four directions. The thread sanitizer refuses
-/// std::atomic_thread_fence(); what it has to know, the acquires and releases around tell it.
+/// Keeps the compiler and the processor from moving memory accesses across, in all four directions.
+/// The thread sanitizer does not support std::atomic_thread_fence(); the acquires and releases
+/// around the fence tell it the order.
 inline void full_fence() noexcept {
 #if defined(VB_TSAN) && defined(__aarch64__)
   __asm__ __volatile__("dmb ish" ::: "memory");
@@ -50,14 +51,14 @@ inline void load_fence() noexcept {
 #if defined(__aarch64__)
   __asm__ __volatile__("dmb ishld" ::: "memory");
 #elif defined(__x86_64__)
-  compiler_barrier();  // the processor does so by itself
+  compiler_barrier();  // x86 keeps this order without an instruction
 #else
   full_fence();
 #endif
 }
 
-/// Between a store of the frequent side and a load that must not be older: a fence if the rare side
-/// has no barrier that reaches us.
+/// Between a store of the frequent side and a load that must not be done before it: a fence, if the
+/// rare side has no barrier that reaches this process.
 inline void fence_if(Fencing fencing) noexcept {
   if (kBestFencing == Fencing::kFenced || fencing == Fencing::kFenced) [[unlikely]] {
     full_fence();

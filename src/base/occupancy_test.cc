@@ -55,7 +55,7 @@ TEST(Occupancy, ADeadRequesterIsPutOutside) {
   EXPECT_FALSE(Occupancy::is_inside(occupancy.snapshot()));
   const auto outside = occupancy.snapshot();
   occupancy.vacate();
-  EXPECT_EQ(occupancy.snapshot(), outside) << "who is outside stays outside";
+  EXPECT_EQ(occupancy.snapshot(), outside) << "a requester that is outside stays outside";
 }
 
 TEST(Quiesce, CallsTheBarrierBeforeItLooksAndAfterTheLastHasLeft) {
@@ -74,7 +74,7 @@ TEST(Quiesce, CallsTheBarrierBeforeItLooksAndAfterTheLastHasLeft) {
   EXPECT_EQ(story, "barrier wait wait barrier ");
 }
 
-TEST(Quiesce, WaitsForNobodyWhoEnteredLater) {
+TEST(Quiesce, DoesNotWaitForAVisitThatBeganLater) {
   std::array<Occupancy, 1> visitor;
   visitor[0].enter(Fencing::kExpedited);
   int waits = 0;
@@ -88,7 +88,7 @@ TEST(Quiesce, WaitsForNobodyWhoEnteredLater) {
   EXPECT_EQ(waits, 1);
 }
 
-TEST(Quiesce, LeavesBehindWhomTheCallerGivesUpAndStillWaitsForTheOthers) {
+TEST(Quiesce, SkipsARequesterThatTheCallerGivesUpAndWaitsForTheOthers) {
   std::array<Occupancy, 2> visitors;
   visitors[0].enter(Fencing::kExpedited);
   visitors[1].enter(Fencing::kExpedited);
@@ -104,10 +104,10 @@ TEST(Quiesce, LeavesBehindWhomTheCallerGivesUpAndStillWaitsForTheOthers) {
   EXPECT_FALSE(Occupancy::is_inside(visitors[1].snapshot()));
 }
 
-// Two real threads, with fences of their own, so that the thread sanitizer can judge them: `target`
-// is plain memory that the requester writes while `live` lets it, and the owner once it may not.
-TEST(Quiesce, NobodyWritesToWhatWasTakenAway) {
-  constexpr std::uint64_t kRounds = 200;  // each may wait for a requester that lost its processor
+// Two real threads, with fences of their own, so that the thread sanitizer can check them. `target`
+// is plain memory. The requester writes it while `live` allows it, and the owner afterwards.
+TEST(Quiesce, NoRequesterWritesToWhatWasTakenAway) {
+  constexpr std::uint64_t kRounds = 200;  // in each, the requester may have to wait for a processor
   Occupancy occupancy;
   std::atomic<bool> live = false;
   std::atomic<bool> done = false;

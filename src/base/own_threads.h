@@ -5,9 +5,8 @@
 
 namespace verbatim {
 
-/// Held by each thread that this library has started: made as its first act, and the last object
-/// that it destroys. So a thread is counted only while it is there: the count may be too low for a
-/// moment, and is never too high.
+/// Counts the threads that this library has started. Each of them creates one of these first and
+/// destroys it last. So the count may be too low for a moment, and is never too high.
 class OwnThread {
  public:
   OwnThread() noexcept {
@@ -21,18 +20,20 @@ class OwnThread {
     count_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// How many of the process's threads are the library's.
+  /// How many threads of the process the library has started.
   [[nodiscard]] static int count() noexcept { return count_.load(std::memory_order_seq_cst); }
   /// Whether the calling thread is one of them.
   [[nodiscard]] static bool is_mine() noexcept { return is_mine_; }
 
-  /// One is about to be started. The system lists it earlier than it counts itself, and an ended
-  /// one a little longer; changes() tells that the two numbers may differ for that reason.
+  /// Call before a thread of the library is started. The kernel lists a new thread before the
+  /// thread counts itself, and an ended one a little longer than it counts itself. A caller that
+  /// compares the two numbers reads changes() before and after: if it has changed, the numbers may
+  /// differ for that reason.
   static void announce() noexcept { changes_.fetch_add(1, std::memory_order_seq_cst); }
   [[nodiscard]] static unsigned changes() noexcept {
     return changes_.load(std::memory_order_seq_cst);
   }
-  /// In a forked child, which has none of its parent's threads but the one that forked.
+  /// In a forked child: none of the library's threads exists there.
   static void reset_in_child() noexcept { count_.store(0, std::memory_order_seq_cst); }
 
  private:
@@ -41,7 +42,7 @@ class OwnThread {
   static inline constinit thread_local bool is_mine_ = false;
 };
 
-/// The threads of this process that the library has started.
+/// How many threads of this process the library has started.
 [[nodiscard]] inline int own_thread_count() noexcept { return OwnThread::count(); }
 
 }  // namespace verbatim

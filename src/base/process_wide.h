@@ -8,11 +8,11 @@ namespace verbatim {
 
 /// The one object of the process that `make` returns a pointer to: made at the first call, never
 /// destroyed, the same one at every later call. `make` is a lambda, and each lambda has an object
-/// of its own. Two threads that come first at the same time both make one, and one of the two is
-/// deleted, so making one has no effect elsewhere.
+/// of its own. If two threads call it first at the same time, both make an object and one of the
+/// two is deleted; so making one must have no other effect.
 ///
-/// Not a static variable of a function: another thread may be about to initialise that one when the
-/// program forks, and the child would wait for it for ever.
+/// A static variable of a function would not do: if another thread is initialising it when the
+/// program forks, the child waits for that thread for ever.
 template <typename Make>
 [[nodiscard]] auto& process_wide(Make make) noexcept {
   using Object = std::remove_pointer_t<decltype(make())>;

@@ -34,7 +34,7 @@ class CancelledStack {
   }
   CancelledStack(const CancelledStack&) = delete;
   CancelledStack& operator=(const CancelledStack&) = delete;
-  /// Its own frame is where the marks are.
+  /// Not sanitized, because the marks lie in the frame of this function too.
   __attribute__((no_sanitize("address"))) ~CancelledStack() {
     __asan_unpoison_memory_region(begin_, octets_);
   }
@@ -44,7 +44,7 @@ class CancelledStack {
   std::size_t octets_ = 0;
 };
 
-/// The first act of a thread that a test cancels.
+/// To be called first in a thread that a test cancels.
 ///
 /// pthread_cancel(3) ends the functions of a thread without a return. The address sanitizer marks
 /// the variables of a function where the function begins and removes the marks where it returns, so

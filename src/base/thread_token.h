@@ -5,12 +5,12 @@
 
 namespace verbatim {
 
-/// Names the calling thread among the living threads of its process; never zero. A later thread may
-/// be given the token of one that has ended, and a forked child keeps that of the thread that
-/// forked.
+/// Identifies the calling thread among the living threads of its process; never zero. A later
+/// thread may have the token of an ended one. The thread of a forked child has the token of the
+/// thread that forked.
 ///
-/// It is the thread pointer itself: one instruction, where a thread_local of a library that was
-/// loaded late costs a call.
+/// The token is the thread pointer: one instruction, whereas a thread_local variable of a library
+/// that was loaded with dlopen(3) costs a call.
 [[nodiscard]] inline std::uintptr_t thread_token() noexcept {
 #if defined(__aarch64__)
   std::uintptr_t token;

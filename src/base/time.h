@@ -9,8 +9,8 @@ namespace verbatim {
 
 using Duration = std::chrono::nanoseconds;
 
-/// A point in time as the owner of a machine tells it: nanoseconds since some start that only the
-/// owner knows. The pure layers compare and add instants and never read a clock.
+/// A point in time that the owner of a protocol machine passes to it: nanoseconds since a start
+/// that only the owner knows. The pure layers compare and add instants and never read a clock.
 class Instant {
  public:
   constexpr Instant() noexcept = default;

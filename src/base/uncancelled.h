@@ -5,10 +5,10 @@
 
 namespace verbatim {
 
-/// While one exists, pthread_cancel(3) does not end the calling thread; a request to end it stays
-/// pending. A thread that ends in the middle of a call leaves locks taken, and one that ends inside
-/// of a function that is noexcept ends the process. So whatever calls the system with a lock held,
-/// or with something half done, does it while one of these exists. Two calls of the C library, some
+/// While one exists, pthread_cancel(3) does not end the calling thread; the request to end it stays
+/// pending. A thread that is cancelled in the middle of a call leaves locks taken, and one that is
+/// cancelled inside a noexcept function ends the process. So code that makes system calls with a
+/// lock held, or with data half changed, creates one first. Costs two calls of the C library, some
 /// nanoseconds each.
 class Uncancelled {
  public:

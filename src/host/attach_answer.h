@@ -15,14 +15,14 @@
 
 namespace verbatim::host {
 
-/// What a Door has answered to one that knocked, with the descriptors that came along: -1 for those
-/// that did not. Closes what is not taken, by putting a -1 in its place.
+/// The answer of a Door to a process that connected, with the descriptors that came with it; -1 for
+/// those that did not. Closes the descriptors that the caller has not taken (and replaced by -1).
 struct AttachAnswer {
   AttachMessage message{};
   std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1, -1};  // by kind
-  bool makes_sense = false;  // of our version, and with as many descriptors as it says
+  bool makes_sense = false;  // of this version, and with as many descriptors as it says
 
-  /// Takes what has arrived; does not wait.
+  /// Reads the answer that has arrived; does not wait.
   explicit AttachAnswer(int connection) noexcept {
     iovec octets{.iov_base = &message, .iov_len = sizeof message};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptors)> control{};
@@ -46,7 +46,8 @@ struct AttachAnswer {
     std::size_t next = 0;
     for (std::uint32_t kind = 0; kind < AttachMessage::kDescriptorCount; ++kind) {
       const bool is_next = is_right ? message.has(AttachMessage::Descriptor{kind}) : next < count;
-      if (is_next) descriptors[kind] = arrived[next++];  // to be closed, where it is not right
+      if (is_next)
+        descriptors[kind] = arrived[next++];  // also if the answer makes no sense: closed later
     }
     makes_sense = got == static_cast<ssize_t>(sizeof message) &&
                   message.magic == AttachMessage::kMagic &&

@@ -14,29 +14,29 @@
 
 namespace verbatim::host {
 
-/// What is said at a Door first and last: which process knocks, and whether the door opens. Between
-/// them the door sends a ChallengeMessage and the process that knocks a ProofMessage, unless the
-/// door refuses at once. With the answer travel the descriptors, in the order of the enumerators.
-/// kMemory is /proc/self/mem of the process that answers: it reaches that address space alone,
-/// never the one of another program that the process executes later or that gets its number
-/// (docs/decisions/0022).
+/// The first and the last message of an attachment: the process that connects sends its slot, and
+/// the door answers whether it is let in. Between them the door sends a ChallengeMessage and the
+/// connecting process a ProofMessage, unless the door refuses at once. The answer carries
+/// descriptors, in the order of the enumerators. kMemory is /proc/self/mem of the process that
+/// answers: it gives access to that address space only, never to that of another program that the
+/// process executes later or of a later process with the same number (docs/decisions/0022).
 struct AttachMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4131;
   enum Descriptor : std::uint32_t { kSegment, kBell, kArena, kMemory, kDescriptorCount };
-  /// The slot of those who have none: they get the segment, to look at it, and nothing else.
+  /// The slot of a viewer: it gets the segment for reading, and nothing else.
   static constexpr std::uint32_t kViewer = 0xffff'ffff;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = SegmentHeader::kVersion;
   std::uint32_t slot = 0;         // of the sender
-  std::uint32_t descriptors = 0;  // which travel along, a bit for each; none: refused
+  std::uint32_t descriptors = 0;  // which ones come with it, a bit for each; none: refused
 
   void add(Descriptor kind) noexcept { descriptors |= 1U << kind; }
   [[nodiscard]] bool has(Descriptor kind) const noexcept { return (descriptors >> kind & 1) != 0; }
 };
 static_assert(sizeof(AttachMessage) == 16);
 
-/// Where the process behind a door keeps the secret that it wants to hear (Challenge).
+/// Says at which descriptor the process behind the door keeps the secret (Challenge).
 struct ChallengeMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4332;
   std::uint32_t magic = kMagic;
@@ -44,7 +44,7 @@ struct ChallengeMessage {
 };
 static_assert(sizeof(ChallengeMessage) == 8);
 
-/// The secret.
+/// Contains the secret.
 struct ProofMessage {
   static constexpr std::uint32_t kMagic = 0x5642'5033;
   std::uint32_t magic = kMagic;
@@ -54,7 +54,7 @@ static_assert(sizeof(ProofMessage) == 20);
 
 /// Reads the challenge that has arrived on a connection to a door, and answers it; does not wait.
 /// kAccessDenied when the kernel does not let this process look into the one behind the door,
-/// kNotSupported when the door has refused, or said something else.
+/// kNotSupported when the door has refused, or has sent something else.
 [[nodiscard]] inline Status meet_challenge(int connection) noexcept {
   ChallengeMessage challenge;
   const ssize_t got = ::recv(connection, &challenge, sizeof challenge, MSG_DONTWAIT | MSG_TRUNC);
@@ -71,10 +71,10 @@ static_assert(sizeof(ProofMessage) == 20);
   return Ok{};
 }
 
-/// The longest thing that is said over the connection afterwards.
+/// The longest message over the connection afterwards.
 inline constexpr std::size_t kSayingOctetsMax = 64 * 1024;
 
-/// Sends two runs of octets as one message; false when the other end cannot take it now.
+/// Sends two parts as one message; false when the other end cannot take it now.
 [[nodiscard]] inline bool say(int connection, std::span<const std::byte> head,
                               std::span<const std::byte> rest) noexcept {
   iovec parts[] = {{.iov_base = const_cast<std::byte*>(head.data()), .iov_len = head.size()},

@@ -8,11 +8,11 @@
 
 namespace verbatim::host {
 
-/// A bit per queue pair of a process, raised by a peer that did something there which only the
-/// owner can finish: a failure to report, an event to announce, a sender that waits for a change.
-/// Whoever raises one wakes the owner afterwards.
+/// A bit per queue pair of a process. A peer raises it after something that only the owner can
+/// finish: a failure to report, an event to announce, a sender that waits for a change. Then the
+/// peer wakes the owner.
 ///
-/// A view of plain data in the owner's segment; any process may raise, the owner takes.
+/// A view of plain data in the owner's segment. Any process may raise a bell, the owner takes them.
 class Bells {
  public:
   static constexpr std::uint32_t kCount = 1U << 16;
@@ -23,7 +23,7 @@ class Bells {
 
   void raise(std::uint32_t index) noexcept {
     index %= kCount;
-    // The summary last: whoever finds its bit finds the bell.
+    // The summary bit comes last: if the owner finds it, it finds the bell.
     word(index / 64).fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
     summary(index / 4096).fetch_or(std::uint64_t{1} << index / 64 % 64, std::memory_order_release);
   }

@@ -25,15 +25,15 @@ namespace {
 constexpr std::string_view kName = "verbatim-challenge-";
 constexpr std::string_view kShownAs = "/memfd:verbatim-challenge-";  // as proc(5) says
 
-/// The process at the other end of a connection, and whether it still lives: its number may be used
-/// again when it does not.
+/// The process at the other end of a connection, and whether it is still alive: another process may
+/// get its number when it is not.
 class PeerProcess {
  public:
   explicit PeerProcess(int connection) noexcept : number_(peer_of(connection).pid) {
     socklen_t octets = sizeof handle_;
     if (::getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &handle_, &octets) == 0) return;
     handle_ = -1;
-    // Before Linux 6.5 there is the number only. Another error: the process has ended.
+    // Before Linux 6.5 there is no pidfd, only the number. Any other error: the process has ended.
     if (errno != ENOPROTOOPT) number_ = 0;
   }
   PeerProcess(const PeerProcess&) = delete;
@@ -41,8 +41,8 @@ class PeerProcess {
   ~PeerProcess() {
     if (handle_ >= 0) ::close(handle_);
   }
-  /// What a link of its directory in /proc says, if this was that process's directory; else 0
-  /// octets.
+  /// The target of a link in its directory of /proc; 0 octets if the directory may be that of
+  /// another process.
   template <std::size_t kSize>
   [[nodiscard]] std::size_t read_link(const char* name, std::array<char, kSize>& into) const {
     if (number_ <= 0) return 0;

@@ -10,9 +10,9 @@
 
 namespace verbatim::host {
 
-/// How the kernel decides whether another process may reach our memory: the owner of the memory
-/// keeps a secret where the kernel shows it to those processes alone that may look into the owner
-/// (PTRACE_MODE_READ of ptrace(2)). A process that tells the secret has that right.
+/// Lets the kernel decide whether another process may reach the memory of this one. The owner of
+/// the memory keeps a secret where the kernel shows it only to processes that may look into the
+/// owner (PTRACE_MODE_READ of ptrace(2)). A process that knows the secret has that right.
 ///
 /// The secret is the name of a memory file that the owner has open. readlink(2) of
 /// /proc/<owner>/fd/<number> shows it. The kernel looks at users and groups, at the user namespace,
@@ -29,24 +29,24 @@ class Challenge {
   Challenge& operator=(const Challenge&) = delete;
   ~Challenge() { close(); }
 
-  /// With a new secret. False when the system gives no descriptor or no random number.
+  /// Makes a new secret. False when the system gives no descriptor or no random number.
   [[nodiscard]] bool open() noexcept;
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return descriptor_.is_open(); }
-  /// Its number is told to the process that wants to be let in.
+  /// The number that the process which wants to be let in is told.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   [[nodiscard]] bool is_met_by(const Secret& answer) const noexcept {
     return is_open() && answer == secret_;
   }
 
   /// The secret that the process at the other end of a UNIX connection keeps at this descriptor.
-  /// Nothing when the kernel does not show it to us, or does not show us that process at all: it is
-  /// in another process namespace, or /proc is not mounted.
+  /// Nothing when the kernel does not show it to this process, or when the other process is in
+  /// another process namespace, or when /proc is not mounted.
   ///
-  /// Only the process that the kernel names is looked at. So a process that passes on another
-  /// process's challenge learns nothing from us.
+  /// Only the process that the kernel names as the other end is read. So a process that forwards
+  /// the challenge of a third process gets no answer to it.
   [[nodiscard]] static std::optional<Secret> answer_to(int connection, int descriptor) noexcept;
-  /// Whether the kernel lets us look into the process at the other end of a UNIX connection.
+  /// Whether the kernel lets this process look into the one at the other end of a UNIX connection.
   [[nodiscard]] static bool may_look_into_peer_of(int connection) noexcept;
 
  private:

@@ -132,7 +132,7 @@ bool kernel_lets_us_open_memory_of(pid_t process) {
   return memory >= 0;
 }
 
-/// In a process of its own that first makes itself what `become` makes of it.
+/// Runs in a child process, which `become` first changes.
 template <typename Become>
 void expect_kept_out(Become&& become) {
   const uid_t user = ::geteuid();
@@ -205,8 +205,8 @@ TEST(Challenge, ASecretOfAnEarlierConnectionGetsNothing) {
   });
 }
 
-/// A process that may not look into the owner sits between it and one that may: it has a door of
-/// its own and passes the owner's challenge on.
+/// A process that may not look into the owner stands between the owner and a process that may: it
+/// has a door of its own and forwards the owner's challenge.
 TEST(Challenge, IsNotMetForAProcessThatPassesItOn) {
   test::in_a_private_network([] {
     const Owner owner;
@@ -224,7 +224,8 @@ TEST(Challenge, IsNotMetForAProcessThatPassesItOn) {
   });
 }
 
-/// What was so when the connection was accepted may be otherwise when the descriptors are sent.
+/// A condition that held when the connection was accepted may no longer hold when the descriptors
+/// are sent.
 TEST(Challenge, ADoorLooksAtItsProcessAgainBeforeItLetsAnotherIn) {
   test::in_a_private_network([] {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);

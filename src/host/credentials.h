@@ -8,11 +8,12 @@
 
 namespace verbatim::host {
 
-/// The users and groups that this process runs as: taken when an adapter opens, compared when
-/// another process wants to reach its memory.
+/// The users and groups of this process: recorded when an adapter opens, and compared when another
+/// process wants to reach its memory.
 ///
-/// The rule is the kernel's for ptrace(2): the other process has the same user and group, and ours
-/// has not changed its own since (a daemon that gave up root) and is dumpable (prctl(2)).
+/// The rule is the kernel's for ptrace(2): the other process has the same user and group, and this
+/// process has not changed its own since (as a daemon that gives up root does) and is dumpable
+/// (prctl(2)).
 struct Credentials {
   uid_t users[3]{};   // real, effective, saved
   gid_t groups[3]{};  // likewise
@@ -28,8 +29,8 @@ struct Credentials {
   [[nodiscard]] uid_t user() const noexcept { return users[1]; }
   [[nodiscard]] gid_t group() const noexcept { return groups[1]; }
 
-  /// Whether the process still is what it was, and other processes of its user may reach its
-  /// memory.
+  /// Whether this process still has these users and groups, and other processes of its user may
+  /// reach its memory.
   [[nodiscard]] bool admit_others() const noexcept {
     return *this == current() && ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
   }

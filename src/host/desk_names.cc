@@ -25,14 +25,14 @@ namespace verbatim::host {
 namespace {
 
 constexpr std::size_t kRoomOctets = 32 * 1024;
-constexpr unsigned kListens = 0x1'0000;  // among the flags in /proc/net/unix
+constexpr unsigned kListens = 0x1'0000;  // a flag in /proc/net/unix
 
 bool is_wanted(std::string_view name, std::string_view prefix) noexcept {
   return name.substr(0, prefix.size()) == prefix &&
          name.find('/', prefix.size()) == std::string_view::npos;
 }
 
-/// The name in one message of a dump, if it is a public one of this user.
+/// The name in one message of a dump, if it is a public name of this user.
 std::optional<std::string> name_in(std::span<const std::byte> message, uid_t user) {
   constexpr std::size_t kFront = NLMSG_LENGTH(sizeof(unix_diag_msg));
   std::optional<std::string> name;

@@ -9,15 +9,15 @@
 
 namespace verbatim::host {
 
-/// The public names (PublicName, without the zero in front) that begin with `prefix`, have no '/'
-/// behind it, and at which a connection socket of `user` listens in this network namespace.
+/// The public names (PublicName, without the leading zero) that begin with `prefix`, contain no '/'
+/// after it, and at which a connection socket of `user` listens in this network namespace.
 ///
-/// Any user can bind any number of such names. So the kernel is asked for the user of each socket
-/// (sock_diag(7), Linux 5.3), and names of other users are left out. Where the kernel does not say,
-/// the names of all users are listed, and the caller finds out by connecting.
+/// Any user can bind any number of such names. So this asks the kernel for the user of each socket
+/// (sock_diag(7), Linux 5.3), and leaves the names of other users out. Where the kernel does not
+/// say, the names of all users are returned, and the caller learns the user when it connects.
 [[nodiscard]] std::vector<std::string> desk_names_of(uid_t user, std::string_view prefix);
 
-/// The same from /proc/net/unix: of all users.
+/// The names of all users, from /proc/net/unix.
 [[nodiscard]] std::vector<std::string> desk_names_of_all(std::string_view prefix);
 
 }  // namespace verbatim::host

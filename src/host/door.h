@@ -17,31 +17,32 @@
 
 namespace verbatim::host {
 
-/// Where the other processes of this user attach to this one (the UNIX name `<slot>.attach`): each
-/// gets descriptors of what it may map, and keeps the connection, so that its end tells of its
-/// death. A process of another user cannot connect, because the name is in a directory that is
-/// closed to it. A process that connects is let in
-///   1. when it has the user and the group that we had when the door was opened, and ours are the
-///      same still, and we are dumpable;
+/// The UNIX socket at which the other processes of this user attach to this one, at the UNIX name
+/// `<slot>.attach`. Each gets descriptors of what it may map, and keeps the connection; the kernel
+/// closes the connection when that process ends. A process of another user cannot connect, because
+/// the name is in a directory that is closed to it. A process that connects is let in
+///   1. when it has the user and the group that this process had when the door was opened, and this
+///      process still has them and is dumpable;
 ///   2. when it meets a Challenge: then the kernel lets it look into this process;
-///   3. as a peer, when the kernel lets us look into it as well: requests go both ways.
-/// All of it is looked at when the proof has arrived, not before.
+///   3. as a peer, when the kernel also lets this process look into it, because requests go both
+///      ways.
+/// All of this is checked when the proof has arrived, not before.
 ///
-/// Viewers (AttachMessage::kViewer) get the segment alone, and that they come and go is not
-/// reported. A process that lets no peers in shows itself at `<slot>.view`.
+/// Viewers (AttachMessage::kViewer) get only the segment, and serve() does not report their end. A
+/// process that admits no peers has the name `<slot>.view` instead.
 ///
-/// A process that has no descriptor left for a guest refuses it.
+/// When this process has no descriptor left, a new connection is refused.
 ///
 /// Thread: one at a time.
 class Door {
  public:
-  /// The descriptors stay the caller's.
+  /// The caller keeps the descriptors open.
   struct Offer {
     int segment = -1;
-    int bell = -1;              // an eventfd that wakes us
+    int bell = -1;              // an eventfd that wakes this process
     int arena = -1;             // registered memory that peers may map; -1: none
     bool admits_peers = true;   // else viewers only
-    bool lends_memory = false;  // peers get a descriptor of our address space
+    bool lends_memory = false;  // peers get a descriptor of this process's address space
   };
 
   Door() noexcept = default;
@@ -54,46 +55,46 @@ class Door {
   void close() noexcept;
   [[nodiscard]] bool is_ours(int descriptor) const noexcept;
 
-  /// What a guest says once it is in, and the connection to answer through.
+  /// Called with each message of an admitted peer, and with the connection for the answer.
   using Hearer = std::function<void(std::span<const std::byte>, int)>;
-  void set_hearer(Hearer hearer) { hearer_ = std::move(hearer); }
+  void set_hearer(Hearer hearer) { handler_ = std::move(hearer); }
 
-  /// Answers who knocked. Returns the slots whose process has gone since.
+  /// Accepts, reads and answers. Returns the slots of peers whose connection has ended since.
   [[nodiscard]] std::vector<std::uint32_t> serve();
 
  private:
-  struct Guest {
+  struct Connection {
     OwnDescriptor descriptor;
     std::uint32_t slot = 0;
     enum class State : std::uint8_t {
-      kSilent,      // has said nothing
-      kChallenged,  // has said its slot, and is to prove that it may be let in
-      kKnown,       // has got the descriptors
+      kSilent,      // has sent nothing
+      kChallenged,  // has sent its slot, and must prove that it may be let in
+      kAdmitted,    // has got the descriptors
     };
     State state = State::kSilent;
-    [[nodiscard]] bool is_known() const noexcept { return state == State::kKnown; }
+    [[nodiscard]] bool is_admitted() const noexcept { return state == State::kAdmitted; }
     [[nodiscard]] bool is_viewer() const noexcept { return slot == AttachMessage::kViewer; }
-    [[nodiscard]] bool is_peer() const noexcept { return is_known() && !is_viewer(); }
+    [[nodiscard]] bool is_peer() const noexcept { return is_admitted() && !is_viewer(); }
   };
   void accept_all();
-  /// False when the guest has left, or said something else.
-  [[nodiscard]] bool listen_to(Guest& guest);
-  [[nodiscard]] bool challenge(Guest& guest, std::span<const std::byte> hello) noexcept;
-  [[nodiscard]] bool let_in(Guest& guest, std::span<const std::byte> proof) noexcept;
-  [[nodiscard]] bool may_be_let_in(const Guest& guest) const noexcept;
+  /// False when the connection has ended, or has sent something unexpected.
+  [[nodiscard]] bool read_from(Connection& connection);
+  [[nodiscard]] bool challenge(Connection& connection, std::span<const std::byte> hello) noexcept;
+  [[nodiscard]] bool let_in(Connection& connection, std::span<const std::byte> proof) noexcept;
+  [[nodiscard]] bool may_be_let_in(const Connection& connection) const noexcept;
   [[nodiscard]] bool has_room_for_viewers() const noexcept;
-  [[nodiscard]] bool answer(const Guest& guest) const noexcept;
+  [[nodiscard]] bool answer(const Connection& connection) const noexcept;
   void watch(int descriptor) const noexcept;
 
   std::uint32_t slot_ = 0;
   int epoll_ = -1;  // the caller's
   Listener listener_;
-  Credentials own_{};  // when it was opened
+  Credentials own_{};  // of this process when the door was opened
   Offer offer_;
-  std::vector<Guest> guests_;
-  Challenge challenge_;  // open while guests are challenged; the next ones get another secret
-  Hearer hearer_;
-  std::vector<std::byte> saying_;
+  std::vector<Connection> connections_;
+  Challenge challenge_;  // open while connections are challenged; then the next secret is another
+  Hearer handler_;
+  std::vector<std::byte> message_;
 };
 
 }  // namespace verbatim::host

@@ -13,7 +13,7 @@
 
 namespace verbatim::host {
 
-/// Takes more room than it needs and lets go of what is around the part that is aligned.
+/// Maps more than needed and unmaps the parts before and after the aligned range.
 std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t whole = (octets + page - 1) / page * page;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it takes to have huge pages where nobody has set the system up for them.
+// Huge pages on a system that has none reserved.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@ namespace verbatim::host {
 
 inline constexpr std::size_t kHugePageOctets = std::size_t{2} << 20;
 
-/// Maps octets that can be read and written as mmap(2) does, but at a multiple of a huge page, for
-/// only there can one be. Null when the system refuses.
+/// Maps readable and writable octets as mmap(2) does, but at an address that is a multiple of a
+/// huge page, as huge pages need it. Null when the system refuses.
 [[nodiscard]] std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept;
 
-/// Makes one huge page of the small ones at a multiple of it, and of those that are not there yet.
-/// False on a system that does not know how (MADV_COLLAPSE, Linux 6.1) or has none: then all is as
-/// it was.
+/// Replaces the small pages at `at`, a multiple of a huge page, by one huge page, including pages
+/// that were not there yet. False on a system that cannot do this (MADV_COLLAPSE, Linux 6.1) or has
+/// no huge page free: then nothing has changed.
 bool gather_pages(std::byte* at) noexcept;
 
 }  // namespace verbatim::host

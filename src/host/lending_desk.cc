@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kQueueMax = 128;
 constexpr std::size_t kDescriptorsMax = ShareMessage::kEntriesMax;
-constexpr std::size_t kDesksMax = 256;                 // that a borrower connects to
-constexpr Duration kLatest = std::chrono::seconds(1);  // then a question is refused
+constexpr std::size_t kDesksMax = 256;                 // desks that a borrower asks
+constexpr Duration kLatest = std::chrono::seconds(1);  // an older question is refused
 
 int open_socket() noexcept {
   return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -56,7 +56,7 @@ bool send_answer(int socket, const std::vector<int>& descriptors) noexcept {
   return ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/// Takes an answer, if one is there. Descriptors of anything else are closed.
+/// Reads an answer, if one has arrived. Descriptors that come with anything else are closed.
 bool take_answer(int socket, std::vector<int>& descriptors) noexcept {
   std::array<char, 8> octets{};
   iovec part{.iov_base = octets.data(), .iov_len = octets.size()};
@@ -113,8 +113,8 @@ void LendingDesk::add_to(std::vector<pollfd>& polled) const {
   if (!listener_.is_open()) return;
   if (!is_full_) polled.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
   for (const Connection& connection : connections_) {
-    if (connection.has_question) continue;  // it is served by the clock
-    // Of one that was answered, the end alone counts.
+    if (connection.has_question) continue;  // serve() looks at it again after a while
+    // After the answer, only the end of the connection matters.
     const short events = connection.is_answered ? 0 : POLLIN;
     polled.push_back({.fd = connection.descriptor.number(), .events = events, .revents = 0});
   }
@@ -138,8 +138,8 @@ bool LendingDesk::serve() noexcept {
   return !is_full_;
 }
 
-/// Not more than a number at a time: processes that connect again and again may be faster than
-/// this, and the caller holds a lock.
+/// At most kConnectionsMax at a time: processes may connect faster than this accepts, and the
+/// caller holds a lock.
 bool LendingDesk::accept_some() noexcept {
   for (std::size_t count = 0; count < kConnectionsMax; ++count) {
     const int accepted =
@@ -154,8 +154,8 @@ bool LendingDesk::accept_some() noexcept {
   return true;
 }
 
-/// The oldest connection of the same user goes when that user has too many, else the oldest of all.
-/// Those with an unread answer stay, and are fewer than either limit.
+/// Closes the oldest connection of the same user when that user has too many, else the oldest of
+/// all. Connections with an unread answer stay; there are fewer of them than either limit.
 void LendingDesk::make_room_for(uid_t user) noexcept {
   const auto is_same = [&](const Connection& other) {
     return other.user == user && !other.is_answered;
@@ -171,7 +171,7 @@ void LendingDesk::make_room_for(uid_t user) noexcept {
   connections_.erase(oldest);
 }
 
-/// Closes the descriptor when the connection has ended, or said something else.
+/// Closes the descriptor when the connection has ended, or has sent something unexpected.
 void LendingDesk::read(Connection& connection) noexcept {
   std::array<std::byte, LendingMessage::kOctets + 1> octets{};
   const ssize_t received =
@@ -192,14 +192,15 @@ void LendingDesk::answer(Connection& connection) noexcept {
       may ? lender_(connection.question, connection.user) : Answer{.kind = Answer::Kind::kRefused};
   if (answer.kind == Answer::Kind::kLater && !is_late) return;
   const bool is_sent = send_answer(connection.descriptor.number(), answer.descriptors);
-  // Too many descriptors of this user are on their way: soon there are fewer.
+  // Too many descriptors of this user are sent but unread: tries again later.
   if (!is_sent && errno == ETOOMANYREFS && !is_late) return;
   connection.has_question = false;
   connection.is_answered = is_sent && !answer.descriptors.empty();
   if (!connection.is_answered) connection.descriptor.close();
 }
 
-/// The kernel counts what was sent and not read yet. It is 0 as well when the other end has closed.
+/// The kernel counts octets that were sent and not read yet. The count is also 0 when the other end
+/// has closed.
 void LendingDesk::drop_if_read(Connection& connection) noexcept {
   if (!connection.is_answered) return;
   int unread = 0;

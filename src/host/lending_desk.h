@@ -18,29 +18,30 @@
 namespace verbatim::host {
 
 /// Where processes of other users ask this process for sockets of the port (docs/decisions/0025):
-/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, that is found by
+/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, which borrowers find with
 /// desk_names_of(). The names are public: a process of any user can connect. The desk keeps few
 /// connections, and answers one question on each.
 ///
-/// Descriptors in an answer that has not been read count against what this user may have on its way
-/// in all its processes, and cannot be called back. So one user can leave one answer unread, and
-/// few users together; the connection is kept until it is read. A user that asks often waits.
+/// The kernel limits how many descriptors one user may have in sent but unread messages, over all
+/// its processes, and a sent descriptor cannot be taken back. So each asking user can have one
+/// unread answer, and there are at most kUnreadMax in all. The connection is kept until the answer
+/// is read. Questions of a user that asks often wait.
 ///
-/// One thread at a time.
+/// Thread: one at a time.
 class LendingDesk {
  public:
   static constexpr std::string_view kPrefix = "verbatim/port/";
   static constexpr std::size_t kConnectionsMax = 32;
   static constexpr std::size_t kConnectionsPerUser = 4;
   static constexpr std::size_t kUnreadMax = 8;          // answers; one for each user
-  static constexpr std::size_t kQuestionsPerUser = 16;  // that are answered in a period
+  static constexpr std::size_t kQuestionsPerUser = 16;  // answered in one period
   static constexpr Duration kPeriod = std::chrono::seconds(1);
 
-  /// What becomes of a question.
+  /// What the lender answers to a question.
   struct Answer {
     enum class Kind : std::uint8_t { kRefused, kLater, kLent };
     Kind kind = Kind::kRefused;
-    std::vector<int> descriptors{};  // lent; they stay the lender's
+    std::vector<int> descriptors{};  // lent; the lender keeps and closes its own
   };
   using Lender = std::function<Answer(const LendingMessage& question, uid_t borrower)>;
 
@@ -53,12 +54,12 @@ class LendingDesk {
   [[nodiscard]] Status open(Lender lender) noexcept;
   void close() noexcept;
 
-  /// Adds what the desk waits for.
+  /// Adds the descriptors that the desk waits for.
   void add_to(std::vector<pollfd>& polled) const;
-  /// Whether serve() has something to do after a short while, though nothing arrives.
+  /// Whether serve() must be called again after a short while, even if nothing arrives.
   [[nodiscard]] bool has_questions() const noexcept;
-  /// Reads and answers what is there, without waiting. False when it cannot accept for want of
-  /// descriptors: then look again later.
+  /// Reads and answers what has arrived, without waiting. False when it cannot accept because the
+  /// process has no descriptor left: then call it again later.
   bool serve() noexcept;
 
  private:
@@ -68,7 +69,7 @@ class LendingDesk {
     uid_t user = 0;
     bool has_question = false;
     bool has_turn = false;     // its question was counted
-    bool is_answered = false;  // and the answer was not read yet
+    bool is_answered = false;  // and the answer has not been read yet
     Clock::time_point asked_at{};
     LendingMessage question{};
   };
@@ -81,7 +82,7 @@ class LendingDesk {
   [[nodiscard]] bool may_answer(uid_t user) const noexcept;
   [[nodiscard]] bool takes_its_turn(Connection& connection) noexcept;
 
-  /// How often a user has asked.
+  /// How often a user has asked in the present period.
   struct Asker {
     uid_t user = 0;
     Clock::time_point since{};
@@ -92,12 +93,12 @@ class LendingDesk {
   bool is_full_ = false;  // the last serve() could not accept
   Lender lender_;
   std::vector<Connection> connections_;  // oldest first
-  std::vector<Asker> askers_;            // of the last period
+  std::vector<Asker> askers_;            // of the present period
 };
 
-/// Asks processes of user `owner` for sockets, one after the other, each after `between`, for at
-/// most `patience` in all. Returns descriptors, which are the caller's; none when no process lends.
-/// They come from strangers: the caller checks what they are.
+/// Asks processes of user `owner` for sockets, one process after the other with `between` between
+/// two, for at most `patience` in all. Returns descriptors that the caller owns; none when no
+/// process lends. They come from other processes, so the caller must check what they are.
 struct LoanRequest {
   LendingMessage question{};
   uid_t owner = 0;

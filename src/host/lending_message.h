@@ -12,17 +12,17 @@
 
 namespace verbatim::host {
 
-/// What a process asks of a process of another user: sockets of the port at one address
-/// (docs/decisions/0025). One packet of a SOCK_SEQPACKET connection. The answer is four octets,
-/// the magic, with the descriptors beside it; without descriptors it is a refusal. Frozen:
-/// processes of different versions share one port.
+/// The question of a process to a process of another user: it asks for sockets of the port at one
+/// address (docs/decisions/0025). One packet of a SOCK_SEQPACKET connection. The answer is the four
+/// octets of the magic, with the descriptors beside it; an answer without descriptors is a refusal.
+/// Frozen: processes of different versions share one port.
 ///
 ///     0..3 "VBL1" | 4..19 address | 20..23 scope | 24..27 slots that the user has already
 struct LendingMessage {
   static constexpr std::size_t kOctets = 28;
   static constexpr std::array<char, 4> kMagic = {'V', 'B', 'L', '1'};
 
-  SocketLabel address{};   // its slot means nothing
+  SocketLabel address{};   // its slot is not used
   std::uint32_t held = 0;  // slots at this address that processes of the asking user hold
 
   void emit(std::span<std::byte, kOctets> to) const noexcept {

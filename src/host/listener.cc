@@ -19,7 +19,8 @@ int accept_from(int listener) noexcept {
   return accepted;
 }
 
-/// Where it is: its number must be one that the process may have when it is given up.
+/// At the number where it was opened: that number is one that the process may use when the spare is
+/// closed.
 OwnDescriptor open_spare() noexcept {
   return OwnDescriptor::in_place(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
@@ -34,7 +35,7 @@ Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
   spare_ = open_spare();
   if (name.bind(socket_.number()) != 0 || ::listen(socket_.number(), backlog) != 0) {
     const Errc reason = errno == EACCES ? Errc::kAccessDenied : Errc::kAddressInUse;
-    process_ = 0;  // the name is another's
+    process_ = 0;  // another process has the name
     close();
     return reason;
   }
@@ -58,13 +59,13 @@ void Listener::watch(bool wanted) noexcept {
 
 int Listener::accept() noexcept {
   int accepted = accept_from(socket_.number());
-  // The system looks for a descriptor first, and then for a connection.
+  // The kernel takes a descriptor first, and looks for a connection then.
   while (accepted < 0 && errno != EAGAIN && refuse_one()) accepted = accept_from(socket_.number());
   watch(accepted >= 0 || errno == EAGAIN);
   return accepted;
 }
 
-/// False, with errno, when there was none to refuse: EAGAIN, or still no descriptor.
+/// False, with errno, when it refused none: EAGAIN (no connection), or still no descriptor.
 bool Listener::refuse_one() noexcept {
   spare_.close();
   const int refused = accept_from(socket_.number());

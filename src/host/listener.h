@@ -7,11 +7,12 @@
 
 namespace verbatim::host {
 
-/// A UNIX socket at which other processes of this user connect, told to an epoll of its caller.
+/// A UNIX socket at which other processes of this user connect, watched by an epoll of the caller.
 ///
-/// A process that has no descriptor left refuses who connects: a connection that stayed in the
-/// queue would keep waking it. It uses a descriptor that it holds in reserve. Where that is taken
-/// from it as well, it listens again with the next call of accept().
+/// When the process has no descriptor left, connections are refused: one that stayed in the queue
+/// would keep waking the process. To accept and close it, the listener gives up a descriptor that
+/// it holds in reserve. When that is not enough, the epoll does not watch the socket until the next
+/// call of accept().
 ///
 /// Thread: one at a time.
 class Listener {
@@ -28,7 +29,7 @@ class Listener {
 
   [[nodiscard]] bool is_open() const noexcept { return socket_.is_open(); }
   [[nodiscard]] int descriptor() const noexcept { return socket_.number(); }
-  /// The next connection, which is the caller's; -1 when there is none.
+  /// The next connection, which the caller owns; -1 when there is none.
   [[nodiscard]] int accept() noexcept;
 
  private:
@@ -36,9 +37,9 @@ class Listener {
   [[nodiscard]] bool refuse_one() noexcept;
 
   OwnDescriptor socket_;
-  OwnDescriptor spare_;  // given up where there is no other descriptor
+  OwnDescriptor spare_;  // closed when the process has no other descriptor
   int epoll_ = -1;       // the caller's
-  int process_ = 0;      // that has opened it: the name is not a forked child's
+  int process_ = 0;      // that has opened it: a forked child does not own the name
   bool is_watched_ = false;
 };
 

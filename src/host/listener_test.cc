@@ -33,7 +33,7 @@ bool was_closed(int connection) {
   return ::recv(connection, &octet, 1, 0) == 0;
 }
 
-/// As long as it lives, the process gets no descriptor: those below `limit` are used, or all are.
+/// While it exists, the process gets no descriptor: all numbers below `limit` are used.
 class NoDescriptors {
  public:
   explicit NoDescriptors(rlim_t limit) {

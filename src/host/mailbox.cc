@@ -10,7 +10,7 @@ namespace verbatim::host {
 
 namespace {
 
-/// Messages that one call throws away before it says that there is nothing.
+/// Messages that one call discards before it returns that there is none.
 constexpr int kUselessMax = 16;
 
 Errc reason_of(int error) noexcept {

@@ -20,7 +20,7 @@ bool call(int command) noexcept {
 }
 
 bool register_for(int command, int registration) noexcept {
-  // The thread sanitizer cannot see these fences, so nobody is to rely on them.
+  // The thread sanitizer cannot see these fences, so the process says that it has none.
   if (kBestFencing == Fencing::kFenced) return false;
   return call(registration) && call(command);
 }
@@ -39,9 +39,9 @@ bool is_registered_for_own() noexcept {
   });
 }
 
-/// The program has forbidden itself the call since we asked. A processor keeps no store back and
-/// no early load open for anything like a millisecond; it is all that is left, and the rare side
-/// has the time.
+/// For the case that the program has forbidden itself the call since it was found to work
+/// (seccomp). A processor delays no store, and keeps no early load, for anything like a
+/// millisecond. So waiting is the only way left, and the rare side has the time.
 void wait_out() noexcept {
   const int before = errno;
   const timespec while_anything_is_on_its_way{.tv_sec = 0, .tv_nsec = 1'000'000};

@@ -89,9 +89,9 @@ void visit_until_done(Shared& shared, Fencing fencing) {
   }
 }
 
-/// The requester, in a process of its own, writes a whole array while it is allowed to, with plain
-/// stores around it. The owner forbids it, waits, and then owns the array: were one store late, the
-/// owner would find it in an array that it has cleared, or half of a visit.
+/// The requester, in another process, writes a whole array while it is allowed to, with plain
+/// stores around it. The owner forbids it, waits, and then owns the array. If a store came late,
+/// the owner would find it in the array that it has cleared, or would find half of a visit.
 void take_away_again_and_again(Shared& shared, std::uint32_t rounds) {
   // Longer on a busy machine, where the requester gets no processor at first.
   const auto is_tested = [&] { return shared.visits.load(std::memory_order_relaxed) > 0; };

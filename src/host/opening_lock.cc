@@ -23,7 +23,7 @@ bool set_lock(int file, short type) noexcept {
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-/// The file says which process has locked it last. 0: unknown.
+/// The number of the last process that locked the file, from its contents. 0: unknown.
 pid_t holder_in(int file) noexcept {
   pid_t pid = 0;
   return ::pread(file, &pid, sizeof pid, 0) == sizeof pid ? pid : 0;
@@ -54,7 +54,7 @@ Expected<OpeningLock> OpeningLock::take(Duration patience, Holder& holder) noexc
     (void)::poll(nullptr, 0, kNapMilliseconds);
   }
   const pid_t own = ::getpid();
-  (void)!::pwrite(lock.file_, &own, sizeof own, 0);  // else no message can name the holder
+  (void)!::pwrite(lock.file_, &own, sizeof own, 0);  // on failure no message can name the holder
   return lock;
 }
 

@@ -10,12 +10,12 @@
 
 namespace verbatim::host {
 
-/// Held by the one process of this user that is changing the sockets of the port: a lock on a file
-/// in the RuntimeDirectory, where no other user can take it. The kernel releases it when its holder
+/// Held by the one process of this user that changes the sockets of the port: a lock on a file in
+/// the RuntimeDirectory, where no other user can take it. The kernel releases it when its holder
 /// ends, however it ends.
 ///
-/// A holder that is stopped keeps it. A process that waits gives up after its patience and can say
-/// for which process it waited.
+/// A holder that is stopped keeps it. A process that waits gives up after its patience and learns
+/// which process held it.
 class OpeningLock {
  public:
   OpeningLock() noexcept = default;
@@ -33,15 +33,14 @@ class OpeningLock {
   struct Holder {
     pid_t pid = 0;  // 0: unknown
   };
-  /// kTimedOut when one and the same `holder` has kept it for the whole of `patience`: a crowd of
-  /// newcomers is waited for, however long it takes. kAccessDenied when the process has no
-  /// RuntimeDirectory.
+  /// kTimedOut when one and the same `holder` has kept it for all of `patience`; while the holders
+  /// change, the wait goes on. kAccessDenied when the process has no RuntimeDirectory.
   [[nodiscard]] static Expected<OpeningLock> take(Duration patience, Holder& holder) noexcept;
   void release() noexcept;
 
  private:
   int directory_ = -1;
-  int file_ = -1;  // in it
+  int file_ = -1;  // the lock file in the directory
 };
 
 }  // namespace verbatim::host

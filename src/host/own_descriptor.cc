@@ -17,22 +17,22 @@ namespace {
 
 constexpr rlim_t kSelectLimit = 1024;  // FD_SETSIZE: numbers that programs with select() need
 
-// An eventfd and an epoll have no inode of their own. What tells ours from the program's is the
-// signal that would be sent for input (F_SETSIG): these two kinds of files never send one, so a
-// program has no reason to set it.
+// An eventfd and an epoll have no inode of their own. Those of the library are marked by the signal
+// that would be sent for input (F_SETSIG). These two kinds of files never send one, so a program
+// has no reason to set it.
 constexpr int kMark = 59;
 
-// Which object has a number: the library itself may get a number again that the program has closed
-// under another object. Numbers beyond the table go unchecked.
+// Which object has a number: the library may get a number again that the program has closed while
+// another object had it. Numbers beyond the table are not checked.
 struct Place {
   std::atomic<std::uint32_t> holder{0};  // 0: none
   std::atomic<bool> is_hidden{false};    // from the program
   std::atomic<dev_t> device{0};
-  std::atomic<ino_t> inode{0};  // 0: as in the object
+  std::atomic<ino_t> inode{0};  // 0: anonymous, as in the object
 };
 constexpr std::size_t kTableNumbers = 1U << 16;
 constinit std::array<Place, kTableNumbers> g_places{};
-constinit std::atomic<std::size_t> g_places_used{0};  // those beyond have never had a holder
+constinit std::atomic<std::size_t> g_places_used{0};  // later places have never had a holder
 constinit std::atomic<std::uint32_t> g_next_holder{1};
 
 Place* place_of(int number) noexcept {
@@ -40,15 +40,15 @@ Place* place_of(int number) noexcept {
   return index < kTableNumbers ? &g_places[index] : nullptr;
 }
 
-/// Whether a number means that file.
+/// Whether a number refers to that file.
 bool is_file(int number, dev_t device, ino_t inode) noexcept {
   if (inode == 0) return ::fcntl(number, F_GETSIG) == kMark;
   struct stat state {};
   return ::fstat(number, &state) == 0 && state.st_ino == inode && state.st_dev == device;
 }
 
-/// close(3) is a place where threads are cancelled. The thread sanitizer must see it all the same:
-/// it takes a number that is used again for the old descriptor.
+/// Not close(3), at which a thread can be cancelled. The thread sanitizer must see the call all the
+/// same: otherwise it takes a reused number for the old descriptor.
 void close_number(int descriptor) noexcept {
 #if defined(__SANITIZE_THREAD__)
   (void)::close(descriptor);
@@ -57,8 +57,8 @@ void close_number(int descriptor) noexcept {
 #endif
 }
 
-/// Out of the way of the program's own descriptors: above what select() can name, or else in the
-/// upper half of what the process may have.
+/// Moves a descriptor away from the program's own: above the numbers that select() can use, or else
+/// to the upper half of the numbers that the process may have.
 int moved_up(int descriptor) noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return descriptor;
@@ -70,7 +70,7 @@ int moved_up(int descriptor) noexcept {
   return moved;
 }
 
-/// errno stays as it is.
+/// Keeps errno as it is.
 class Quietly {
  public:
   Quietly() noexcept = default;
@@ -120,7 +120,7 @@ void OwnDescriptor::remember(Number number) noexcept {
   }
 }
 
-/// Another object may have the place since.
+/// Only if no other object has the place since.
 void OwnDescriptor::forget() noexcept {
   std::uint32_t own = holder_;
   if (Place* const place = place_of(number_)) {

@@ -48,7 +48,7 @@ TEST(OwnDescriptor, IsClosedAtTheEnd) {
   }
 }
 
-/// In a child whose objects cannot be asked.
+/// In a child whose objects must not be accessed.
 TEST(OwnDescriptor, AllOfThemAreClosedInAChildAndNothingElse) {
   std::vector<OwnDescriptor> own;
   for (const auto& open : kinds()) own.emplace_back(open());
@@ -95,7 +95,7 @@ TEST(OwnDescriptor, AFileOfTheProgramAtTheSameNumberStaysOpen) {
       const int number = own.number();
       const int file = open_another();
       if (::fcntl(file, F_GETFD) < 0) FAIL();
-      // The root directory is one file, however often it is opened.
+      // The root directory is one file, even if it is opened several times.
       struct stat ours {};
       struct stat theirs {};
       ::fstat(number, &ours);

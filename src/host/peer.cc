@@ -81,10 +81,11 @@ Status Peer::map(int segment) noexcept {
   segment_ = map_aligned(octets, MAP_SHARED, segment);
   if (segment_ == nullptr) return Errc::kNoMemory;
   process_ = ::getpid();
-  (void)::madvise(segment_, octets, MADV_DONTFORK);  // a child has no business there
+  (void)::madvise(segment_, octets, MADV_DONTFORK);  // a forked child does not use it
   std::memcpy(&header_, segment_, sizeof header_);   // once: the owner may change it
   const std::uint64_t said = header_.octets;
-  header_.octets = octets;  // what is mapped, whatever it says; the destructor needs it
+  header_.octets =
+      octets;  // the mapped length, which the destructor needs; `said` is checked below
   const bool makes_sense =
       header_.magic == SegmentHeader::kMagic && header_.version == SegmentHeader::kVersion &&
       said == octets && header_.address_count <= SegmentHeader::kAddressCount &&

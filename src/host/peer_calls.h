@@ -5,13 +5,13 @@
 
 namespace verbatim::host {
 
-/// Whether this process may give its peers a descriptor of its own address space. It may unless the
-/// administrator allows processes of one user no access to each other's memory, however they ask
-/// (Yama's ptrace_scope above 1). Any thread.
+/// Whether this process may give its peers a descriptor of its own address space. It may not when
+/// the administrator forbids processes of one user all access to each other's memory (Yama's
+/// ptrace_scope above 1). Any thread.
 [[nodiscard]] bool may_lend_memory() noexcept;
 
-/// Whether /proc/sys/kernel/yama/ptrace_scope with these contents allows it: 1 keeps out what the
-/// process has not asked in, and beyond 1 it cannot ask anything in.
+/// Whether /proc/sys/kernel/yama/ptrace_scope with these contents allows it. With 1 a process may
+/// give other processes access to itself; with 2 and 3 it may not.
 [[nodiscard]] constexpr bool allows_lending(std::string_view ptrace_scope) noexcept {
   return ptrace_scope.empty() || ptrace_scope.front() == '0' || ptrace_scope.front() == '1';
 }

@@ -11,8 +11,8 @@ TEST(PeerCalls, AreLentToPeersUnlessTheAdministratorForbidsThemToAll) {
   EXPECT_TRUE(allows_lending("1\n"));
   EXPECT_TRUE(allows_lending("1"));
   EXPECT_TRUE(allows_lending(""));
-  EXPECT_FALSE(allows_lending("2\n"));  // only a process that may trace everything
-  EXPECT_FALSE(allows_lending("3\n"));  // none
+  EXPECT_FALSE(allows_lending("2\n"));  // only processes with CAP_SYS_PTRACE may
+  EXPECT_FALSE(allows_lending("3\n"));  // no process may
 }
 
 }  // namespace

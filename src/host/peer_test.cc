@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaching to a process whose segment is not what it should be: it comes to packets, never to a
-// mapping that could be wrong.
+// Attaching to a process whose segment is wrong in some way: attaching fails, so the processes use
+// packets, and nothing wrong is mapped.
 #include "host/peer.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ struct Offering {
   int seals = F_SEAL_SHRINK;
 };
 
-/// A door behind which such a segment is, as long as this lives.
+/// A door with such a segment, while this object exists.
 class FakeProcess {
  public:
   explicit FakeProcess(const Offering& offering) {
@@ -90,7 +90,7 @@ class FakeProcess {
   std::thread server_;
 };
 
-/// How attaching ends; kBusy stands for success.
+/// The result of attaching; kBusy stands for success.
 Errc outcome_of(const std::function<void(Offering&)>& change) {
   Offering offering;
   change(offering);
@@ -156,7 +156,7 @@ TEST(Peer, NoticesThatTheOtherHasGone) {
   });
 }
 
-/// In a process of its own, which serves until it is told to stop: then it does what `last` does.
+/// A process with a door, which it serves until it is told to stop; then it calls `last`.
 class OtherProcess {
  public:
   template <typename First, typename Last>

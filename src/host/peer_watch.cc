@@ -88,7 +88,7 @@ std::vector<std::uint32_t> PeerWatch::take_deaths() {
         connection.is_named = true;
         continue;
       }
-      // The end, or something that none of us says.
+      // The end of the connection, or data, which no process sends.
       if (connection.is_named) deaths.push_back(connection.slot);
       return true;
     }

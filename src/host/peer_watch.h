@@ -10,11 +10,11 @@
 
 namespace verbatim::host {
 
-/// Notices when a process of this user on this host is gone, however it went: a connection to each
-/// of them (the UNIX name `<slot>.alive`) that carries nothing and is closed by the kernel. A
-/// process that comes later connects to those that are there.
+/// Notices the end of each process of this user on this host, however it ends: through a connection
+/// to each of them (the UNIX name `<slot>.alive`) that carries no data and that the kernel closes.
+/// A process that starts later connects to those that exist.
 ///
-/// One thread at a time.
+/// Thread: one at a time.
 class PeerWatch {
  public:
   PeerWatch() noexcept = default;
@@ -22,16 +22,17 @@ class PeerWatch {
   PeerWatch& operator=(const PeerWatch&) = delete;
   ~PeerWatch() { close(); }
 
-  /// Is there for others as `slot`. Its sockets are added to `epoll`, which is readable when there
-  /// is something to take. Failure means that deaths go unnoticed, no more.
+  /// Opens the name of `slot`, at which others connect. Its sockets are added to `epoll`, which is
+  /// readable when there is something to take. On failure the ends of processes are not noticed;
+  /// everything else works.
   [[nodiscard]] Status open(std::uint32_t slot, int epoll);
   void close() noexcept;
 
-  /// Connects to the process in a slot, if there is one.
+  /// Connects to the process in a slot, if the slot has one.
   void watch(std::uint32_t slot);
   /// The slots of the processes that are watched.
   [[nodiscard]] std::vector<std::uint32_t> living() const;
-  /// The slots that have lost their process since last asked.
+  /// The slots whose process has ended since the last call.
   [[nodiscard]] std::vector<std::uint32_t> take_deaths();
 
  private:

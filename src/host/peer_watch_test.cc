@@ -21,7 +21,7 @@ bool await(int epoll) {
   return ::poll(&readable, 1, 30'000) == 1;
 }
 
-/// A process in a slot that is there until it is killed.
+/// A process that has a slot until it is killed.
 pid_t start_peer(std::uint32_t slot, std::uint32_t watches) {
   int ready[2];
   if (::pipe(ready) != 0) return -1;

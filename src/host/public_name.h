@@ -12,13 +12,13 @@
 
 namespace verbatim::host {
 
-/// An abstract UNIX name (a zero in front, none behind), for what processes of different users say
-/// to each other: exclusive in its network namespace, listed in /proc/net/unix, and released by the
-/// kernel when the last descriptor of its socket is closed. It has no permissions: any user can
-/// take it, and connect or send to it.
+/// An abstract UNIX name (a leading zero, no terminating one), for communication between processes
+/// of different users: exclusive in its network namespace, listed in /proc/net/unix, and released
+/// by the kernel when the last descriptor of its socket is closed. It has no permissions: any user
+/// can take it, and connect or send to it.
 class PublicName {
  public:
-  /// `@<text>`, cut off where a name ends.
+  /// `@<text>`, truncated to the longest name that the kernel allows.
   explicit PublicName(std::string_view text) noexcept {
     address_.sun_family = AF_UNIX;
     const std::size_t length = std::min(text.size(), sizeof address_.sun_path - 1);

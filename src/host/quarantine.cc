@@ -22,7 +22,7 @@ void Quarantine::look() {
   }
   for (Held& held : gone) {
     if (held.stray.farewell) held.stray.farewell();
-    for (const auto& block : held.blocks) give_back(block);  // somebody else may touch it as well
+    for (const auto& block : held.blocks) give_back(block);  // another stray may touch it as well
   }
 }
 

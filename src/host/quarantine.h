@@ -11,17 +11,18 @@
 
 namespace verbatim::host {
 
-/// Blocks of our segment that a peer may still store into: one that was stopped in the middle of a
-/// request, and that nobody waits for any longer. Nothing that such a stray touches is used again
-/// before it has gone, by leaving or by dying; everything else goes back to the segment at once.
+/// Blocks of this process's segment that a stray may still write: a peer that was stopped in the
+/// middle of a request, and that the owner no longer waits for. A block that a stray touches is not
+/// used again before the stray has left or died. Every other block goes back to the segment at
+/// once.
 ///
-/// Thread: whoever holds the adapter's lock.
+/// Thread: the one that holds the adapter's lock.
 class Quarantine {
  public:
   struct Stray {
-    std::function<bool()> has_gone;         // asked at every look(), true for good
+    std::function<bool()> has_gone;         // called at every look(); once true, always true
     std::vector<const std::byte*> touches;  // first octets of blocks
-    std::function<void()> farewell{};       // once it has gone, before its blocks are used again
+    std::function<void()> farewell{};       // called when it has gone, before its blocks are reused
   };
 
   explicit Quarantine(Segment& segment) noexcept : segment_(segment) {}
@@ -29,22 +30,22 @@ class Quarantine {
   Quarantine& operator=(const Quarantine&) = delete;
 
   void add(Stray stray) { strays_.push_back({.stray = std::move(stray), .blocks = {}}); }
-  /// In place of Segment::give_back() for all that peers may touch.
+  /// To be called instead of Segment::give_back() for every block that peers may touch.
   void give_back(std::span<std::byte> block);
-  /// Lets go of what those held up who have gone since.
+  /// Gives back the blocks of strays that have gone since.
   void look();
 
-  /// In a forked child: nobody stores into its memory, and nothing of it is used again.
+  /// In a forked child: no peer writes to its memory, and no block of it is reused.
   void forget() noexcept { strays_.clear(); }
 
   [[nodiscard]] bool is_empty() const noexcept { return strays_.empty(); }
-  /// Blocks that wait for somebody to go.
+  /// How many blocks wait for a stray.
   [[nodiscard]] std::size_t held_count() const noexcept;
 
  private:
   struct Held {
     Stray stray;
-    std::vector<std::span<std::byte>> blocks;  // given back meanwhile
+    std::vector<std::span<std::byte>> blocks;  // given back since it became a stray
   };
   Segment& segment_;
   std::list<Held> strays_;

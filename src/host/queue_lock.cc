@@ -33,8 +33,8 @@ void LockSystem::wake_one(std::atomic<std::uint32_t>& word) noexcept {
 }
 
 void LockSystem::relax(std::uint32_t attempt) noexcept {
-  constexpr std::uint32_t kSpins = 100;   // the other runs, and is soon done
-  constexpr std::uint32_t kYields = 200;  // the other waits for this processor
+  constexpr std::uint32_t kSpins = 100;   // the holder is running, and soon releases the lock
+  constexpr std::uint32_t kYields = 200;  // the holder waits for this processor
   if (attempt < kSpins) {
 #if defined(__aarch64__)
     __asm__ __volatile__("isb" ::: "memory");  // waits some tens of cycles, where yield waits none
@@ -48,7 +48,7 @@ void LockSystem::relax(std::uint32_t attempt) noexcept {
     (void)::sched_yield();
   } else {
     const timespec a_little{.tv_sec = 0, .tv_nsec = 50'000};
-    // The call itself: in the function of the same name a thread could be cancelled.
+    // Not nanosleep(3), at which a thread can be cancelled.
     uncancellable::nanosleep(a_little);
   }
   errno = before;

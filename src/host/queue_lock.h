@@ -8,7 +8,7 @@
 
 namespace verbatim::host {
 
-/// What a BiasedLock asks of this system: membarrier(2) and futex(2).
+/// The system calls of a BiasedLock: membarrier(2) and futex(2).
 struct LockSystem {
   [[nodiscard]] static bool can_bias() noexcept;
   static void barrier() noexcept;
@@ -17,10 +17,11 @@ struct LockSystem {
   static void relax(std::uint32_t attempt) noexcept;
 };
 
-/// The lock of a queue pair or a completion queue: biased to the thread that uses it. Its sections
-/// are short.
+/// The lock of a queue pair or a completion queue: biased to the thread that uses it. Threads hold
+/// it for a short time.
 using QueueLock = BiasedLock<LockSystem>;
-/// The lock of an adapter: who has it may be in a system call, or wait for this very processor.
+/// The lock of an adapter. It does not spin: its holder may be in a system call, or wait for the
+/// processor of the thread that waits.
 using AdapterLock = BiasedLock<LockSystem, kBestFencing, 0>;
 
 }  // namespace verbatim::host

@@ -15,12 +15,12 @@
 namespace verbatim::host {
 namespace {
 
-/// What the lock guards: plain memory in which one lost or torn update shows.
+/// The data under the lock: plain memory in which one lost or torn update shows.
 struct Guarded {
   QueueLock lock;
   alignas(64) std::array<std::uint64_t, 16> words{};
 
-  /// With the lock held. False when another thread is in as well, or its stores came late.
+  /// With the lock held. False when another thread holds it as well, or its stores came late.
   bool update() {
     const std::uint64_t first = words[0];
     bool whole = true;

@@ -17,7 +17,7 @@ namespace verbatim::host {
 
 namespace {
 
-constexpr int kStrangersMax = 16;  // messages that one call throws away
+constexpr int kStrangersMax = 16;  // messages of other users that one call discards
 
 PublicName name_of(const Service& service) {
   char id[17];
@@ -26,7 +26,7 @@ PublicName name_of(const Service& service) {
                     id);
 }
 
-/// The kernel vouches for the sender's user.
+/// The kernel says which user sent the message.
 bool came_from(msghdr& message, uid_t user) noexcept {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
@@ -45,7 +45,7 @@ Expected<RequestBox> RequestBox::open(const Service& service, uid_t owner) {
   RequestBox box;
   box.owner_ = owner;
   box.descriptor_ = OwnDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;  // before the name is there for others to send to
+  const int on = 1;  // set before the name exists and others can send to it
   if (!box.descriptor_.is_open() ||
       ::setsockopt(box.descriptor_.number(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     return Errc::kNoMemory;

@@ -11,9 +11,10 @@
 
 namespace verbatim::host {
 
-/// Wakes a thread that waits for an eventfd; a full one is ringing already. Where the program has
-/// closed it, nothing is written: the number may be that of a file. It is the system call itself,
-/// not write(3), at which a thread can be cancelled: bells are rung with locks held. errno stays.
+/// Wakes a thread that waits for an eventfd. If the counter is full, the thread is being woken
+/// already. When the program has closed the eventfd, nothing is written: its number may refer to
+/// another file. It is the system call itself, not write(3), at which a thread can be cancelled:
+/// callers hold locks. errno stays.
 inline void ring(const OwnDescriptor& eventfd) noexcept {
   if (!eventfd.is_still_own()) return;
   const int before = errno;

@@ -32,10 +32,10 @@ namespace {
 #endif
 
 constexpr int kLockTries = 10'000;  // a millisecond apart
-constexpr int kOpenTries = 16;      // while other processes remove what they take for unused
+constexpr int kOpenTries = 16;      // while other processes remove directories as unused
 constexpr mode_t kMode = 0700;
 
-/// Closes what it holds.
+/// Closes its descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int descriptor) noexcept : descriptor_(descriptor) {}
@@ -66,9 +66,9 @@ std::uint64_t network_of(int socket) noexcept {
   return ::stat("/proc/thread-self/ns/net", &about) == 0 ? about.st_ino : 0;
 }
 
-/// The owner as stat(2) says is not enough: in a user namespace every foreign user looks like one
-/// and the same. To set the mode is the owner's right alone, or root's. But the mode of a directory
-/// that was there before (`is_new` false) is not changed: it may be /tmp.
+/// The owner as stat(2) says is not enough: in a user namespace all users that are not mapped look
+/// the same. Only the owner, or root, can set the mode. But the mode of a directory that existed
+/// before (`is_new` false) is not changed: it may be /tmp.
 int open_if_own(const char* path, bool is_new = false) noexcept {
   Descriptor folder(::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
@@ -95,7 +95,7 @@ std::uint64_t birth_of(int file) noexcept {
                   : 0;
 }
 
-/// The oldest of the user's directories in `base` whose names begin so; empty: none.
+/// The oldest of the user's directories in `base` whose names begin with `prefix`; empty: none.
 std::string find_own(const std::string& base, const std::string& prefix) {
   std::string found;
   std::uint64_t birth = 0;
@@ -115,11 +115,11 @@ std::string find_own(const std::string& base, const std::string& prefix) {
   return found;
 }
 
-/// The user's directory below one that all users may write to; empty: none.
+/// The user's directory in one that all users may write to; empty: none.
 ///
-/// Where another user has taken the plain name, a name is used that it cannot guess, and that this
-/// user's processes find by its owner. As long as there is one, the plain name is not used, also
-/// when the other user has given it back: the processes that run are in the other directory.
+/// If another user has taken the plain name, a name with random letters is used. The processes of
+/// this user find it by its owner. As long as it exists, the plain name is not used, also when the
+/// other user has removed it: the running processes are in the directory with the random name.
 std::string own_directory_in(const std::string& base) {
   const std::string name = ".verbatim-" + std::to_string(::geteuid());
   const std::string plain = base + "/" + name;
@@ -131,7 +131,7 @@ std::string own_directory_in(const std::string& base) {
   std::snprintf(digits, sizeof digits, "%.8llx", static_cast<unsigned long long>(chance >> 32));
   const std::string secret = plain + "-" + digits;
   if (const Descriptor own(make_own(secret.c_str())); !own.is_open()) return {};
-  std::string found = find_own(base, name + "-");  // of two that were made at once, the first
+  std::string found = find_own(base, name + "-");  // if two were made at once, the older one
   if (found != secret) (void)::rmdir(secret.c_str());
   return found;
 }
@@ -158,13 +158,13 @@ void remove_unused(const std::string& parent) {
     const Descriptor other(open_if_own(path.c_str()));
     if (!other.is_open() || ::flock(other.get(), LOCK_EX | LOCK_NB) != 0) continue;
     UnixName::remove_all_unused_in(path);
-    (void)::rmdir(path.c_str());  // refused while there is a name in use
+    (void)::rmdir(path.c_str());  // fails while it contains a name in use
   }
 }
 
-/// Shared, so that other processes see that the directory is in use, and programs that clear /tmp
-/// of what is old leave it alone. The first process that uses it removes what processes that were
-/// killed have left behind. False when another process keeps it locked for itself.
+/// Takes a shared lock, so that other processes see that the directory is in use, and programs that
+/// remove old files from /tmp leave it alone. The first process that uses it removes the names that
+/// killed processes have left. False when another process keeps it locked exclusively.
 bool lock_shared(int descriptor, const std::string& path) {
   const bool is_first = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   for (int tries = 0; tries < kLockTries; ++tries) {
@@ -180,7 +180,7 @@ std::atomic<const RuntimeDirectory*> g_known{nullptr};
 
 }  // namespace
 
-/// A socket that has a name stays where its name is, also when the process has changed its user.
+/// A named socket belongs to the directory of its name, also when the process has changed its user.
 const RuntimeDirectory* RuntimeDirectory::find_by_name(int socket) noexcept {
   union {
     sockaddr base;
@@ -228,12 +228,12 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
 
 int RuntimeDirectory::hold() const noexcept {
   for (int tries = 0; tries < kOpenTries; ++tries) {
-    // A user's directory that was removed is made again.
+    // If the user's directory was removed, it is made again.
     const Descriptor parent(make_own(parent_.c_str()));
     if (!parent.is_open()) return -1;
-    if (::mkdir(path_.c_str(), kMode) == 0) remove_unused(parent_);  // also this one
+    if (::mkdir(path_.c_str(), kMode) == 0) remove_unused(parent_);  // perhaps this one as well
     Descriptor own(make_own(path_.c_str()));
-    if (!own.is_open() && errno == ENOENT) continue;  // removed since
+    if (!own.is_open() && errno == ENOENT) continue;  // removed meanwhile
     if (!own.is_open() || !lock_shared(own.get(), path_)) return -1;
     struct stat about {};
     if (::fstat(own.get(), &about) == 0 && about.st_nlink > 0) return own.release();

@@ -14,12 +14,12 @@ namespace verbatim::host {
 /// mode 0700 and owned by the user, so the kernel keeps other users from connecting to a socket in
 /// it, from taking a name in it, and from reading which names there are (docs/decisions/0022).
 ///
-/// Where another user has made `/tmp/.verbatim-<uid>` first, a directory `/tmp/.verbatim-<uid>-*`
-/// is made. Where the user owns such a directory, it is used, also when the plain name is free
-/// again. Where /tmp cannot be written, /dev/shm is tried. VERBATIM_DIR=<path> names another place:
-/// containers that share a network namespace find each other through a directory that is mounted in
-/// all of them. The mode of a directory that was there before is not changed: one that others may
-/// enter is refused.
+/// If another user has made `/tmp/.verbatim-<uid>` first, a directory `/tmp/.verbatim-<uid>-*` is
+/// made. If the user owns such a directory, it is used, also when the plain name is free again. If
+/// /tmp cannot be written, /dev/shm is tried. VERBATIM_DIR=<path> names another place: containers
+/// that share a network namespace find each other through a directory that is mounted in all of
+/// them. The mode of an existing directory is not changed: a directory that others may enter is
+/// refused.
 ///
 /// An object lives as long as the process. Any thread.
 class RuntimeDirectory {
@@ -27,17 +27,17 @@ class RuntimeDirectory {
   /// The directory in which a UNIX socket has its name; for one without a name, that of its network
   /// namespace and the effective user of the process. Null when there is none: explain() says why.
   [[nodiscard]] static const RuntimeDirectory* of(int socket) noexcept;
-  /// What keeps this process from having one, and what to do about it; empty when it has one.
+  /// Why this process has none, and what to do about it; empty when it has one.
   [[nodiscard]] static std::string explain();
-  /// Of VERBATIM_DIR: the names in it must fit into the address of a UNIX socket.
+  /// The longest VERBATIM_DIR: the names in it must fit into the address of a UNIX socket.
   static constexpr std::size_t kPathOctetsMax = 26;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// The user's directory, which this one is in: for what does not depend on the network.
+  /// The user's directory, which contains this one: for files that do not depend on the network.
   [[nodiscard]] const std::string& parent() const noexcept { return parent_; }
-  /// Makes the directory where it is not there. The descriptor is the caller's; as long as it is
-  /// open, no other process removes the directory, or a name in it that is about to be used. -1
-  /// when the system does not allow it.
+  /// Makes the directory if it does not exist. The caller owns the descriptor. While it is open, no
+  /// other process removes the directory, or a name in it that is about to be used. -1 when the
+  /// system does not allow it.
   [[nodiscard]] int hold() const noexcept;
 
   RuntimeDirectory(const RuntimeDirectory&) = delete;

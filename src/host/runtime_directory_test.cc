@@ -63,7 +63,7 @@ mode_t mode_of(const std::string& path) {
   return about.st_mode & 07777;
 }
 
-/// VERBATIM_DIR=/tmp in the environment of root must not close /tmp to all others.
+/// VERBATIM_DIR=/tmp in the environment of root must not close /tmp to all other users.
 TEST(RuntimeDirectory, IsRefusedWhereOthersMayEnterItAndItsModeStays) {
   for (const mode_t mode : {01777U, 0755U, 0711U, 02700U}) {
     with_a_place([mode](const std::string& place) {
@@ -205,7 +205,7 @@ TEST(RuntimeDirectory, LosesWhatKilledProcessesHaveLeftBehindAndNothingElse) {
     const int socket = open_socket();
     ASSERT_EQ(UnixName::in_directory("used").bind(socket), 0);
     const int listener = open_socket(SOCK_SEQPACKET);
-    ASSERT_EQ(UnixName::in_directory("used.too").bind(listener), 0);  // and will listen soon
+    ASSERT_EQ(UnixName::in_directory("used.too").bind(listener), 0);  // does not listen yet
     const std::string path = RuntimeDirectory::of(socket)->path();
     const auto leave_something = [&] {
       EXPECT_EQ(test::in_a_child([&] {
@@ -229,7 +229,7 @@ TEST(RuntimeDirectory, LosesWhatKilledProcessesHaveLeftBehindAndNothingElse) {
   });
 }
 
-/// Between the look at a name and its removal, another process may take the name over.
+/// Between the check of a name and its removal, another process may take the name over.
 TEST(RuntimeDirectory, LosesNoNameWhileAnotherProcessTakesNamesOver) {
   with_a_place([](const std::string&) {
     const std::string path = directory();

@@ -10,8 +10,9 @@
 
 namespace verbatim::host {
 
-/// How large a memory file is that somebody has handed us; 0 when it may shrink: that would take
-/// mapped pages away under our hands. So would one of huge pages, where a hole may find none left.
+/// The size of a memory file that another process has sent; 0 when it may shrink, because then
+/// mapped pages could disappear. Also 0 for a file of huge pages, where an access to a hole fails
+/// when no huge page is left.
 [[nodiscard]] inline std::uint64_t octets_of_sealed(int descriptor) noexcept {
   struct stat status {};
   struct statfs system {};

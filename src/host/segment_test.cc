@@ -38,9 +38,9 @@ std::size_t resident_octets(const Segment& segment) {
   return static_cast<std::size_t>(state.st_blocks) * 512;
 }
 
-/// Emulators of other processors take every advice for a mere hint, and say that it was followed.
+/// Emulators of other processors ignore madvise(2), and return success.
 bool is_advice_ignored() {
-  constexpr std::size_t kPage = 64 * 1024;  // the largest there is
+  constexpr std::size_t kPage = 64 * 1024;  // the largest page of any system
   void* at = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(at, MAP_FAILED);
   const std::span page(static_cast<std::byte*>(at), kPage);
@@ -101,7 +101,7 @@ TEST(Segment, SmallBlocksOfOneSizeSharePages) {
   for (int i = 0; i < 16; ++i) {
     const std::size_t at = segment.offset_of(segment.take(kPage / 4).data());
     pages.insert({at / kPage, (at + kPage / 4 - 1) / kPage});
-    ASSERT_FALSE(segment.take(3 * kPage).empty());  // what else is taken lies elsewhere
+    ASSERT_FALSE(segment.take(3 * kPage).empty());  // so that later blocks lie elsewhere
   }
   EXPECT_LE(pages.size(), 5U);
 }
@@ -135,7 +135,7 @@ TEST(Segment, ManySmallBlocksLieInHugePagesAndNoLargeOneDoes) {
   }
   std::byte* const probe = map_aligned(kHugePageOctets, MAP_SHARED, segment.descriptor());
   ASSERT_NE(probe, nullptr);
-  probe[0] = std::byte{0};  // of nothing at all none is made
+  probe[0] = std::byte{0};  // a range without any page is not made huge
   const bool can_gather = gather_pages(probe);
   ::munmap(probe, kHugePageOctets);
   if (!can_gather) GTEST_SKIP() << "this system makes no huge pages of small ones";

@@ -64,7 +64,7 @@ std::optional<ServiceDirectory> ServiceDirectory::read(
     directory.slots.insert(directory.slots.end(), said.slots.begin(), said.slots.end());
     directory.services.insert(directory.services.end(), said.services.begin(), said.services.end());
   }
-  // In one order, whatever the kernel's is: so that two readings can be compared.
+  // Sorted, so that two results can be compared; the order of the kernel varies.
   std::ranges::sort(directory.slots);
   std::ranges::sort(directory.services, [](const ServicePlace& a, const ServicePlace& b) {
     return a.service != b.service ? a.service < b.service : a.slot < b.slot;

@@ -86,7 +86,7 @@ TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
     elsewhere.address[3] = 9;
     auto there = ServiceName::advertise(elsewhere, 8);
     ASSERT_TRUE(here.ok() && there.ok());
-    auto held = ServiceName::claim(kService);  // held, and yet nobody listens by that
+    auto held = ServiceName::claim(kService);  // held, but not advertised
     ASSERT_TRUE(held.ok());
     const auto directory = ServiceDirectory::read(through, kService.address);
     ASSERT_TRUE(directory.has_value());
@@ -105,7 +105,7 @@ TEST(ServiceDirectory, DoesNotListWhatAKilledProcessHasLeftBehind) {
                 auto slot = Slot::claim();
                 auto here = ServiceName::advertise(kService, 7);
                 EXPECT_TRUE(slot.ok() && here.ok());
-                ::_exit(0);  // as if killed: the names stay
+                ::_exit(0);  // like a killed process: the names stay
               }),
               0);
     EXPECT_EQ(ServiceDirectory::read(through, kService.address), ServiceDirectory{});
@@ -170,7 +170,7 @@ TEST(PortBlocks, TakeAThousandPortsWithFewDescriptors) {
     for (int i = 0; i < 1024; ++i) ASSERT_TRUE(ports.take(0x0106).ok());
     const std::size_t blocks = 1024U / PortBlocks::kBlockPorts;
     EXPECT_LE(test::open_descriptor_count() - before,
-              2 * blocks);  // against this user's, and others
+              2 * blocks);  // one name against this user's processes, one against other users'
   });
 }
 
@@ -204,8 +204,8 @@ TEST(PortBlocks, AreEmptyWhenAllPortsAreGiven) {
   });
 }
 
-/// A daemon that has opened the device as root: its names would be where no process looks that
-/// shares the port with it.
+/// A daemon has opened the device as root and then changed its user. Its new names would be in the
+/// directory of the new user, where the processes that share the port with it do not look.
 TEST(ServiceName, OfAProcessThatHasGivenUpItsUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   test::in_a_private_network([] {

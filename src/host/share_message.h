@@ -12,7 +12,7 @@
 
 namespace verbatim::host {
 
-/// What a shared socket is for: the packets of one slot at one local address.
+/// What a shared socket is for: packets to one slot at one local address.
 struct SocketLabel {
   std::array<std::uint8_t, 16> address{};  // IPv6, or IPv4-mapped
   std::uint32_t scope = 0;                 // interface index where the address needs one
@@ -24,15 +24,15 @@ struct SocketLabel {
   friend bool operator==(const SocketLabel&, const SocketLabel&) = default;
 };
 
-/// What processes that share the port say to each other, one per packet of a SOCK_SEQPACKET
-/// connection. Frozen: processes of different versions share one port.
+/// Messages between processes that share the port, one per packet of a SOCK_SEQPACKET connection.
+/// Frozen: processes of different versions share one port.
 ///
 ///     0..3 "VBP1" | 4 kind | 5 flags: 1 = more follows | 6..7 count | count entries of 24 octets
 ///     entry: 0..15 address | 16..19 scope | 20..23 slot        numbers in the host's byte order
 struct ShareMessage {
   enum class Kind : std::uint8_t {
-    kWant = 1,  // which sockets of these addresses have you got? (slots mean nothing)
-    kHave = 2,  // the sockets that travel with this, in the order of the entries
+    kWant = 1,  // asks for all sockets of these addresses; the slots are not used
+    kHave = 2,  // the sockets that come with this message, in the order of the entries
   };
   static constexpr std::size_t kEntriesMax = 253;  // descriptors in one packet (SCM_MAX_FD)
   static constexpr std::size_t kHeaderOctets = 8;
@@ -60,7 +60,7 @@ struct ShareMessage {
     return kHeaderOctets + count * kEntryOctets;
   }
 
-  /// kInvalidArgument for what is no such message, or of a kind that we do not know.
+  /// kInvalidArgument for octets that are no such message, or of an unknown kind.
   [[nodiscard]] Status parse(std::span<const std::byte> from) noexcept {
     if (from.size() < kHeaderOctets || std::memcmp(from.data(), kMagic, sizeof kMagic) != 0) {
       return Errc::kInvalidArgument;

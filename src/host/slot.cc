@@ -10,8 +10,8 @@ namespace verbatim::host {
 
 namespace {
 
-/// A descriptor of the directory in which this process's names will be, in use from now on; -1 when
-/// there is none.
+/// A descriptor of the directory of this process's names, which marks it as in use; -1 when there
+/// is none.
 int hold_directory() noexcept {
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return -1;
@@ -48,7 +48,7 @@ Status Slot::take(std::uint32_t number) noexcept {
   if (!mailbox) {
     return mailbox.error() == Errc::kAddressInUse ? Errc::kBusy : mailbox.error();
   }
-  // A process whose name was removed by mistake is still there, with the sockets of that slot.
+  // A process whose name was removed by mistake still has the sockets of that slot.
   if (UnixName::of_share(number).is_held_beside(mailbox->descriptor())) return Errc::kBusy;
   mailbox_ = std::move(*mailbox);
   number_ = number;

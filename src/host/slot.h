@@ -17,9 +17,9 @@ inline constexpr std::uint32_t kSlotCount = 256;
 /// Numbers that each slot has for queue pairs, and for keys.
 inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
 
-/// This process's place among the processes of its user on this host (docs/ARCHITECTURE.md, section
-/// 6). Held by the UNIX name `<slot>`: exclusive, scoped to the network namespace, free when the
-/// process ends, however it ends.
+/// The number of this process among the processes of its user on this host (docs/ARCHITECTURE.md,
+/// section 6). Held by the UNIX name `<slot>`: exclusive, scoped to the network namespace, free
+/// when the process ends, however it ends.
 ///
 /// The name is a mailbox. A packet that reached the wrong process is forwarded through it.
 class Slot {
@@ -42,10 +42,10 @@ class Slot {
   [[nodiscard]] static Expected<Slot> claim(std::uint32_t number) noexcept;
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
-  /// Readable when something was forwarded to us.
+  /// Readable when a packet was forwarded to this process.
   [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
 
-  /// Sends octets to the process in slot `to`; false when nobody is there or it cannot take more.
+  /// Sends octets to the process in slot `to`; false when no process has it or its queue is full.
   [[nodiscard]] bool forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept;
   /// Takes one forwarded message; 0 when there is none.
   [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept {
@@ -56,7 +56,7 @@ class Slot {
   /// kBusy when a process has it.
   [[nodiscard]] Status take(std::uint32_t number) noexcept;
 
-  OwnDescriptor directory_;  // so long is it in use
+  OwnDescriptor directory_;  // marks the directory as in use
   Mailbox mailbox_;
   std::uint32_t number_ = 0;
 };

@@ -32,7 +32,7 @@ std::string taken(const Slot& slot, std::size_t room = 128) {
   return {reinterpret_cast<const char*>(into.data()), count};
 }
 
-/// Its name was removed by mistake; the process that has the slot is still there.
+/// The name was removed by mistake; the process that has the slot still runs.
 TEST(Slot, IsTakenAsLongAsAProcessHandsOutItsSockets) {
   test::in_a_private_network([] {
     const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -20,11 +20,11 @@ namespace verbatim::host {
 
 namespace {
 
-constexpr int kQueueMax = 4096;      // of those who connect while we are stopped
+constexpr int kQueueMax = 4096;      // connections that wait while this process is stopped
 constexpr int kMessagesInARow = 64;  // of one connection
-constexpr int kRetryMs = 5;          // when too many descriptors are on their way (ETOOMANYREFS)
-constexpr int kShortageMs = 100;     // until descriptors are looked for again
-constexpr int kAnnounceTries = 20;   // of kRetryMs each, then that peer must ask
+constexpr int kRetryMs = 5;          // when too many descriptors are sent but unread (ETOOMANYREFS)
+constexpr int kShortageMs = 100;     // until the next attempt to accept without descriptors
+constexpr int kAnnounceTries = 20;   // of kRetryMs each; after that the peer must ask
 
 int open_socket() noexcept {
   return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -76,7 +76,8 @@ Packet::Outcome Packet::receive(int socket) noexcept {
   return Outcome::kEnded;
 }
 
-/// Fewer may come than were sent, when the process may have no more: then the first ones.
+/// Fewer descriptors may arrive than were sent, when the process may have no more: then the first
+/// ones.
 void Packet::take_descriptors(msghdr& header) noexcept {
   descriptor_count = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
@@ -197,12 +198,12 @@ Status SocketShare::serve(std::uint32_t slot) {
   if (auto opened = bell_.open(); !opened) return opened;
   if (UnixName::of_share(slot).bind(listener_.number()) != 0) return Errc::kAddressInUse;
   if (::listen(listener_.number(), kQueueMax) != 0) return Errc::kNoMemory;
-  if (lender_) (void)desk_.open(lender_);  // without it other users have to use another address
+  if (lender_) (void)desk_.open(lender_);  // on failure other users have to use another address
   announce();
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are handled by the program's threads
   OwnThread::announce();
   thread_ = std::thread([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -210,7 +211,8 @@ Status SocketShare::serve(std::uint32_t slot) {
   return Ok{};
 }
 
-/// A peer that cannot be told finds out when the next newcomer tells it, by the hole in the slots.
+/// A peer that cannot be told now notices the missing slot when another process tells it of a
+/// higher one.
 void SocketShare::announce() noexcept {
   int tries = 0;
   for (Connection& peer : connections_) {
@@ -226,7 +228,7 @@ void SocketShare::announce() noexcept {
 
 void SocketShare::serve_more() noexcept {
   announce();
-  bell_.ring();  // the thread is to look after the connections that were made
+  bell_.ring();  // the thread must watch the new connections
 }
 
 void SocketShare::close() noexcept {
@@ -242,7 +244,7 @@ void SocketShare::close() noexcept {
 }
 
 void SocketShare::abandon_in_child() noexcept {
-  if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  if (thread_.joinable()) thread_.detach();  // it exists only in the parent
   close_all();
 }
 
@@ -270,11 +272,11 @@ void SocketShare::run() noexcept {
       desk_.add_to(polled);
       has_questions = has_questions || desk_.has_questions();
     }
-    // Who cannot accept would find the listener readable for ever.
+    // Without a descriptor to accept with, the listener would be readable all the time.
     if (is_short_of_descriptors_) polled[1].fd = -1;
     const int otherwise = is_short_of_descriptors_ ? kShortageMs : -1;
     (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : otherwise);
-    // A program that closes descriptors which are not its own has closed these.
+    // False when the program has closed the descriptors of this object.
     if (!bell_.take(polled[0])) return;
     const std::lock_guard lock(mutex_);
     if (!listener_.is_still_own()) return;
@@ -282,8 +284,8 @@ void SocketShare::run() noexcept {
   }
 }
 
-/// A question is answered after one more look at everything: what others have brought before it was
-/// asked belongs into the answer.
+/// All connections are read once more before a question is answered: sockets that others have sent
+/// before it was asked belong into the answer.
 void SocketShare::serve_all() noexcept {
   for (int look = 0; look < 2; ++look) {
     accept_all();
@@ -332,8 +334,8 @@ void SocketShare::read(Connection& connection) {
   }
 }
 
-/// Whoever brings something is told nothing back, unless it shows that we have missed something
-/// before: then it is asked, once.
+/// A peer that sends sockets gets no answer. If its message shows that a socket of another slot is
+/// missing here, the peer is asked for it, once.
 void SocketShare::handle(Connection& connection, const ShareMessage& message) {
   if (message.kind == ShareMessage::Kind::kWant) {
     connection.has_question = true;
@@ -368,14 +370,15 @@ bool SocketShare::wants(const SocketLabel& label) const noexcept {
                      [&](const SocketLabel& wanted) { return wanted.is_beside(label); });
 }
 
-/// Slots are filled from below, so a hole below one that is held is one that we were not told of.
+/// Slots are taken from the lowest on. So an unknown slot below a known one means that its socket
+/// is missing here.
 bool SocketShare::lacks_any() const noexcept {
   return std::any_of(held_.begin(), held_.end(),
                      [&](const Held& held) { return held.label.slot >= count_beside(held.label); });
 }
 
-/// All that are held of the addresses asked for, or all that are new. False when not all could be
-/// sent, with errno.
+/// Sends all held sockets of the addresses that were asked for, or all new ones. False, with errno,
+/// when not all could be sent.
 bool SocketShare::send_held(Connection& connection, bool news_only) noexcept {
   Packet packet;
   packet.message.kind = ShareMessage::Kind::kHave;

@@ -18,17 +18,18 @@
 
 namespace verbatim::host {
 
-/// The sockets that the processes of one user hold together, so that a death closes none of them
-/// (docs/decisions/0007). Each process holds a descriptor of every slot's socket of the addresses
-/// it uses, gives them to whoever asks, and takes what newcomers bring. It reads none of them.
+/// The sockets that the processes of one user hold in common, so that the end of a process closes
+/// none of them (docs/decisions/0007). Each process holds a descriptor of every slot's socket at
+/// the addresses that it uses, sends them to processes that ask, and takes the sockets of new
+/// processes. It reads from none of them.
 ///
-/// First, under the OpeningLock: want(), find_peers(), then ask_next_peer() and take_answers() as
-/// long as something is missing, add() what was made; then serve(). From there on a thread of its
-/// own answers, whatever the program does; a process that is stopped finds the questions and the
-/// sockets that came meanwhile when it goes on.
+/// Order of calls: first, under the OpeningLock: want(), find_peers(), then ask_next_peer() and
+/// take_answers() as long as a socket is missing, add() for each new socket; then serve(). From
+/// then on a thread of this class answers, whatever the program does. A process that was stopped
+/// handles the questions and sockets that came meanwhile when it goes on.
 ///
-/// Peers are of the same user, or they are not listened to. Processes of other users may ask at a
-/// desk of their own, and the lender decides (docs/decisions/0025).
+/// Messages of processes of other users are ignored. Those processes may ask at a LendingDesk, and
+/// the lender decides (docs/decisions/0025).
 class SocketShare {
  public:
   SocketShare() noexcept = default;
@@ -38,66 +39,70 @@ class SocketShare {
 
   // ---- While opening ----
 
-  /// From now on sockets of this address (its slot means nothing) are kept.
+  /// From now on sockets of this address are kept. The slot of `address` is not used.
   void want(const SocketLabel& address);
-  /// Connects to everybody who serves, but for us at `own`. Returns how many there are.
+  /// Connects to every process that serves, except to this one at `own`. Returns how many there
+  /// are.
   std::size_t find_peers(std::optional<std::uint32_t> own = {});
-  /// False when all have been asked.
+  /// False when all peers have been asked.
   [[nodiscard]] bool ask_next_peer() noexcept;
-  /// Waits until a peer has answered or has left, at most `patience`; false when none of those who
-  /// were asked owes an answer any more.
+  /// Waits until a peer has answered or has closed its connection, at most `patience`; false when
+  /// no peer that was asked still owes an answer.
   bool take_answers(Duration patience);
-  /// Gives up what an attempt has gathered, sockets and peers.
+  /// Closes the sockets and the connections of an attempt.
   void start_over() noexcept;
 
-  /// Takes the descriptor; the peers get it with serve().
+  /// Takes the descriptor; serve() sends it to the peers.
   void add(const SocketLabel& label, int descriptor);
-  /// The descriptor, which stays ours; -1 when there is none.
+  /// The descriptor, which this object keeps; -1 when there is none.
   [[nodiscard]] int find(const SocketLabel& label) const noexcept;
   /// How many sockets of this address are held.
   [[nodiscard]] std::size_t count_beside(const SocketLabel& address) const noexcept;
 
-  /// All of this address.
+  /// A socket of one address.
   struct Holding {
     SocketLabel label;
     int descriptor = -1;
   };
   [[nodiscard]] std::vector<Holding> held_beside(const SocketLabel& address) const;
 
-  /// Who answers the questions of other users' processes, on the thread and with mutex() held. Call
-  /// it before serve(); without it they are not listened to.
+  /// Sets the function that decides on the questions of other users' processes. The thread of this
+  /// class calls it with mutex() held. Call this before serve(); without it such processes cannot
+  /// ask.
   void set_lender(LendingDesk::Lender lender) { lender_ = std::move(lender); }
 
-  /// Is there for others at the name of `slot`, and tells all peers what was added. kNoMemory when
-  /// the system gives no socket or no thread; kAddressInUse when the name is taken.
+  /// Opens the name of `slot`, at which other processes ask, and sends the added sockets to all
+  /// peers. kNoMemory when the system gives no socket or no thread; kAddressInUse when the name is
+  /// taken.
   [[nodiscard]] Status serve(std::uint32_t slot);
 
   // ---- Afterwards ----
 
-  /// What was done while opening may be done again for more addresses, under the OpeningLock and
-  /// with mutex() held; then this, which tells the peers what was added.
+  /// The calls of opening may be made again for more addresses, under the OpeningLock and with
+  /// mutex() held. Then this sends the added sockets to the peers.
   void serve_more() noexcept;
 
   void close() noexcept;
-  /// Held while a process forks, so that the child finds everything in order.
+  /// Held while the process forks, so that the child finds the data consistent.
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
-  /// In a forked child, with the lock held: closes the child's descriptors; it has no thread.
+  /// In a forked child, with the lock held: closes the child's descriptors. The thread does not
+  /// exist there.
   void abandon_in_child() noexcept;
 
  private:
   struct Held {
     SocketLabel label;
     OwnDescriptor descriptor;
-    bool is_news = false;  // the peers have not got it from us yet
+    bool is_news = false;  // not sent to the peers yet
   };
   struct Connection {
     OwnDescriptor descriptor;
-    bool is_ours = false;       // we connected; the other end closes it when it is content
-    bool was_asked = false;     // has got our question
-    bool owes_answer = false;   // and has not answered it
-    bool has_question = false;  // waits for our answer
-    bool is_done = false;       // has told us all that it wanted to tell
-    std::vector<SocketLabel> question{};  // the addresses that it asked about
+    bool is_ours = false;       // this process connected; the other end closes it when it is done
+    bool was_asked = false;     // a question was sent
+    bool owes_answer = false;   // and was not answered yet
+    bool has_question = false;  // waits for the answer of this process
+    bool is_done = false;       // the peer has sent all that it wants to send
+    std::vector<SocketLabel> question{};  // the addresses that the peer asked about
   };
 
   void run() noexcept;
@@ -115,15 +120,15 @@ class SocketShare {
   void announce() noexcept;
   void close_all() noexcept;
 
-  std::mutex mutex_;  // guards all below once the thread runs
+  std::mutex mutex_;  // guards all members below once the thread runs
   std::vector<SocketLabel> wanted_;
-  uid_t user_ = 0;  // that opened the port; the process may have given it up since
+  uid_t user_ = 0;  // the user that opened the port; the process may have given it up since
   std::vector<Held> held_;
   std::vector<Connection> connections_;  // oldest first
   OwnDescriptor listener_;
   WakePipe bell_;                         // wakes the thread up
-  bool is_closing_ = false;               // the thread is to end
-  bool is_short_of_descriptors_ = false;  // the thread's own: it could not accept
+  bool is_closing_ = false;               // tells the thread to end
+  bool is_short_of_descriptors_ = false;  // of the thread alone: it could not accept
   LendingDesk::Lender lender_;
   LendingDesk desk_;
   std::thread thread_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What processes that share a port say to each other; how they use it is tested with
+// The messages of processes that share a port. How the processes use the port is tested with
 // link/shared_port.h.
 #include "host/socket_share.h"
 
@@ -33,7 +33,7 @@ SocketLabel label(std::uint8_t address, std::uint32_t slot) {
 
 int datagram_socket() { return ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); }
 
-/// Takes everything that anybody serves.
+/// Takes all sockets that other processes serve.
 void gather(SocketShare& share) {
   share.find_peers();
   while (share.ask_next_peer()) {
@@ -88,7 +88,7 @@ TEST(SocketShare, WhoHasMissedSomethingAsksForIt) {
     left_behind.want(label(1, 0));
     left_behind.add(label(1, 0), datagram_socket());
     ASSERT_TRUE(left_behind.serve(0).ok());
-    SocketShare ahead;  // has two that the other was never told of
+    SocketShare ahead;  // has two sockets that the other was never told of
     ahead.want(label(1, 0));
     for (const std::uint32_t slot : {0U, 1U, 2U}) ahead.add(label(1, slot), datagram_socket());
     ASSERT_TRUE(ahead.serve(1).ok());
@@ -100,7 +100,7 @@ TEST(SocketShare, WhoHasMissedSomethingAsksForIt) {
       while (newcomer.count_beside(label(1, 0)) < 3) ASSERT_TRUE(newcomer.take_answers(kPatience));
       newcomer.add(label(1, 3), datagram_socket());
       ASSERT_TRUE(newcomer.serve(3).ok());
-      // Stays until the one that was left behind has asked and was answered.
+      // Exists until the process that lacked the sockets has asked and got an answer.
       for (std::size_t held = 0; held < 4;) {
         SocketShare question;
         question.want(label(1, 0));
@@ -174,7 +174,7 @@ TEST(SocketShare, AnswersAgainWhenThereAreDescriptorsAgain) {
     SocketShare newcomer;
     newcomer.want(label(1, 0));
     ASSERT_EQ(newcomer.find_peers(), 1U);
-    // The lowest number that is free is one too many: nothing can be accepted any more.
+    // The lowest free number is above the limit: nothing can be accepted any more.
     const int free = ::dup(0);
     ::close(free);
     const rlimit none{.rlim_cur = static_cast<rlim_t>(free), .rlim_max = before.rlim_max};

@@ -7,9 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/// System calls at which a thread cannot be cancelled. Their namesakes in libc are cancellation
-/// points, and the direct path calls them with locks held, inside guarded(): a fault there jumps
-/// over the end of an Uncancelled, which costs a posting 15 ns besides.
+/// System calls at which a thread cannot be cancelled. The libc functions of the same names are
+/// cancellation points. The direct path makes these calls with locks held, inside guarded(), where
+/// an Uncancelled does not work: a fault jumps over its destructor. Besides, it would cost each
+/// posting 15 ns.
 namespace verbatim::host::uncancellable {
 
 inline ssize_t preadv(int file, const iovec* pieces, int count, off_t at) noexcept {

@@ -53,13 +53,13 @@ std::optional<Address> address_of(std::string_view name, int socket) noexcept {
   return address;
 }
 
-/// A name whose socket is closed is as good as no name.
+/// A name whose socket is closed counts as no name, so both give the same error.
 int with_one_reason(int result) noexcept {
   if (result < 0 && errno == ENOENT) errno = ECONNREFUSED;
   return result;
 }
 
-/// A socket of another type answers as well, with EPROTOTYPE, and does not notice it.
+/// A socket of another type refuses with EPROTOTYPE, and its process does not notice the attempt.
 bool is_held(const Address& address) noexcept {
   const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return true;  // unknown
@@ -69,8 +69,8 @@ bool is_held(const Address& address) noexcept {
   return !is_free;
 }
 
-/// Held by the one process that takes over names of dead ones, or removes them. Without it, another
-/// process might give such a name to a socket of its own between the look at it and its removal.
+/// Held by the one process that takes over or removes names of ended processes. Without it, another
+/// process could bind such a name between the check and the removal.
 class TakeOver {
  public:
   explicit TakeOver(const std::string& directory) noexcept {
@@ -81,7 +81,7 @@ class TakeOver {
                      0600);
       if (file_ < 0) return;
       struct stat about {};
-      // The file may have been removed since it was opened: then another process has another one.
+      // The file may have been removed since it was opened; other processes then lock a new file.
       has_lock_ = set(F_WRLCK) && ::fstat(file_, &about) == 0 && about.st_nlink > 0;
     }
   }
@@ -113,7 +113,7 @@ struct CloseFolder {
   void operator()(DIR* folder) const noexcept { ::closedir(folder); }
 };
 
-/// By a process that has the TakeOver. A regular file is no socket, and so no name.
+/// The caller holds the TakeOver. A regular file is no socket, and so no name.
 void remove_names(const std::string& directory, bool with_files) {
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(directory.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {

@@ -3,8 +3,8 @@
 
 namespace verbatim::host {
 
-/// Whether each user of this host has a number of its own for this process. In a user namespace
-/// those that are not mapped look all the same.
+/// Whether this process sees a different number for each user of this host. In a user namespace,
+/// all users that are not mapped have the same number.
 [[nodiscard]] bool can_tell_users_apart();
 
 }  // namespace verbatim::host

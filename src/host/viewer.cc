@@ -17,7 +17,7 @@
 namespace verbatim::host {
 namespace {
 
-/// Which slots somebody has.
+/// Which slots have a process.
 class Occupants {
  public:
   Occupants() noexcept : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
@@ -40,7 +40,7 @@ bool has_ended(int connection) noexcept {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// The connection, or the negative of what the system says.
+/// The connection, or the negative errno.
 int connect_to(const UnixName& name) noexcept {
   const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return -errno;
@@ -81,12 +81,13 @@ std::vector<Viewer::Sight> Viewer::look(Duration patience) {
   return sights;
 }
 
-/// Also where the door has just been opened, or is another: whoever was hidden is asked each time.
+/// A process that was hidden is asked again each time: its door may have been opened since, or be
+/// another one.
 void Viewer::knock(Place& place) noexcept {
   const std::uint32_t slot = place.sight.slot;
   int connection = connect_to(UnixName::of_door(slot));
   if (connection == -ECONNREFUSED) connection = connect_to(UnixName::of_view(slot));
-  // Too many wait at that door already.
+  // EAGAIN: too many connections wait at that door already.
   place.sight.kind = connection == -EAGAIN ? Sight::Kind::kSilent : Sight::Kind::kHidden;
   if (connection < 0) return;
   place.connection = connection;

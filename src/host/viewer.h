@@ -9,9 +9,9 @@
 
 namespace verbatim::host {
 
-/// One who looks at the processes of this user on this host and takes no part: it has no slot, and
-/// reads their segments by system calls, so that it neither changes them nor makes them larger, and
-/// nothing that they do with them can hurt it.
+/// Reads the segments of the processes of this user on this host, without being a peer: it has no
+/// slot. It reads by system calls, so it neither changes the segments nor makes them larger, and
+/// changes that a process makes meanwhile cannot harm the viewer.
 ///
 /// Thread: one at a time.
 class Viewer {
@@ -20,14 +20,14 @@ class Viewer {
     enum class Kind : std::uint8_t {
       kShown,
       kSilent,  // does not answer: it is stopped, or very busy
-      // Shows nothing: it is of another version, or about to begin or to end, or the kernel does
-      // not let this process look into it (Challenge).
+      // Refuses: it is of another version, or is starting or ending, or the kernel does not let
+      // this process look into it (Challenge).
       kHidden,
     };
     std::uint32_t slot = 0;
     Kind kind = Kind::kHidden;
-    int process = 0;           // its number in our process namespace; 0: none, or unknown
-    int segment = -1;          // kShown; the viewer's
+    int process = 0;           // its number in this process namespace; 0: none, or unknown
+    int segment = -1;          // if kShown; the viewer keeps it
     std::uint64_t octets = 0;  // of the segment
   };
 
@@ -36,12 +36,12 @@ class Viewer {
   Viewer& operator=(const Viewer&) = delete;
   ~Viewer();
 
-  /// Who is there, by slot; what it says is good until the next look. Waits for all who do not
-  /// answer together, so long at most.
+  /// The processes, by slot. The result is valid until the next look. Waits for all processes
+  /// together, at most `patience`.
   [[nodiscard]] std::vector<Sight> look(Duration patience);
 
  private:
-  /// What is known of a slot.
+  /// The state of one slot.
   struct Place {
     int connection = -1;         // to its door
     bool is_challenged = false;  // and has answered

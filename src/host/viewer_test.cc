@@ -29,7 +29,7 @@ constexpr Duration kPatience = std::chrono::seconds(20);  // bounds a hang
 constexpr Duration kShortly = std::chrono::milliseconds(50);
 constexpr std::size_t kOctets = 64 * 1024;
 
-/// A process of this host as far as it matters here: a slot, a segment and a door.
+/// A process of this host for these tests: a slot, a segment and a door.
 class Process {
  public:
   explicit Process(std::uint32_t number, bool admits_peers = true)
@@ -65,7 +65,7 @@ class Process {
     stops_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  /// Peers that were noticed to have gone. Not while it runs.
+  /// How many peers were noticed to have ended. Only while it does not run.
   [[nodiscard]] std::size_t serve_once() {
     gone_ += door_.serve().size();
     return gone_;
@@ -89,8 +89,8 @@ bool is_same_file(int a, int b) {
   return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_ino == other.st_ino;
 }
 
-/// Knocks as the process in a slot would, or a viewer, and waits for the answer: the connection, or
-/// -1 when it was closed instead.
+/// Connects like the process in a slot, or like a viewer, and waits for the answer. Returns the
+/// connection, or -1 when it was closed instead.
 int knock(const UnixName& name, std::uint32_t slot) {
   const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   EXPECT_EQ(name.connect(connection), 0);
@@ -168,7 +168,7 @@ TEST(Viewer, DoesNotWaitForOneBehindTheOther) {
     alive.run();
     Viewer viewer;
     auto sights = viewer.look(kShortly);
-    // The living one may be slow, too, on a busy machine.
+    // The running process may be slow as well, on a busy machine.
     while (sights.size() == 3 && sights[1].kind == Kind::kSilent) sights = viewer.look(kShortly);
     ASSERT_EQ(sights.size(), 3U);
     EXPECT_EQ(sights[0].kind, Kind::kSilent);
@@ -176,7 +176,7 @@ TEST(Viewer, DoesNotWaitForOneBehindTheOther) {
     EXPECT_EQ(sights[1].kind, Kind::kShown);
     EXPECT_EQ(sights[2].kind, Kind::kSilent);
 
-    stopped.run();  // it goes on, and answers what it was asked long ago
+    stopped.run();  // it continues, and answers the earlier question
     stopped_too.run();
     sights = viewer.look(kPatience);
     ASSERT_EQ(sights.size(), 3U);
@@ -207,7 +207,7 @@ TEST(Viewer, NoLongerSeesWhoHasGoneAndSeesWhoComesAfter) {
   });
 }
 
-/// Answers a process that knocks at slot 0, after a challenge or without one, with these octets,
+/// Answers a process that connects to slot 0, after a challenge or without one, with these octets,
 /// and with a descriptor if there is one.
 void lie(std::string_view octets, int descriptor, bool challenges = true) {
   const auto slot = Slot::claim(0);

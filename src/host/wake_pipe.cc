@@ -21,7 +21,8 @@ Status WakePipe::open() noexcept {
 
 void WakePipe::ring() const noexcept {
   const int before = errno;
-  // A full pipe is ringing already. The system call itself is no place where threads are cancelled.
+  // If the pipe is full, the thread is being woken already. The system call itself, unlike
+  // write(3), is no cancellation point.
   if (writer_.is_still_own()) (void)::syscall(SYS_write, writer_.number(), "", 1);
   errno = before;
 }

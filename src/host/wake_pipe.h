@@ -8,11 +8,11 @@
 
 namespace verbatim::host {
 
-/// What wakes a thread of the library that waits in poll(2): one thread waits, any thread rings.
+/// Wakes a thread of the library that waits in poll(2): one thread waits, any thread rings.
 ///
-/// The wait ends as well when the program closes all its descriptors. The thread itself keeps the
-/// reading end alive while it waits, and the system reports that the last writing end is gone. So a
-/// thread that would never be woken again learns it at once.
+/// The wait also ends when the program closes all its descriptors. poll(2) keeps the reading end
+/// alive while the thread waits, and the kernel reports that the last writing end is gone. So a
+/// thread that nothing could wake any more learns this at once.
 class WakePipe {
  public:
   [[nodiscard]] Status open() noexcept;
@@ -23,11 +23,11 @@ class WakePipe {
   /// Never blocks, and writes nothing where the program has closed the pipe. errno stays.
   void ring() const noexcept;
 
-  /// For the thread that waits: what it polls.
+  /// For the thread that waits: the descriptor to poll.
   [[nodiscard]] pollfd polled() const noexcept {
     return {.fd = reader_.number(), .events = POLLIN, .revents = 0};
   }
-  /// After that: takes what was rung. False when the program has closed the pipe: nothing wakes the
+  /// After poll(2): reads the pipe. False when the program has closed it: then nothing can wake the
   /// thread any more.
   [[nodiscard]] bool take(const pollfd& polled) const noexcept;
 

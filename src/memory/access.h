@@ -19,7 +19,7 @@ enum class Access : std::uint32_t {
   kHugePages = 1U << 7,
   kFlushGlobal = 1U << 8,
   kFlushPersistent = 1U << 9,
-  kRelaxedOrdering = 1U << 20,  // a wish; we are always stricter
+  kRelaxedOrdering = 1U << 20,  // a permission; this adapter always keeps the stricter order
 };
 
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
@@ -33,7 +33,7 @@ enum class Access : std::uint32_t {
   return (granted & needed) == needed;
 }
 
-/// Rights that let somebody else change memory need the right to change it oneself (11.2.8.2).
+/// Remote write and remote atomics need local write (11.2.8.2).
 [[nodiscard]] constexpr bool is_consistent(Access access) noexcept {
   const bool remote_changes = (access & (Access::kRemoteWrite | Access::kRemoteAtomic)) != Access{};
   return !remote_changes || allows(access, Access::kLocalWrite);

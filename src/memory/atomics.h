@@ -8,9 +8,9 @@
 
 namespace verbatim::memory {
 
-/// Whether an 8-octet operation can be done there. Ask this of the place in memory, besides asking
-/// it of the address in the packet: a zero-based region or window, or one whose keys call its first
-/// octet by another address, may begin anywhere, and then the one says nothing about the other.
+/// Whether an 8-octet operation is possible at this place in memory. Check this besides the address
+/// in the packet: a zero-based region or window, or one whose keys name its first octet by another
+/// address, may begin anywhere, so the alignment of one says nothing about the other.
 [[nodiscard]] inline bool is_aligned_for_atomics(const std::byte* at) noexcept {
   return std::bit_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
 }

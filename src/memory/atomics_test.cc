@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kRounds = 100'000;
 
-/// Eight octets between others that nobody may touch.
+/// Eight octets between others that must not change.
 struct Word {
   alignas(8) std::array<std::byte, 24> octets{};
 
@@ -78,7 +78,7 @@ TEST(Atomics, OnlyMultiplesOfEightAreAligned) {
 
 TEST(Atomics, TwoThreadsAddingToOneWordLoseNothing) {
   Word word(0);
-  std::uint64_t sums[2] = {0, 0};  // of what each saw before its own addition
+  std::uint64_t sums[2] = {0, 0};  // of the values that each thread saw before its additions
   const auto hammer = [&](std::uint64_t addend, std::uint64_t& sum) {
     for (std::uint64_t i = 0; i < kRounds; ++i) sum += fetch_add(word.at(), addend);
   };

@@ -12,10 +12,11 @@ namespace verbatim::memory {
 /// Numbers a protection domain (IBA Vol 1, 10.2.3) within one adapter.
 enum class DomainId : std::uint32_t { kNone = 0 };
 
-/// The protection domains of one adapter, and how many objects live in each: a domain cannot be
-/// closed while a region, window, queue pair, receive queue or address handle is in it.
+/// The protection domains of one adapter, and how many objects each contains: a domain cannot be
+/// closed while it contains a region, window, queue pair, receive queue or address handle.
 ///
-/// Storage is the caller's; entry i is domain i + 1. Thread: whoever holds the adapter's lock.
+/// The caller owns the storage; entry i is domain i + 1. Thread: the one that holds the adapter's
+/// lock.
 class DomainTable {
  public:
   struct Entry {
@@ -60,7 +61,7 @@ class DomainTable {
     const auto index = static_cast<std::uint32_t>(id) - 1;  // kNone wraps beyond any table
     return index < entries_.size() && entries_[index].open ? &entries_[index] : nullptr;
   }
-  std::span<Entry> entries_;  // owned by the caller, as long as the adapter
+  std::span<Entry> entries_;  // the caller's, for as long as the adapter exists
 };
 
 }  // namespace verbatim::memory

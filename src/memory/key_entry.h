@@ -18,19 +18,20 @@ enum class KeyKind : std::uint8_t { kNone, kRegion, kWindowType1, kWindowType2A,
 
 /// How a process other than the owner reaches the octets (docs/ARCHITECTURE.md, section 5).
 enum class Backing : std::uint8_t {
-  kPrivate,       // through system calls, or by its owner
-  kShared,        // in memory that peers map
-  kSharedInside,  // likewise, but for the pages at its edges, which it has in part only
-  kGone,          // the owner has unmapped its memory
+  kPrivate,       // through system calls, or by errands of its owner
+  kShared,        // through a mapping of the owner's shared memory
+  kSharedInside,  // likewise, except the first and last page, which the region has only in part
+  kGone,          // not at all: the owner has unmapped its memory
 };
-/// What kSharedInside rounds to.
+/// The page size of kSharedInside.
 inline constexpr std::uint64_t kSharedPageOctets = 4096;
 
-/// What whoever has read an entry looks at to know whether it still says the same. The members are
-/// stored one by one and may be loaded at once: a processor sees them as they were at one moment.
+/// A reader of an entry looks at this to know whether the entry has changed since. The owner stores
+/// the members one by one. A reader may load them together: a processor sees them as they were at
+/// one moment.
 struct alignas(8) KeyStatus {
   std::uint32_t live = 0;        // zero, or the key that grants access
-  std::uint16_t generation = 0;  // how often the entry was withdrawn
+  std::uint16_t generation = 0;  // how often access through the entry was ended
   Backing backing = Backing::kPrivate;
   KeyKind kind = KeyKind::kNone;
 };
@@ -47,19 +48,20 @@ struct alignas(64) KeyEntry {
   std::uint32_t key = 0;  // the current key, also of an unbound window; a free entry keeps its last
   DomainId domain = DomainId::kNone;
   Access access = Access::kNone;
-  std::uint32_t qp = 0;         // type 2 windows: the queue pair they are bound to
-  std::uint64_t base = 0;       // first address as keys name it; zero-based regions start at 0
-  std::uint64_t octets = 0;     // length of the range
-  std::uint64_t local = 0;      // where the first octet lies in the owner's address space
-  std::uint64_t shared_at = 0;  // where it lies in the owner's shared memory, if backing is kShared
-  std::uint32_t parent = 0;     // bound windows: entry index of the region; regions: note()
-  std::uint32_t bound = 0;      // regions: how many windows are bound to it
+  std::uint32_t qp = 0;      // type 2 windows: the queue pair they are bound to
+  std::uint64_t base = 0;    // first address as keys name it; zero-based regions start at 0
+  std::uint64_t octets = 0;  // length of the range
+  std::uint64_t local = 0;   // address of the first octet in the owner's address space
+  std::uint64_t shared_at =
+      0;                     // offset of the first octet in the owner's shared memory, if kShared
+  std::uint32_t parent = 0;  // bound windows: entry index of the region; regions: note()
+  std::uint32_t bound = 0;   // regions: how many windows are bound to it
 };
 static_assert(sizeof(KeyEntry) == 64 && std::is_trivially_copyable_v<KeyEntry>);
 static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
 
-/// Acquire and release on every field, each load paired with the stores of what it covers: whoever
-/// reads one value of a later filling will also read the later generation.
+/// Every field is loaded with acquire and stored with release. So a reader that loads one value of
+/// a later filling also loads the later generation.
 template <typename T>
 [[nodiscard]] T load_field(const T& field) noexcept {
   return load_acquire(field);
@@ -79,7 +81,8 @@ inline void withdraw(KeyEntry& entry) noexcept {
   store_field(entry.status.generation, static_cast<std::uint16_t>(entry.status.generation + 1));
 }
 
-/// Describes a withdrawn entry anew: everything but `status.live`, `status.generation` and `bound`.
+/// Describes a withdrawn entry: stores everything but `status.live`, `status.generation` and
+/// `bound`.
 inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.key, with.key);
   store_field(entry.domain, with.domain);
@@ -94,10 +97,10 @@ inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.status.backing, with.status.backing);
 }
 
-/// Lets the key work.
+/// Makes the key valid.
 inline void publish(KeyEntry& entry) noexcept { store_field(entry.status.live, entry.key); }
 
-/// What a live entry said at one instant: all that an access is judged by.
+/// The contents of a live entry at one instant: all that the checks of an access need.
 struct LiveEntry {
   const KeyEntry* entry = nullptr;
   KeyStatus status{};
@@ -110,8 +113,8 @@ struct LiveEntry {
   std::uint64_t shared_at = 0;
 };
 
-/// Copies the entry through `load`, if `key` grants access now. False also when the owner withdrew
-/// it meanwhile, for then the copy may be of two fillings.
+/// Copies the entry through `load`, if `key` grants access now. Also false when the owner withdrew
+/// the entry meanwhile, because the copy may then mix two fillings.
 template <typename Load>
 [[nodiscard]] bool read_live_through(Load&& load, const KeyEntry& entry, std::uint32_t key,
                                      LiveEntry& copy) noexcept {
@@ -124,14 +127,14 @@ template <typename Load>
   copy.base = load(entry.base);
   copy.octets = load(entry.octets);
   copy.local = load(entry.local);
-  // The backing changes while the key works; where the octets are was stored before it.
+  // The backing may change while the key is valid. The owner stores `shared_at` before it.
   copy.shared_at = load(entry.shared_at);
   copy.qp = load(entry.qp);
   return load(entry.status.generation) == status.generation;
 }
 
-/// The same for any thread of any process. Behind a release to a line that a peer polls, as every
-/// request has one, it costs 6 ns with `ldapr` on a Neoverse-V1, 50 ns with `ldar`.
+/// The same for any thread of any process. After a release to a cache line that a peer polls, which
+/// every request makes, it costs 6 ns with `ldapr` on a Neoverse-V1, and 50 ns with `ldar`.
 [[nodiscard]] inline bool read_live(const KeyEntry& entry, std::uint32_t key,
                                     LiveEntry& copy) noexcept {
   if (kHasLdapr) [[likely]] {
@@ -142,12 +145,12 @@ template <typename Load>
   return read_live_through(load, entry, key, copy);
 }
 
-/// Whether an entry that `copy` was read from says the same now: one load instead of nine. Seeing
-/// the key of a later filling means seeing its generation as well, and a backing stays where it was
-/// said to be. (That of 65,536 fillings later is the same again.)
+/// Whether the entry that `copy` was read from is unchanged: one load instead of nine. A reader
+/// that sees the key of a later filling also sees its generation, and `shared_at` does not change
+/// while a backing is shared. (After exactly 65,536 fillings the generation is the same again.)
 [[nodiscard]] inline bool says_the_same(const LiveEntry& copy) noexcept {
   const auto* const word = std::bit_cast<const std::uint64_t*>(&copy.entry->status);
-  return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // never taken apart
+  return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // one 8-octet load
 }
 
 }  // namespace verbatim::memory

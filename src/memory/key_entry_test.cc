@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kKey = 0x4207;
 
-/// A filling in which every field tells the same number.
+/// A filling in which every field contains the same number.
 KeyEntry filling(std::uint32_t number) {
   return {.status = {.backing = Backing::kShared, .kind = KeyKind::kWindowType2B},
           .key = kKey,
@@ -131,7 +131,7 @@ TEST(KeyEntry, AThreadThatReadsDuringChangesNeverMixesTwoFillings) {
     withdraw(entry);
     fill(entry, filling(number));
     publish(entry);
-    // Live for a while, so that the next change comes while somebody reads.
+    // Live for a while, so that the next change happens while a thread reads.
     for (std::uint32_t i = number % 16; i > 0; --i) (void)load_live(entry);
   }
   while (seen.load() == 0) std::this_thread::yield();

@@ -52,7 +52,7 @@ Expected<KeyEntry*> KeyRegistry::take_entry() noexcept {
 }
 
 std::uint32_t KeyRegistry::fresh_key(const KeyEntry& entry) noexcept {
-  // A random start, then counting up: every reuse of the entry within 256 rounds has another octet.
+  // The first octet is random, the next ones count up: 256 uses of the entry have different octets.
   const std::uint32_t octet =
       entry.key == 0 ? static_cast<std::uint32_t>(prng_.below(256)) : (entry.key + 1) & 0xffU;
   return (table_.first_index() + table_.index_of(entry)) << 8 | octet;
@@ -82,8 +82,9 @@ Expected<wire::MemoryKey> KeyRegistry::register_region(const Region& region) noe
 
 namespace {
 
-/// Withdraws a region, unless a window is bound to it. A window that is being bound meanwhile, by a
-/// thread without the adapter's lock, has counted itself, or finds the region withdrawn.
+/// Withdraws a region, unless a window is bound to it. A thread that binds a window meanwhile,
+/// without the adapter's lock, has either counted the window already, or finds the region
+/// withdrawn.
 bool withdraw_unbound(KeyEntry& region) noexcept {
   if (load_field(region.bound) != 0) return false;
   const bool was_live = load_live(region) != 0;
@@ -92,7 +93,7 @@ bool withdraw_unbound(KeyEntry& region) noexcept {
   if (load_field(region.bound) == 0) return true;
   if (!was_live) return false;
   publish(region);
-  full_fence();  // the memory may have been unmapped meanwhile: what close() stores comes last
+  full_fence();  // close() may have run meanwhile: then the next load finds kGone
   if (load_field(region.status.backing) == Backing::kGone) store_field(region.status.live, 0U);
   return false;
 }
@@ -128,11 +129,11 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
                                  std::uint64_t shared_at) noexcept {
   KeyEntry* region = find_region(key);
   if (region == nullptr) return;
-  // pairs with read_live(), which loads them in the other order. Where they were stays there: who
-  // has read that they are shared may only now read where.
+  // Pairs with read_live(), which loads them in the other order. `shared_at` is kept when the
+  // region becomes private: a reader that has loaded kShared may load `shared_at` only now.
   if (backing != Backing::kPrivate) store_field(region->shared_at, shared_at);
   const auto change = [backing](KeyEntry& entry) {
-    // A region that was closed meanwhile stays so.
+    // A region that close() has ended meanwhile stays so.
     Backing before = load_field(entry.status.backing);
     while (before != Backing::kGone &&
            !std::atomic_ref(entry.status.backing)
@@ -149,7 +150,7 @@ void KeyRegistry::change_backing(wire::MemoryKey key, Backing backing,
     KeyEntry& entry = table_.at(i);
     const KeyKind kind = load_field(entry.status.kind);
     const bool is_window = kind != KeyKind::kRegion && kind != KeyKind::kNone;
-    if (is_window && load_field(entry.parent) == parent) change(entry);  // bound, or about to be
+    if (is_window && load_field(entry.parent) == parent) change(entry);  // bound, or being bound
   }
 }
 
@@ -172,8 +173,9 @@ KeyRegistry::Closed KeyRegistry::close(wire::MemoryKey region) noexcept {
   return entry == nullptr ? Closed::kNothing : close_region(*entry);
 }
 
-/// The regions first. A window that another thread is just binding is not live yet. It gets a
-/// status with which it cannot become live; or that thread finds the region closed.
+/// Regions first. A window that another thread is binding is not live yet. Either this function
+/// stores a status with which the window cannot become live, or the other thread finds the region
+/// closed.
 KeyRegistry::Closed KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
   Closed closed = Closed::kNothing;
   const auto for_each_in_range = [&](auto&& visit) {

@@ -12,74 +12,77 @@
 
 namespace verbatim::memory {
 
-/// Hands out and takes back the entries of a key table: registration of regions, allocation of
-/// windows. Entries are reused in the order in which they were freed and under another low key
-/// octet, so that a stale key is noticed for as long as possible. The entry that has key 0 among
-/// its keys is never handed out: key 0 means "none".
+/// Allocates and frees the entries of a key table: registration of regions, allocation of windows.
+/// Entries are reused in the order in which they were freed and with another low key octet, so that
+/// a stale key is detected for as long as possible. The entry that has key 0 among its keys is
+/// never used: key 0 means "none".
 ///
 /// The registry is private to the process that owns the table; only the entries are ever shared.
-/// Thread: whoever holds the adapter's lock.
+/// Thread: the one that holds the adapter's lock.
 class KeyRegistry {
  public:
   struct Region {
     DomainId domain = DomainId::kNone;
     std::uint64_t address = 0;  // in the owner's address space
     std::uint64_t octets = 0;
-    std::uint64_t base = 0;  // what the key calls the first octet; ignored for zero-based regions
+    std::uint64_t base =
+        0;  // address of the first octet as keys name it; not for zero-based regions
     Access access = Access::kNone;
   };
 
-  /// `free_list` has one place per entry of the table, and no entry is in use. `seed` chooses the
-  /// low key octets.
+  /// `free_list` has one element per entry of the table. No entry may be in use. `seed` determines
+  /// the low key octets.
   KeyRegistry(KeyTable table, std::span<std::uint32_t> free_list, std::uint64_t seed) noexcept;
 
   /// kInvalidArgument for rights that contradict each other, for no domain and for a range that
   /// wraps; kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> register_region(const Region& region) noexcept;
 
-  /// Which memory a changed region has.
+  /// Which memory a changed region has afterwards.
   enum class Memory : std::uint8_t {
     kOther,
-    kSame,  // a key that was closed stays so
+    kSame,  // if close() has ended the key, it stays so
   };
-  /// Describes a region anew under the key it has. kInvalidArgument as register_region(), and for a
-  /// key that is no region's; kBusy while windows are bound to it. On failure nothing has changed.
+  /// Describes a region anew and keeps its key. kInvalidArgument as register_region(), and for a
+  /// key that names no region; kBusy while windows are bound to it. On failure nothing has changed.
   [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region,
                                      Memory memory = Memory::kOther) noexcept;
-  /// Whether the region's memory was unmapped.
+  /// Whether close() has ended this region's key.
   [[nodiscard]] bool is_closed(wire::MemoryKey key) const noexcept;
 
-  /// How peers reach a region from now on. Accesses that are under way are not disturbed, and may
-  /// still go the old way. Windows that are bound to it follow when it becomes private. When it
-  /// becomes shared they do not: another thread may be binding them to another region just now.
+  /// Changes how peers reach a region from now on. Accesses that are under way are not disturbed,
+  /// and may still use the previous backing. Windows that are bound to the region follow when it
+  /// becomes private. They do not follow when it becomes shared, because another thread may be
+  /// binding them to another region at that moment.
   void change_backing(wire::MemoryKey key, Backing backing, std::uint64_t shared_at) noexcept;
 
-  /// A number that viewers see beside the region: why its memory is where it is.
+  /// Stores a number that viewers see beside the region: the reason for its backing.
   void note(wire::MemoryKey key, std::uint32_t what) noexcept;
 
-  /// What close() has found.
+  /// What close() has found in the range.
   enum class Closed : std::uint8_t {
     kNothing,
-    kBefore,  // regions or windows whose keys did not work any more
-    kNow,     // at least one whose key did
+    kBefore,  // regions or windows, all of whose keys were invalid already
+    kNow,     // at least one whose key was valid
   };
-  /// The memory at these addresses is no longer what was registered: the keys of regions and
-  /// windows there stop working. Any thread, without a lock; takes no memory.
+  /// To be called when the memory at these addresses is no longer the registered memory: the keys
+  /// of regions and windows there become invalid. Any thread, without a lock; allocates nothing.
   Closed close(std::uint64_t begin, std::uint64_t end) noexcept;
-  /// Likewise for one region, to which no window is bound yet.
+  /// Likewise for one region to which no window is bound yet.
   Closed close(wire::MemoryKey region) noexcept;
 
   /// kBusy while windows are bound to it. Access ends before this returns.
   [[nodiscard]] Status deregister_region(wire::MemoryKey key) noexcept;
 
-  /// An unbound window: its key works only after a bind. kInvalidArgument for no domain and for a
-  /// kind that is no window, kNoMemory when the table is full.
+  /// Allocates an unbound window: its key becomes valid with a bind. kInvalidArgument for no domain
+  /// and for a kind that is no window, kNoMemory when the table is full.
   [[nodiscard]] Expected<wire::MemoryKey> allocate_window(DomainId domain, KeyKind kind) noexcept;
 
-  /// Takes the window's current key. Unbinds it if need be; access ends before this returns.
+  /// `key` is the window's current key. Unbinds the window if it is bound; access ends before this
+  /// returns.
   [[nodiscard]] Status free_window(wire::MemoryKey key) noexcept;
 
-  /// Another key for the same entry: what a type 1 window gets at its next binding.
+  /// Another key for the same entry: a type 1 window gets it at its next bind.
   [[nodiscard]] static wire::MemoryKey next_key(wire::MemoryKey key) noexcept {
     const auto raw = static_cast<std::uint32_t>(key);
     return wire::MemoryKey((raw & ~0xffU) | ((raw + 1) & 0xffU));
@@ -96,7 +99,7 @@ class KeyRegistry {
 
   KeyTable table_;
   std::span<std::uint32_t> free_list_;  // a ring of entry indices
-  std::uint32_t free_head_ = 0;         // the next to hand out
+  std::uint32_t free_head_ = 0;         // index of the entry to use next
   std::uint32_t free_count_ = 0;
   std::uint32_t used_count_ = 0;                  // entries that are regions or windows
   std::vector<std::atomic<std::uint64_t>> used_;  // a bit for each such entry

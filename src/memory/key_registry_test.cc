@@ -260,7 +260,7 @@ TEST(KeyRegistry, ARegionWhoseMemoryWasUnmappedWorksOnlyWithOtherMemory) {
   EXPECT_FALSE(memory.registry().is_closed(key));
 }
 
-// Who has read that they are shared may only then read where.
+// A reader that has loaded kShared may load `shared_at` only afterwards.
 TEST(KeyRegistry, OctetsThatAreNoLongerSharedStillSayWhereTheyWere) {
   TestMemory memory;
   const auto key = memory.region(kEverything);

@@ -32,7 +32,7 @@ Refusal check_scope(const LiveEntry& entry, DomainId domain, wire::QpNumber qp) 
   return Refusal::kNone;
 }
 
-/// Why a key that names an entry of the table does not work.
+/// Why a key that names an entry of the table is not valid.
 Refusal refusal_of(const KeyEntry& entry, std::uint32_t key) noexcept {
   if (load_field(entry.status.kind) == KeyKind::kNone) return Refusal::kNoSuchKey;
   return load_field(entry.key) == key ? Refusal::kInvalidated : Refusal::kStaleKey;

@@ -15,13 +15,13 @@ namespace verbatim::memory {
 
 inline constexpr std::uint32_t kKeyIndexLimit = 1U << 24;  // an index is the upper 24 key bits
 
-/// The octets of a region that peers map, from `offset` on.
+/// The octets of a region that peers can map: `octets` from `offset` on.
 struct SharedPart {
   std::uint64_t offset = 0;
   std::uint64_t octets = 0;
 };
 
-/// All of it, or the pages that it has as a whole, or nothing.
+/// All octets of the region, or those in pages that belong to it completely, or none.
 [[nodiscard]] inline SharedPart shared_part(const LiveEntry& region) noexcept {
   if (region.status.backing == Backing::kShared) return {.offset = 0, .octets = region.octets};
   if (region.status.backing != Backing::kSharedInside) return {};
@@ -32,10 +32,10 @@ struct SharedPart {
   return {.offset = first - region.local, .octets = past - first};
 }
 
-/// An access that was allowed: which entry allows it, and where the octets are. Places are those of
-/// the instant of the check: the entry itself may be bound anew at any time.
+/// An access that was allowed: the entry that allows it, and where the octets are. The places are
+/// those at the time of the check: the entry may change at any time.
 ///
-/// For an access of zero octets nothing was looked up, and the grant names nothing.
+/// For an access of zero octets no key is looked up, and the grant has no entry.
 struct Grant {
   const KeyEntry* entry = nullptr;
   std::uint64_t offset = 0;     // octets from the start of the entry's range
@@ -43,9 +43,9 @@ struct Grant {
   std::uint64_t shared_at = 0;  // of the first octet, in the owner's shared memory, if kShared
   Backing backing = Backing::kPrivate;
   std::uint16_t generation = 0;  // of the entry
-  SharedPart shared{};           // what of the octets is shared though not all are
+  SharedPart shared{};           // the shared octets, if only a part is shared
 
-  /// So many octets of a region or window, all of them inside.
+  /// A grant of `octets` octets of a region or window; all of them must lie inside.
   [[nodiscard]] static Grant at(const LiveEntry& entry, std::uint64_t offset,
                                 std::uint64_t octets) noexcept {
     Grant grant{.entry = entry.entry,
@@ -65,7 +65,7 @@ struct Grant {
     return grant;
   }
 
-  /// The same access from a later octet on, of which all have that backing.
+  /// The same access without its first octets; `backing_there` holds for all octets that are left.
   [[nodiscard]] Grant from(std::uint64_t octets_later, Backing backing_there) const noexcept {
     Grant grant = *this;
     grant.offset += octets_later;
@@ -82,21 +82,21 @@ struct Grant {
   }
 };
 
-/// The region that somebody used last, so that the next use need not look it up: kept by whoever
-/// uses keys, one for each purpose.
+/// The region that was used last, so that the next use need not look it up. Users of keys keep one
+/// for each purpose.
 struct KnownRegion {
-  // As far as a pointer of ours reaches it: the octets `mapped_octets` from `mapped_base` on, which
+  // The octets that a pointer of this process reaches: `mapped_octets` from `mapped_base` on, which
   // is an address as keys name it.
   std::byte* mapped = nullptr;
   std::uint64_t mapped_base = 0;
   std::uint64_t mapped_octets = 0;
-  LiveEntry said{};  // of no entry: none is known
+  LiveEntry said{};  // the entry as it was read; without entry: no region is known
 
   [[nodiscard]] bool reaches(std::uint64_t address, std::uint64_t octets) const noexcept {
     const std::uint64_t offset = address - mapped_base;
     return offset < mapped_octets && octets <= mapped_octets - offset;
   }
-  /// A pointer reaches so many octets of it, from `offset` on.
+  /// Records that a pointer reaches `octets` octets of the region, from `offset` on.
   void map(std::byte* at, std::uint64_t offset, std::uint64_t octets) noexcept {
     mapped = at;
     mapped_base = said.base + offset;
@@ -107,11 +107,10 @@ struct KnownRegion {
 /// Looks keys up and runs the checks of IBA Vol 1, 10.6 and 10.7, in the order of Refusal: the
 /// first one that fails names the refusal.
 ///
-/// A view of entries in storage that the caller provides, possibly a segment mapped by several
-/// processes: it owns nothing, allocates nothing and holds no pointer into the entries besides the
-/// span. Entry i has the keys (first_index + i) << 8 | octet, so that keys of the processes of one
-/// host do not collide. Any thread may look up, also during a change; changes are serialised by the
-/// owner.
+/// A view of entries in storage that the caller provides, possibly a segment that several processes
+/// map: it owns nothing, allocates nothing and holds no pointer into the entries besides the span.
+/// Entry i has the keys (first_index + i) << 8 | octet, so that the keys of different processes of
+/// one host differ. Any thread may look up, also during a change. The owner serialises changes.
 class KeyTable {
  public:
   /// What a queue pair wants to do through a key.
@@ -137,12 +136,13 @@ class KeyTable {
   /// Whether a FLUSH of a whole region may use the key: everything but the range.
   [[nodiscard]] Expected<Grant, Refusal> check_whole(const Want& want) const noexcept;
 
-  /// The same as check_local() and check_remote() for what programs do most: octets, at least one,
-  /// of one region, and of the same as the last time. Null says nothing but that one of those must
-  /// be asked.
+  /// The same result as check_local() and check_remote() for the most frequent case: at least one
+  /// octet, all of one region, and the same region as the last time. Null means that the caller
+  /// must call one of those functions; it does not mean a refusal.
   ///
-  /// A region that is not the last one is learned, and so is a part of it that no pointer reached:
-  /// `map(known, address)` then says how one reaches what is around that address.
+  /// A region that is not the last one is recorded in `known`, and so is a part of it that no
+  /// pointer reached: `map(known, address)` then says which pointer reaches the octets around that
+  /// address.
   template <typename Map>
   [[nodiscard, gnu::always_inline]] inline std::byte* recall(const Want& want, KnownRegion& known,
                                                              Map&& map) const noexcept {
@@ -173,10 +173,10 @@ class KeyTable {
 
  private:
   [[nodiscard]] bool learn(wire::MemoryKey key, KnownRegion& known) const noexcept;
-  /// Copies the entry that `key` names, if the key works now.
+  /// Copies the entry that `key` names, if the key is valid now.
   [[nodiscard]] Refusal read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcept;
 
-  std::span<KeyEntry> entries_;    // the caller's storage, as long as the adapter
+  std::span<KeyEntry> entries_;    // the caller's storage, for as long as the adapter exists
   std::uint32_t first_index_ = 0;  // the upper 24 key bits of entry 0
 };
 

@@ -70,7 +70,8 @@ TEST(SharedKeyTable, TwoMappingsOfTheSameEntriesGiveTheSameVerdicts) {
   std::uint64_t granted = 0;
   for (int round = 0; round < 20'000; ++round) {
     if (prng.one_in(8) && !keys.empty()) {
-      // Whatever it is, and whether or not it may go: both tables are asked afterwards.
+      // Whatever the key names, and whether or not it is refused: both tables are compared
+      // afterwards.
       const auto key = keys[prng.below(keys.size())];
       (void)registry.deregister_region(key);
       (void)registry.free_window(key);
@@ -110,7 +111,7 @@ TEST(SharedKeyTable, TwoMappingsOfTheSameEntriesGiveTheSameVerdicts) {
     expect_same_verdict(owners.check_whole(want), peers.check_whole(want));
     if (owners.check_remote(want)) ++granted;
   }
-  EXPECT_GT(granted, 1000U);  // else the comparison was of refusals only
+  EXPECT_GT(granted, 1000U);  // else only refusals were compared
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class KeyTableTest : public testing::Test {
   TestMemory memory_;
 };
 
-// What is granted.
+// Grants.
 
 TEST_F(KeyTableTest, GrantsThePlaceThatWasAskedFor) {
   auto want = memory_.want(memory_.region(kEverything));
@@ -133,7 +133,7 @@ TEST_F(KeyTableTest, AFlushOfAWholeRegionNeedsNoRange) {
   EXPECT_EQ(whole(want), Refusal::kOtherDomain);
 }
 
-// Each refusal by its name.
+// Each refusal.
 
 TEST_F(KeyTableTest, RefusesAKeyOutsideOfTheTable) {
   const auto key = static_cast<std::uint32_t>(memory_.region(kEverything));
@@ -231,7 +231,7 @@ TEST_F(KeyTableTest, RefusesToStoreLocallyWithoutLocalWrite) {
   auto want = memory_.want(memory_.region(Access::kRemoteRead));
   want.need = Access::kLocalWrite;
   EXPECT_EQ(local(want), Refusal::kNoLocalWrite);
-  want.need = Access::kNone;  // to load needs no right
+  want.need = Access::kNone;  // a load needs no right
   EXPECT_EQ(local(want), Refusal::kNone);
 }
 
@@ -375,8 +375,8 @@ TEST_F(KeyTableTest, ARegionWithoutOctetsGrantsNone) {
   EXPECT_EQ(remote(want), Refusal::kBelowRange);
 }
 
-// The order of the checks: a request with every fault is refused for the first, and with that one
-// mended for the next.
+// The order of the checks: a request that breaks every rule is refused for the first one, and with
+// that one mended for the next.
 
 TEST_F(KeyTableTest, ARemoteRequestIsRefusedForItsFirstFault) {
   const auto window = memory_.window(KeyKind::kWindowType2B);
@@ -504,7 +504,7 @@ TEST(Refusal, EachHasANameOfItsOwn) {
   EXPECT_STREQ(name_of(Refusal(static_cast<std::uint8_t>(kRefusalCount))), "?");
 }
 
-// What is remembered.
+// KnownRegion.
 
 std::byte* recall(const KeyTable& table, const KeyTable::Want& want, KnownRegion& known) {
   return table.recall(want, known, [](KnownRegion& region, std::uint64_t) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kEntries = 6;
 constexpr std::uint32_t kFirstIndex = 0x31;
 
-/// What a user knows of a region or window, by the rules of docs/PROTOCOL.md, section 5.
+/// A region or window as the rules of docs/PROTOCOL.md, section 5, describe it.
 struct Thing {
   KeyKind kind = KeyKind::kNone;
   std::uint32_t key = 0;
@@ -29,7 +29,7 @@ struct Thing {
   std::uint32_t rights = 0;
   std::uint32_t qp = 0;
   std::uint32_t region = 0;  // index of a bound window's region
-  std::uint64_t first = 0;   // the lowest address, also where there are no places
+  std::uint64_t first = 0;   // the lowest address, also where `places` is empty
 };
 
 class Model {
@@ -172,7 +172,7 @@ class Model {
   }
 };
 
-/// How often each verdict was given: a rule that no history met has not been tested.
+/// How often each verdict was given: a rule that no history used has not been tested.
 struct Tally {
   std::multiset<Refusal> checks{};
   std::multiset<BindRefusal> binds{};
@@ -369,9 +369,9 @@ class History {
     expect_memory_agrees(want);
   }
 
-  /// Whoever remembers a region is granted what a look-up grants, and nothing more.
+  /// With a KnownRegion, the table grants what a look-up grants, and nothing more.
   void expect_memory_agrees(const KeyTable::Want& want) {
-    if (want.octets == 0) return;  // looked up by nobody
+    if (want.octets == 0) return;  // no key is looked up
     const KeyTable& table = memory_.table();
     KnownRegion& known = known_[prng_.below(known_.size())];
     const std::byte* const at = table.recall(want, known, [](KnownRegion& region, std::uint64_t) {

@@ -10,7 +10,7 @@ namespace verbatim::memory {
 enum class Refusal : std::uint8_t {
   kNone,            // not refused
   kNoSuchKey,       // the index lies outside the table, or nothing is registered there
-  kStaleKey,        // the index is in use, the low octet is of another generation
+  kStaleKey,        // the index is in use, the low octet is that of an earlier key
   kInvalidated,     // the key is right, but the window is unbound or the key was invalidated
   kWindowAsLocal,   // a window's key in a local scatter/gather element
   kOtherDomain,     // region or window of another protection domain

@@ -30,17 +30,18 @@ struct SgeCursor {
   std::uint32_t offset = 0;  // octets into it
 };
 
-/// Who accesses local memory, and what for.
+/// Which queue pair accesses local memory, and with which right.
 struct LocalAccess {
   const KeyTable* table = nullptr;
   DomainId domain = DomainId::kNone;
   Access need = Access::kNone;  // kLocalWrite to store into the list, kNone to load from it
 };
 
-/// Walks `octets` octets of a list from `cursor` on, checking each element's key as it is reached,
-/// and gives every contiguous piece to `visit(std::span<std::byte>)`. The cursor ends behind the
-/// last octet. Pieces before an element that is refused have been visited, and the cursor stands at
-/// that element. kBeyondRange when the list is too short; the cursor is then at its end.
+/// Walks `octets` octets of a list from `cursor` on, checks the key of each element when it reaches
+/// it, and calls `visit(std::span<std::byte>)` for every contiguous piece. Afterwards the cursor
+/// stands behind the last octet. When an element is refused, the pieces before it have been
+/// visited, and the cursor stands at that element. kBeyondRange when the list is too short; the
+/// cursor is then at its end.
 template <typename Visit>
 [[nodiscard]] BasicStatus<Refusal> walk(std::span<const Sge> list, SgeCursor& cursor,
                                         std::uint64_t octets, const LocalAccess& access,
@@ -48,7 +49,7 @@ template <typename Visit>
   while (octets > 0) {
     if (cursor.index >= list.size()) return Refusal::kBeyondRange;
     const Sge& sge = list[cursor.index];
-    // The cursor may have lain in shared memory: an offset behind the element is its end.
+    // The cursor may come from shared memory, so its offset may lie behind the end of the element.
     const std::uint32_t left = sge.octets - std::min(cursor.offset, sge.octets);
     const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(octets, left));
     if (piece > 0) {
@@ -69,7 +70,7 @@ template <typename Visit>
 }
 
 /// The cursor of octet `position` of the list (its end, if the list is shorter). Costs a step per
-/// element, so it is for going back, not for going on.
+/// element, so walk() does not use it.
 [[nodiscard]] inline SgeCursor cursor_at(std::span<const Sge> list,
                                          std::uint64_t position) noexcept {
   std::uint32_t index = 0;

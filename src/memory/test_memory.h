@@ -70,7 +70,7 @@ class TestMemory {
   KeyRegistry registry_;
 };
 
-/// What a check said: kNone if it granted the access.
+/// The result of a check: kNone if it granted the access.
 [[nodiscard]] inline Refusal refusal_of(const Expected<Grant, Refusal>& verdict) noexcept {
   return verdict ? Refusal::kNone : verdict.error();
 }

@@ -8,7 +8,8 @@ namespace {
 
 constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 
-// A bind is tried again when the region changes meanwhile; that happens once or twice.
+// A bind is repeated when the region changes meanwhile. More than two tries do not happen in
+// practice.
 constexpr int kBindTries = 1000;
 
 bool is_window(const KeyEntry& entry) noexcept {
@@ -22,7 +23,7 @@ bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
   return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
 }
 
-/// The region that a window is to be bound to, and what it said when it was checked.
+/// The region that a window is to be bound to, and its contents when it was checked.
 struct Parent {
   KeyEntry* region = nullptr;
   KeyStatus status{};
@@ -65,14 +66,15 @@ BindRefusal check_window(const KeyTable& table, const Binder& binder, const Bind
   return BindRefusal::kNone;
 }
 
-/// Fills the window from the region and lets its new key work, unless the region has gone since it
-/// was checked.
+/// Fills the window from the region and makes its new key valid, unless the region has ended since
+/// the check.
 ///
-/// The adapter's lock is not held. Other threads may meanwhile end the region, close it, or say
-/// that it is no longer shared: each stores that in the region, and then looks whether windows are
-/// bound to it. Here the window is counted and filled, and then the region is looked at again. With
-/// a fence between the two on either side, one finds what the other has stored. The key then works
-/// only if the window's status is as it was filled.
+/// The caller does not hold the adapter's lock. Meanwhile, other threads may deregister the region,
+/// close it, or make it private. Each of them first stores that in the region, and then looks for
+/// windows that are bound to it. This function first counts and fills the window, and then looks at
+/// the region again. Both sides have a fence between the two steps, so at least one of them sees
+/// the store of the other. The key becomes valid only if the window's status is still the one that
+/// was filled in.
 BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& parent,
                         const Binder& binder, const BindRequest& request) noexcept {
   KeyEntry& region = *parent.region;
@@ -171,10 +173,10 @@ BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::Memory
 }
 
 void release_range(const KeyTable& table, KeyEntry& window) noexcept {
-  // A peer may invalidate at the same moment: whoever ends the access counts it.
+  // A peer may invalidate at the same moment: the thread that ends the access counts it.
   if (std::atomic_ref(window.status.live).exchange(0, std::memory_order_acq_rel) == 0) return;
   withdraw(window);
-  const std::uint32_t parent = load_field(window.parent);  // once: a peer's table may say anything
+  const std::uint32_t parent = load_field(window.parent);  // once: a peer's table may change
   if (parent < table.size()) {
     std::atomic_ref(table.at(parent).bound).fetch_sub(1, std::memory_order_acq_rel);
   }

@@ -43,7 +43,7 @@ class WindowTest : public testing::Test {
   BindRefusal drop(wire::MemoryKey key, const Binder& binder = kBinder) const {
     return invalidate(memory_.table(), binder, key);
   }
-  /// What a peer hears that writes the first octet of the good request's range.
+  /// The result of a peer's write to the first octet of the good request's range.
   Refusal write(wire::MemoryKey key, std::uint64_t offset = 64, std::uint64_t octets = 1) const {
     auto want = memory_.want(key);
     want.address += offset;
@@ -56,7 +56,7 @@ class WindowTest : public testing::Test {
   wire::MemoryKey region_ = memory_.region(kEverything);
 };
 
-// What a binding grants.
+// Access through a bound window.
 
 TEST_F(WindowTest, ABoundWindowGrantsItsRangeAndNoMore) {
   for (const auto kind : {KeyKind::kWindowType1, KeyKind::kWindowType2A, KeyKind::kWindowType2B}) {
@@ -160,7 +160,7 @@ TEST_F(WindowTest, AConsumerMayChooseAnyOctet) {
   EXPECT_EQ(windows_on_region(), 0U);
 }
 
-// Type 1: bound anew by its provider, unbound with no octets.
+// Type 1: the provider chooses a new key at each bind; a bind with zero octets unbinds.
 
 TEST_F(WindowTest, BindingAType1WindowAnewEndsThePreviousBinding) {
   const auto first = request(memory_.window(KeyKind::kWindowType1));
@@ -225,7 +225,7 @@ TEST_F(WindowTest, AType1WindowServesEveryQueuePairOfItsDomain) {
   EXPECT_EQ(refusal_of(memory_.table().check_remote(want)), Refusal::kNone);
 }
 
-// Each refusal by its name.
+// Each refusal.
 
 TEST_F(WindowTest, RefusesToBindWhatIsNoWindow) {
   auto bad = request(memory_.window(KeyKind::kWindowType2B));
@@ -245,7 +245,7 @@ TEST_F(WindowTest, RefusesToBindAFreedWindow) {
 }
 
 TEST_F(WindowTest, BindsAWindowWhoseLastBindFailed) {
-  // The program has taken the key of the bind that failed for the window's.
+  // The program uses the key of the bind that failed as the window's key.
   auto failed = request(memory_.window(KeyKind::kWindowType2B));
   failed.octets = 0;
   ASSERT_EQ(bind2(failed), BindRefusal::kEmptyRange);
@@ -267,7 +267,7 @@ TEST_F(WindowTest, RefusesANewKeyOfAnotherWindow) {
 }
 
 TEST_F(WindowTest, RefusesKeyZeroEvenToAWindowThatCouldHaveIt) {
-  // No registry hands out such an entry; storage filled by somebody else might hold one.
+  // No registry makes such an entry, but other code that fills the storage might.
   std::array<KeyEntry, 2> entries{};
   const KeyTable table(entries, 0);
   fill(entries[0], {.status = {.kind = KeyKind::kWindowType2B}, .key = 0x7, .domain = kHome});
@@ -310,7 +310,7 @@ TEST_F(WindowTest, RefusesWindowRegionAndQueuePairOfDifferentDomains) {
   auto mixed = request(at_home);
   mixed.region_key = region_abroad;
   EXPECT_EQ(bind2(mixed), BindRefusal::kOtherDomain);
-  // A type 2A window serves peers of any domain, but it is bound within one.
+  // Peers of any domain can use a type 2A window, but window and region must be in one domain.
   auto type_2a = request(memory_.window(KeyKind::kWindowType2A));
   type_2a.region_key = region_abroad;
   EXPECT_EQ(bind2(type_2a), BindRefusal::kOtherDomain);
@@ -520,7 +520,7 @@ TEST_F(WindowTest, ARegionStaysWhileAnyWindowIsBoundToIt) {
   EXPECT_EQ(memory_.registry().deregister_region(region_).error(), Errc::kBusy);
   ASSERT_EQ(drop(one.new_key), BindRefusal::kNone);
   EXPECT_EQ(memory_.registry().deregister_region(region_).error(), Errc::kBusy);
-  EXPECT_EQ(write(region_), Refusal::kNone);  // refused means untouched
+  EXPECT_EQ(write(region_), Refusal::kNone);  // the refused call has changed nothing
   ASSERT_TRUE(memory_.registry().free_window(other.new_key).ok());
   EXPECT_TRUE(memory_.registry().deregister_region(region_).ok());
 }
@@ -582,7 +582,7 @@ TEST(BindRefusal, EachHasANameOfItsOwn) {
   EXPECT_STREQ(name_of(BindRefusal(static_cast<std::uint8_t>(kBindRefusalCount))), "?");
 }
 
-// Binding needs no lock of the adapter. What another thread does to the region in the same moment:
+// A bind does not take the adapter's lock. Another thread changes the region at the same moment:
 
 class WindowBoundMeanwhile : public testing::Test {
  protected:
@@ -615,7 +615,7 @@ class WindowBoundMeanwhile : public testing::Test {
   [[nodiscard]] const KeyEntry& window() const { return memory_.entry_of(window_); }
 
   TestMemory memory_;
-  // The window comes first in the table, so it is looked at first.
+  // The window comes first in the table, so close() looks at it first.
   wire::MemoryKey window_ = memory_.window(KeyKind::kWindowType2B);
   wire::MemoryKey region_ = memory_.region(kEverything);
 };

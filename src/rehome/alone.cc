@@ -19,8 +19,9 @@ bool counts_agree() noexcept {
 
 }  // namespace
 
-/// A thread of the adapter that starts or ends just now is listed but not counted. It is waited
-/// for, once after each such change: a program with threads of its own does not wait every time.
+/// The kernel lists a thread of the library that is starting or ending, but OwnThread does not
+/// count it. This waits for such a thread, once after each change: so a program with threads of its
+/// own does not wait every time.
 bool is_alone() noexcept {
   static constinit std::atomic<unsigned> waited_for{0};
   if (OwnThread::is_mine()) return false;

@@ -3,8 +3,8 @@
 
 namespace verbatim::rehome {
 
-/// Whether the calling thread is the only thread of the program: every other thread of the process
-/// belongs to the adapter. Then no system call of the program is under way, and none can begin
+/// Whether the calling thread is the only thread of the program: all other threads of the process
+/// belong to the library. Then no system call of the program is under way, and none can begin
 /// before the caller returns. Threads of io_uring count as the program's.
 [[nodiscard]] bool is_alone() noexcept;
 

@@ -14,11 +14,11 @@ namespace verbatim::rehome {
 
 namespace {
 
-/// Every address that the kernel gives to a program that does not ask for more: 2^47 octets on
-/// x86-64, 2^48 on Arm.
+/// All addresses that the kernel gives to a program unless the program asks for higher ones: 2^47
+/// octets on x86-64, 2^48 on Arm.
 constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
 
-/// A file beyond the limit would cost the process a SIGXFSZ.
+/// A file longer than the limit would cause SIGXFSZ.
 std::uint64_t file_size_limit() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -82,7 +82,7 @@ Moved Arena::admit(Range pages) const noexcept {
 }
 
 void punch(int file, std::uint64_t offset, std::size_t octets) noexcept {
-  // Nothing is lost but memory if the system refuses.
+  // If the system refuses, the pages stay allocated; nothing else is wrong.
   (void)kernel::call(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
                      octets);
 }

@@ -12,10 +12,10 @@ namespace verbatim::rehome {
 
 /// The memory file into which ranges of this process move, and which peers map. One per process.
 ///
-/// It is as large as the address space and sparse: the page of an address has its place in the file
-/// once and for all, so neighbours stay neighbours, mappings merge, and nobody allocates offsets.
-/// Under a file size limit it covers the addresses around the first range only. It is sealed
-/// against shrinking.
+/// It is as large as the address space and sparse. The offset of a page follows from its address,
+/// so neighbouring pages stay neighbours, mappings merge, and no code allocates offsets. Under a
+/// file size limit it covers only the addresses around the first range. It is sealed against
+/// shrinking.
 /// Its owner serialises the calls; those that change nothing may run at any time once it is open.
 class Arena {
  public:
@@ -24,20 +24,20 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  /// Makes the file such that `first` has a place in it. Harmless when it is open already.
+  /// Makes the file such that it covers `first`. Does nothing when it is open already.
   [[nodiscard]] Moved open(Range first) noexcept;
-  /// In a forked child: forgets the parent's arena, which goes on without us.
+  /// In a forked child: forgets the arena, which remains the parent's.
   void leave() noexcept;
 
   [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// To be handed to peers. -1 before the first range has moved.
+  /// For peers. -1 before the first range has moved.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// kFileSizeLimit when these addresses have no place in the file, kRefused when the program has
-  /// closed our descriptor.
+  /// kFileSizeLimit when the file does not cover these addresses, kRefused when the program has
+  /// closed the descriptor of the file.
   [[nodiscard]] Moved admit(Range pages) const noexcept;
 
-  /// Is the descriptor still ours? Programs close descriptors that are not theirs, and then open
-  /// others with the same number.
+  /// Whether the descriptor still refers to the file. Programs close descriptors that are not
+  /// theirs, and then open others with the same number.
   [[nodiscard]] bool is_intact() const noexcept;
 
   [[nodiscard]] std::uint64_t offset_of(std::uintptr_t address) const noexcept {
@@ -49,9 +49,9 @@ class Arena {
   [[nodiscard]] bool has_place_for(Range pages) const noexcept {
     return is_open() && pages.begin >= base_ && offset_of(pages.end) <= size_;
   }
-  /// The place of the last page, to which no address of a program belongs.
+  /// The offset of the last page, which no address of a program has.
   [[nodiscard]] std::uint64_t spare_offset(std::size_t page) const noexcept { return size_ - page; }
-  /// Is this a mapping of the file?
+  /// Whether this is a mapping of the file.
   [[nodiscard]] bool is_mapped_by(const Mapping& mapping) const noexcept {
     return is_open() && mapping.inode == inode_ && mapping.major == major_ &&
            mapping.minor == minor_;
@@ -63,12 +63,12 @@ class Arena {
   int descriptor_ = -1;
   std::uintptr_t base_ = 0;  // the address whose page is the first of the file
   std::uint64_t size_ = 0;   // octets
-  std::uint64_t inode_ = 0;  // of the file, by which its mappings are known
+  std::uint64_t inode_ = 0;  // inode and device of the file, which identify its mappings
   std::uint32_t major_ = 0;  //
   std::uint32_t minor_ = 0;  //
 };
 
-/// Frees pages of the arena's file; they read as zeroes from then on.
+/// Frees pages of the arena; they read as zeroes from then on.
 void punch(int file, std::uint64_t offset, std::size_t octets) noexcept;
 
 }  // namespace verbatim::rehome

@@ -43,7 +43,7 @@ bool waits_for_reader(const char* task) noexcept {
   return read_task_file(task, "/wchan", text).starts_with(kWaitsForReader);
 }
 
-/// A worker of the kernel that belongs to this process has no registers of user code.
+/// A worker thread of the kernel in this process (io_uring) has no user registers.
 bool is_worker(std::string_view line) noexcept { return line.ends_with(" 0x0 0x0\n"); }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::optional<ChangingCall> parse_changing_call(std::string_view line, std::uint
       if ((fourth & MREMAP_DONTUNMAP) != 0) {
         return ChangingCall{.change = Change::kMovesAwayAndStays, .range = pages_of(first, second)};
       }
-      if ((fourth & MREMAP_FIXED) == 0 && third < second) {  // it stays, and its end goes
+      if ((fourth & MREMAP_FIXED) == 0 && third < second) {  // it shrinks in place
         const std::uint64_t left = pages_of(first, third).octets();
         return ChangingCall{.change = Change::kUnmaps,
                             .range = pages_of(first + left, second - left)};
@@ -93,8 +93,9 @@ bool ChangingCalls::covers(Change change, Range range) const noexcept {
 }
 
 /// The order of the three readings matters. The first reading of "syscall" waits until a thread
-/// that is about to sleep does sleep, and "wchan" is empty before that. The second one is of the
-/// call that "wchan" was about, because a thread that waits for its reader does nothing else.
+/// that is about to sleep does sleep; before that, "wchan" is empty. The second reading shows the
+/// call in which the thread waited when "wchan" was read, because a thread that waits for the
+/// reader of its event does nothing else.
 ChangingCalls read_changing_calls() noexcept {
   ChangingCalls found;
   const auto add = [&](const ChangingCall& call) {

@@ -8,8 +8,9 @@
 
 namespace verbatim::rehome {
 
-/// A forked child that copies memory while its parent waits: a pipe, whose end tells the parent.
-/// Without descriptors for it the parent does not wait.
+/// Lets the parent of a forked child wait while the child copies memory: a pipe whose writing end
+/// the child closes when it is done. When the process has no descriptors for the pipe, the parent
+/// does not wait.
 class CopyingChild {
  public:
   void prepare() noexcept {

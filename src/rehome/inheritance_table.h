@@ -14,8 +14,8 @@ struct Inherited {
   bool is_private = false;  // since an earlier fork, or since a peer was stopped
 };
 
-/// A list of them in pages of its own, which never move: a forked child reads it before the memory
-/// that has moved is there. What does not fit is left out.
+/// A list of such mappings in pages of its own, which never move: a forked child reads it before it
+/// has the moved memory. Mappings that do not fit are left out.
 class InheritanceTable {
  public:
   InheritanceTable() noexcept = default;
@@ -25,7 +25,7 @@ class InheritanceTable {
     if (mappings_ != nullptr) kernel::unmap(std::bit_cast<std::uintptr_t>(mappings_), octets());
   }
 
-  /// Room for so many. Once; false when there is no memory.
+  /// Reserves room for `most` mappings. Once; false when there is no memory.
   [[nodiscard]] bool open(std::size_t most) noexcept {
     if (mappings_ != nullptr) return true;
     most_ = most;

@@ -11,15 +11,15 @@
 namespace verbatim::rehome {
 
 /// Calls `visit(line)` for each line of a text file, without its end, until it returns false. A
-/// line that is longer than the buffer is shown cut off. Allocates nothing. Returns 0, or a
-/// negative errno value when the file could not be read.
+/// line that is longer than the buffer is truncated. Allocates nothing. Returns 0, or a negative
+/// errno value when the file could not be read.
 template <typename Visit>
 long for_each_line(const char* path, Visit&& visit) noexcept {
   const kernel::Descriptor file(kernel::open_file(path, O_RDONLY));
   if (!file.is_open()) return file.answer();
   std::array<char, 8192> buffer;  // a path has up to 4096 octets
   std::size_t held = 0;           // octets at the front that are not visited yet
-  bool skipping = false;          // inside of a line that was too long and has been shown
+  bool skipping = false;          // inside the rest of a line that was truncated
   for (;;) {
     const long got =
         kernel::call(SYS_read, file.number(), buffer.data() + held, buffer.size() - held);

@@ -9,7 +9,7 @@
 
 namespace verbatim::rehome {
 
-/// One line of /proc/self/maps (proc(5)): a stretch of addresses and what lies behind it.
+/// One line of /proc/self/maps (proc(5)): a range of addresses and what is mapped there.
 struct Mapping {
   Range range;
   bool readable = false;
@@ -20,9 +20,9 @@ struct Mapping {
   std::uint32_t major = 0;     // the file's device; 0:0 where there is no file
   std::uint32_t minor = 0;     //
   std::uint64_t inode = 0;     // 0 where there is no file
-  std::string_view name = {};  // a path, "[heap]", "[stack]", or nothing; inside of the line
+  std::string_view name = {};  // a path, "[heap]", "[stack]", or nothing; points into the line
 
-  /// Memory that belongs to this process alone and to no file.
+  /// Memory of this process alone, without a file.
   [[nodiscard]] bool is_private_anonymous() const noexcept {
     return !shared && inode == 0 && major == 0 && minor == 0 &&
            (name.empty() || name == "[heap]" || name.starts_with("[anon:"));
@@ -33,7 +33,7 @@ struct Mapping {
   }
 };
 
-/// Reads one line without its end; nothing for a line of any other form.
+/// Parses one line without its end; nothing for a line of any other form.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
 
 }  // namespace verbatim::rehome

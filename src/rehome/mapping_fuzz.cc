@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a line of /proc/self/maps: refused, or a range that is one and a name inside of the
-// line.
+// Any text as a line of /proc/self/maps: it is refused, or gives a valid range and a name inside
+// the line.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -14,8 +14,8 @@
 
 namespace verbatim::rehome {
 
-/// What Linux 6.11 and later answer to an ioctl(2) on /proc/self/maps, PROCMAP_QUERY of
-/// <linux/fs.h>, which older headers lack.
+/// An ioctl(2) on /proc/self/maps of Linux 6.11 and later, PROCMAP_QUERY of <linux/fs.h>, which
+/// older headers lack.
 struct MappingQuery {
   static constexpr unsigned long kRequest = 0xc068'6611;  // _IOWR('f', 17, 104 octets)
   static constexpr std::uint64_t kReadable = 0x01;
@@ -25,7 +25,7 @@ struct MappingQuery {
   static constexpr std::uint64_t kThisOrNext = 0x10;
 
   std::uint64_t size = 104;
-  std::uint64_t flags = kThisOrNext;  // of the question
+  std::uint64_t flags = kThisOrNext;  // of the query
   std::uint64_t address = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -35,9 +35,9 @@ struct MappingQuery {
   std::uint64_t inode = 0;
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
-  std::uint32_t name_size = 0;  // room for it, then octets with the final zero
+  std::uint32_t name_size = 0;  // room for the name, then its octets with the final zero
   std::uint32_t build_id_size = 0;
-  std::uint64_t name = 0;  // where it shall be
+  std::uint64_t name = 0;  // address of the room for the name
   std::uint64_t build_id = 0;
 
   [[nodiscard]] Mapping answer(const char* text) const noexcept {
@@ -55,13 +55,13 @@ struct MappingQuery {
 };
 static_assert(sizeof(MappingQuery) == 104);
 
-/// What is answered to a request by a kernel that does not know it, by an emulator, and by a filter
-/// of system calls.
+/// The result of an ioctl(2) that the kernel does not know, or that an emulator or a filter of
+/// system calls refuses.
 [[nodiscard]] constexpr bool is_unknown_request(long answer) noexcept {
   return answer == -ENOTTY || answer == -ENOSYS || answer == -EPERM;
 }
 
-/// Asks the kernel for one mapping after the other; -ENOTTY where the question is not known.
+/// Queries one mapping after the other; -ENOTTY where the kernel does not know the query.
 template <typename Visit>
 long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
   const int kept = MapsFile::of_process().descriptor();
@@ -75,14 +75,14 @@ long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
                        .name_size = name.size(),
                        .name = std::bit_cast<std::uintptr_t>(name.data())};
     const long answer = kernel::call(SYS_ioctl, file, MappingQuery::kRequest, &query);
-    if (answer == -ENOENT) return 0;  // that was the last
+    if (answer == -ENOENT) return 0;  // there are no more
     if (answer != 0) return is_unknown_request(answer) ? -ENOTTY : answer;
     if (!visit(query.answer(name.data()))) return 0;
     from = query.end;
   }
 }
 
-/// The same from the text of /proc/self/maps, which always begins with the first.
+/// The same from the text of /proc/self/maps, which always begins with the first mapping.
 template <typename Visit>
 long read_mappings(std::uintptr_t from, Visit&& visit) noexcept {
   return for_each_line("/proc/self/maps", [&](std::string_view line) {
@@ -91,7 +91,7 @@ long read_mappings(std::uintptr_t from, Visit&& visit) noexcept {
   });
 }
 
-/// Calls `visit(mapping)` for each mapping of the process that ends behind `from`, in order, until
+/// Calls `visit(mapping)` for each mapping of the process that ends after `from`, in order, until
 /// it returns false. Allocates nothing. Returns 0, or a negative errno value.
 template <typename Visit>
 long for_each_mapping(std::uintptr_t from, Visit&& visit) noexcept {

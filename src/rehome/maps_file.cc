@@ -22,7 +22,7 @@ void MapsFile::open() noexcept {
 }
 
 void MapsFile::forget_in_child() noexcept {
-  process_ = ::getpid();  // the file is the parent's all the same
+  process_ = ::getpid();  // the file shows the parent's memory
   if (const int file = descriptor(); file >= 0) (void)kernel::call(SYS_close, file);
   number_ = -1;
 }

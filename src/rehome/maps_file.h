@@ -6,25 +6,25 @@
 
 namespace verbatim::rehome {
 
-/// /proc/self/maps, opened once and kept: a process may have no descriptor left, another root
-/// directory, or no main thread when its mappings are looked for. The program may close the
-/// descriptor and open another file under its number, so the file's identity is checked at each
-/// use.
+/// /proc/self/maps, opened once and kept open. When the mappings are read later, the process may
+/// have no descriptor left, another root directory, or no main thread. The program may close the
+/// descriptor and open another file with its number, so each use checks that it is still this file.
 ///
 /// One per process. open() and forget_in_child() come before and after all other calls.
 class MapsFile {
  public:
   static MapsFile& of_process() noexcept;
 
-  /// Harmless when it is open already. Without it, mappings are looked for in a file that is opened
-  /// each time.
+  /// Does nothing when it is open already. Without it, the file is opened each time that mappings
+  /// are read.
   void open() noexcept;
-  /// In a forked child: it shows the parent's memory.
+  /// In a forked child, where the file still shows the parent's memory.
   void forget_in_child() noexcept;
 
-  /// -1 when it is not open, not this file any longer, or of the process that forked this one.
+  /// -1 when it is not open, no longer this file, or opened by the parent of this process.
   [[nodiscard]] int descriptor() const noexcept;
-  /// To be kept by a thread that has descriptors of its own. -1 when it is not open.
+  /// For a thread with a descriptor table of its own, which keeps this number. -1 when it is not
+  /// open.
   [[nodiscard]] int number() const noexcept { return number_; }
 
  private:

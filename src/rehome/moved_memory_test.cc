@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program may do with memory after it has moved: nothing of it is lost, and nothing else
+// What a program may do with memory after it has moved: no octet is lost, and no other memory
 // appears in it.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,14 +18,13 @@ using test::page;
 
 class MovedMemory : public test::Moving {
  protected:
-  /// Memory in the arena that no region needs, with this octet in every page.
+  /// Stores this octet to every page, and moves the pages into the arena without a region.
   void put(std::byte* at, std::size_t pages, char octet) {
     for (std::size_t i = 0; i < pages; ++i) at[i * page()] = std::byte(octet);
     const auto begin = std::bit_cast<std::uintptr_t>(at);
     rehoming_.drop(move_in({.begin = begin, .end = begin + pages * page()}));
   }
-  /// Page by page: memory that has moved has several mappings, which the kernel does not move at
-  /// once.
+  /// Page by page: moved memory has several mappings, which the kernel does not move at once.
   static bool relocate(std::byte* from, std::byte* to, std::size_t pages, int more_flags = 0) {
     for (std::size_t i = 0; i < pages; ++i) {
       std::byte* const target = to + i * page();
@@ -68,7 +67,7 @@ TEST_P(MovedMemory, MayChangePlaces) {
   ASSERT_TRUE(relocate(second.data(), first.data(), 2));
   ASSERT_TRUE(relocate(third.data(), second.data(), 2));
   ASSERT_EQ(::munmap(second.data(), 2 * page()), 0);
-  (void)rehoming_.moved_octets();  // what has departed is known now
+  (void)rehoming_.moved_octets();  // handles all departures
   EXPECT_TRUE(has(first.data(), 2, 'b'));
 }
 
@@ -103,7 +102,7 @@ TEST_P(MovedMemory, DoesNotGrowIntoMemoryThatWasItsEnd) {
 TEST_P(MovedMemory, ThatIsLockedIsNotEmptied) {
   const Memory memory(6 * page());
   put(memory.data(), 6, 'a');
-  // Not mlock(3), in whose place the sanitizers have a function that does nothing.
+  // Not mlock(3), which the sanitizers replace by a function that does nothing.
   if (::syscall(SYS_mlock, memory.data() + 2 * page(), page()) != 0) {
     GTEST_SKIP() << "no memory may be locked";
   }
@@ -125,7 +124,7 @@ TEST_P(MovedMemory, IsNotSeenAtTwoAddresses) {
   EXPECT_TRUE(has(other.data(), 2, 'a'));
 }
 
-/// A process whose descriptors are all in use forks as any other.
+/// A process whose descriptors are all in use can fork.
 TEST_P(MovedMemory, IsInheritedWhereNoDescriptorIsLeft) {
   const Memory memory(4 * page());
   put(memory.data(), 4, 'a');

@@ -59,10 +59,10 @@ Moved read_all(int file, std::uint64_t offset, Range to) noexcept {
   return Ok{};
 }
 
-/// Copies the pages that are there, in memory or swapped out: a page that was never touched stays
-/// a hole.
+/// Copies the pages that exist, in memory or swapped out. A page that was never touched stays a
+/// hole.
 Moved copy_in(Range from, int file, std::uint64_t offset) noexcept {
-  constexpr std::size_t kEntriesMax = PageMover::kPieceOctets / 4096;  // the smallest page there is
+  constexpr std::size_t kEntriesMax = PageMover::kPieceOctets / 4096;  // the smallest page size
   std::array<std::uint64_t, kEntriesMax> entries;
   const kernel::Descriptor pagemap(kernel::open_file("/proc/self/pagemap", O_RDONLY));
   if (!pagemap.is_open()) return Why::kNoProcess;
@@ -123,7 +123,7 @@ Moved copy_all_pages(const PageMover::Job& job) noexcept {
   }
   const long copied = kernel::advise(at, octets, MADV_POPULATE_WRITE);
   if (!is_writable) {
-    (void)kernel::call(SYS_mprotect, at, octets, job.protection);  // more is allowed, if it fails
+    (void)kernel::call(SYS_mprotect, at, octets, job.protection);  // on failure more is allowed
   }
   if (copied != 0) return reason_of(copied);
   return Ok{};
@@ -157,19 +157,19 @@ Moved PageMover::open(int file, Taking taking) noexcept {
   return Ok{};
 }
 
-/// Two pieces long, so that a piece can lie in it at the same distance from a huge page's border as
-/// in the program's memory: the kernel then moves huge pages as a whole.
+/// Two pieces long, so that a piece can be placed at the same distance from the border of a huge
+/// page as in the program's memory: the kernel then moves huge pages as a whole.
 Moved PageMover::reserve_scratch() noexcept {
   const long at = kernel::map(0, 2 * kPieceOctets, kWritable,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (kernel::failed(at)) return Why::kNoMemory;
   scratch_ = {.begin = static_cast<std::uintptr_t>(at),
               .end = static_cast<std::uintptr_t>(at) + 2 * kPieceOctets};
-  (void)kernel::advise(scratch_.begin, scratch_.octets(), MADV_DONTFORK);  // it is empty anyway
+  (void)kernel::advise(scratch_.begin, scratch_.octets(), MADV_DONTFORK);  // empty at every fork
   if (!takes_pages_) return Ok{};
-  // Only what is watched receives pages, and the kernel moves a piece to one mapping only. So all
-  // of it is watched at once: watched in parts, it becomes several mappings, which do not always
-  // merge again.
+  // UFFDIO_MOVE needs a watched destination, and moves a piece to one mapping only. So all of it is
+  // watched at once: if it were watched in parts, it would become several mappings, which do not
+  // always merge again.
   return faults_.watch(scratch_, UFFDIO_REGISTER_MODE_MISSING);
 }
 
@@ -178,8 +178,8 @@ std::uintptr_t PageMover::scratch_for(Range pages) const noexcept {
   return scratch_.begin + distance;
 }
 
-/// This very object may lie on a page that moves. While a page is missing nothing is touched but
-/// the stack, which never moves.
+/// This object itself may lie on a page that moves. So while a page is missing, only the stack is
+/// used, which never moves.
 Moved PageMover::move(const Job& job, std::size_t& done) noexcept {
   PageMover copy;
   copy.file_ = file_;
@@ -190,7 +190,7 @@ Moved PageMover::move(const Job& job, std::size_t& done) noexcept {
     PageMover& mover;
     const Job job;
     std::size_t done = 0;
-    Moved moved = Why::kRefused;  // the system has started no thread
+    Moved moved = Why::kRefused;  // stays so if the system starts no thread
   } work{.mover = copy, .job = job};
   {
     const SignalsBlocked quiet;
@@ -218,7 +218,7 @@ Moved PageMover::move(const Job& job, std::size_t& done) noexcept {
 Moved PageMover::move_piece_from_stack(const Job& job) noexcept {
   const std::size_t octets = job.pages.octets();
   VB_ASSERT(octets <= kPieceOctets);
-  // Threads of the adapter wait at pages that are missing from now on.
+  // From now on, threads of the library that touch a missing page wait.
   if (const Moved held = faults_.watch(job.pages, UFFDIO_REGISTER_MODE_MISSING); !held) {
     return held;
   }
@@ -246,8 +246,8 @@ Moved PageMover::move_piece_from_stack(const Job& job) noexcept {
 Moved PageMover::take_out(const Job& job, std::uintptr_t scratch) noexcept {
   if (takes_pages_) {
     const std::size_t octets = job.pages.octets();
-    // The kernel takes pages from writable mappings only. No thread of the program sees the
-    // difference, and the mapping that replaces this one allows what it allowed.
+    // The kernel moves pages from writable mappings only. No thread of the program runs and could
+    // notice, and the mapping that replaces this one has the original protection.
     const bool is_writable = (job.protection & PROT_WRITE) != 0;
     if (!is_writable && kernel::call(SYS_mprotect, job.pages.begin, octets, kWritable) != 0) {
       return Why::kNoMemory;
@@ -263,12 +263,12 @@ Moved PageMover::take_out(const Job& job, std::uintptr_t scratch) noexcept {
   return Ok{};
 }
 
-/// A page that a fork has left shared with another process looks to the kernel as a pinned one
-/// does; a store without effect makes it the program's own.
+/// The kernel refuses a page that a fork has left shared with another process, as if it were
+/// pinned. A store of the value that is there makes it this process's own.
 Moved PageMover::take_out_pages(Range pages, std::uintptr_t scratch) noexcept {
   const std::size_t page = page_octets();
   std::size_t done = 0;
-  std::uintptr_t touched = 0;  // the page that was made the program's own last
+  std::uintptr_t touched = 0;  // the page that was made this process's own last
   while (done < pages.octets()) {
     long error = 0;
     done +=
@@ -286,7 +286,7 @@ Moved PageMover::take_out_pages(Range pages, std::uintptr_t scratch) noexcept {
   return Ok{};
 }
 
-/// The pages of a piece return to where they were.
+/// Moves the pages of a piece back to where they were.
 void PageMover::put_back(const Job& job, std::uintptr_t scratch) noexcept {
   const std::size_t octets = job.pages.octets();
   if (octets == 0) return;
@@ -294,18 +294,18 @@ void PageMover::put_back(const Job& job, std::uintptr_t scratch) noexcept {
     long error = 0;
     const std::size_t done =
         faults_.move_pages(job.pages.begin, {.begin = scratch, .end = scratch + octets}, error);
-    // The pages came from there a moment ago, and no other thread has put any there since.
+    // The pages came from there, and no other thread has put pages there since.
     VB_ASSERT(done == octets);
     if (job.protection != kWritable && job.protection != 0) {
       (void)kernel::call(SYS_mprotect, job.pages.begin, octets, job.protection);
     }
     return;
   }
-  // The mapping goes back as it is. A process that has as many mappings as it may have cannot move
-  // one, but the empty one is still there: the pages are copied into it.
+  // The mapping is moved back. A process with the largest allowed number of mappings cannot move
+  // one. Then the empty mapping is still there, and the pages are copied into it.
   if (kernel::failed(kernel::move(scratch, job.pages.begin, octets))) {
     const bool is_copied = faults_.copy(job.pages.begin, scratch, octets);
-    VB_ASSERT(is_copied);  // without this the program's memory would be gone
+    VB_ASSERT(is_copied);  // otherwise the program's memory would be lost
   }
   (void)kernel::map(scratch, octets, kWritable,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

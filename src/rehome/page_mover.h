@@ -13,17 +13,17 @@ namespace verbatim::rehome {
 
 /// How pages are taken out of the program's memory.
 enum class Taking : std::uint8_t {
-  kBest,     // one by one where the kernel can (Linux 6.8), which refuses those that are pinned
-  kMapping,  // with their mapping, by mremap(2), as before Linux 6.8; pins are not noticed
+  kBest,     // one by one where the kernel can (Linux 6.8), which refuses pinned pages
+  kMapping,  // with their mapping, by mremap(2), as before Linux 6.8; pinned pages are not noticed
 };
 
-/// Moves private pages of this process into the arena's file, at the addresses where they are.
+/// Moves private pages of this process into the arena. Their addresses stay.
 ///
-/// The caller has made sure that no thread of the program runs but itself (is_alone()), and stands
-/// still while a piece moves (VforkRunner). So no system call of the program, and no request of
-/// io_uring, is under way that could find a page missing. Threads of the adapter that touch a page
-/// meanwhile wait for it. A piece is at most kPieceOctets long; after a failure
-/// its pages are back, and no octet has changed.
+/// The caller is the only thread of the program (is_alone()), and waits inside clone(2) while a
+/// piece moves (VforkRunner). So no system call of the program, and no request of io_uring, is
+/// under way that could find a page missing. Threads of the library that touch a missing page wait
+/// for it. A piece has at most kPieceOctets. After a failure its pages are back, and no octet has
+/// changed.
 class PageMover {
  public:
   static constexpr std::size_t kPieceOctets = std::size_t{2} << 20;
@@ -43,13 +43,13 @@ class PageMover {
   [[nodiscard]] Moved open(int file, Taking taking) noexcept;
   [[nodiscard]] bool is_open() const noexcept { return faults_.is_open(); }
   void close() noexcept;
-  /// In a forked child, which has not inherited what the pages pass through.
+  /// In a forked child, which does not inherit the scratch mapping.
   void forget_in_child() noexcept;
   /// Whether the kernel refuses pages that are pinned.
   [[nodiscard]] bool notices_pins() const noexcept { return takes_pages_; }
 
-  /// Moves the pages piece by piece, at most kPieceOctets each. Those of `done` octets from the
-  /// front have moved, also after a failure. kPinned when the kernel holds on to a page.
+  /// Moves the pages piece by piece, at most kPieceOctets each. The first `done` octets have moved,
+  /// also after a failure. kPinned when the kernel has pinned a page.
   [[nodiscard]] Moved move(const Job& job, std::size_t& done) noexcept;
 
  private:
@@ -64,20 +64,19 @@ class PageMover {
   bool takes_pages_ = false;
   Userfaults faults_;
   VforkRunner runner_;
-  Range scratch_{};  // where the pages of a piece are while they are copied
+  Range scratch_{};  // addresses of the pages of a piece while they are copied
 };
 
-/// Copies contents of the arena's file to private pages that no other thread uses; holes stay
-/// holes.
+/// Copies contents of the arena to private pages that no other thread uses; holes stay holes.
 [[nodiscard]] Moved copy_out(int file, std::uint64_t offset, Range to) noexcept;
 
 /// Replaces a shared mapping of the arena by a private one of the same pages, in one step that
-/// other threads and their system calls do not notice. Each page is copied at its next store; no
-/// other process may store to the arena's page from before the step on.
+/// other threads and their system calls do not notice. Each page is copied at its next store. From
+/// before this step on, no other process may store to these pages of the arena.
 [[nodiscard]] Moved make_private(int file, const PageMover::Job& job) noexcept;
 
 /// Copies each page of a private mapping of the arena now, so that later stores of a peer to the
-/// arena's page do not show.
+/// arena do not show.
 [[nodiscard]] Moved copy_all_pages(const PageMover::Job& job) noexcept;
 
 }  // namespace verbatim::rehome

@@ -47,7 +47,7 @@ bool is_direct(int descriptor) noexcept {
   return flags >= 0 && (flags & O_DIRECT) != 0;
 }
 
-/// `name` is one of /proc/self/fd, "." and ".." included.
+/// `name` is an entry of /proc/self/fd, also "." and "..".
 bool pins(int folder, const char* name) noexcept {
   std::array<char, 64> link;  // longer ones are paths of ordinary files
   const long octets = kernel::call(SYS_readlinkat, folder, name, link.data(), link.size());
@@ -57,7 +57,7 @@ bool pins(int folder, const char* name) noexcept {
   int descriptor = -1;
   std::from_chars(name, name + std::strlen(name), descriptor);
   if (target.starts_with("socket:")) return is_xdp_socket(descriptor);
-  // Pipes may have the flag, too, where it means packets.
+  // A pipe may have the flag as well; there it means packets.
   return !target.starts_with("pipe:") && is_direct(descriptor);
 }
 

@@ -7,8 +7,8 @@
 
 namespace verbatim::rehome {
 
-/// Addresses of this process, the end not included. They are numbers, for nothing here looks at
-/// what lies behind them.
+/// Addresses of this process, the end not included. They are numbers, because this layer does not
+/// access the memory through them.
 struct Range {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
@@ -27,12 +27,12 @@ struct Range {
   friend constexpr bool operator==(Range, Range) noexcept = default;
 };
 
-/// What both have; empty when they have nothing in common.
+/// The intersection; empty when they have nothing in common.
 [[nodiscard]] constexpr Range common(Range a, Range b) noexcept {
   return {.begin = std::max(a.begin, b.begin), .end = std::min(a.end, b.end)};
 }
 
-/// The whole pages inside of a range.
+/// The whole pages inside a range.
 [[nodiscard]] constexpr Range inner_pages(Range range, std::size_t page) noexcept {
   const std::uintptr_t last = range.end / page * page;
   if (range.begin > ~std::uintptr_t{0} - page) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of memory that moves.
+// Memory that moves.
 #include "rehome/rehoming.h"
 
 #include <fcntl.h>
@@ -175,7 +175,7 @@ TEST_P(Rehomed, IsOutOfReachOfLateStoresOnceDetached) {
   ::munmap(view, 4 * page());
 }
 
-/// Another region has some of the pages: its peers are told before the pages become private.
+/// Another region contains some of the pages: `withdraw` is called before the pages become private.
 TEST_P(Rehomed, IsWithdrawnFromOtherRegionsBeforeItIsDetached) {
   static Range told;
   static bool was_shared = false;
@@ -202,7 +202,7 @@ TEST_P(Rehomed, IsWithdrawnFromOtherRegionsBeforeItIsDetached) {
   rehoming_.drop(second);
 }
 
-/// A page that the kernel has pinned stays, and with it the region.
+/// A page that the kernel has pinned does not move, and neither does its region.
 TEST_P(Rehomed, IsNotWhatIoUringHasPinned) {
   io_uring_params parameters{};
   const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 2, &parameters));
@@ -298,7 +298,7 @@ struct Heard {
                            .context = this};
 };
 
-/// The listener has heard of it when the call returns.
+/// The listener has been called when the system call returns.
 TEST(Watched, MemoryIsHeardOfBeforeTheCallReturns) {
   VB_SKIP_IF_NOTHING_MOVES();
   Rehoming& rehoming = *new Rehoming;
@@ -316,7 +316,8 @@ TEST(Watched, MemoryIsHeardOfBeforeTheCallReturns) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     ASSERT_NE(::mmap(memory.data() + 2 * page(), page(), PROT_READ, kFlags, -1, 0), MAP_FAILED);
     ASSERT_EQ(heard.begin.load(), memory.range().begin + 2 * page());
-    // The monitor repeats what it said before it read the event, perhaps after mmap has returned.
+    // The monitor calls the listener again when it reads the event, perhaps after mmap has
+    // returned.
     ASSERT_EQ(::munmap(memory.data() + 6 * page(), page()), 0);
     ASSERT_EQ(heard.begin.load(), memory.range().begin + 2 * page()) << "page 6 was not watched";
   }

@@ -21,7 +21,8 @@ void RunList::split_at(std::uintptr_t address) {
   runs_.emplace(address, upper);
 }
 
-/// Edits each run of the range, cut at its borders, and joins those that are alike afterwards.
+/// Changes each run of the range, split at the borders of the range, and joins equal neighbours
+/// afterwards.
 template <typename Edit>
 void RunList::change(Range range, Edit&& edit) {
   if (range.empty()) return;

@@ -10,10 +10,10 @@
 
 namespace verbatim::rehome {
 
-/// Neighbouring pages that are alike.
+/// Neighbouring pages with the same state.
 struct Run {
   Range range;
-  std::uint32_t count = 0;  // regions that cover every page of the run
+  std::uint32_t count = 0;  // regions that contain every page of the run
   bool is_lost = false;     // the program has other memory there now, or none
 
   [[nodiscard]] bool is_like(const Run& other) const noexcept {
@@ -21,26 +21,26 @@ struct Run {
   }
 };
 
-/// How often each page is covered, for any number of overlapping ranges: runs of which no two
-/// overlap, and neighbours that are alike are one. Knows nothing of what pages are. An operation
-/// takes time with the runs that it concerns, not with those that there are.
+/// How many ranges cover each page, for any number of overlapping ranges. Runs never overlap, and
+/// neighbouring runs with the same state are joined. The cost of an operation grows with the runs
+/// in its range, not with all runs.
 class RunList {
  public:
-  /// A run whose pages are in no other.
+  /// Adds a run; its pages must be in no other run.
   void insert(const Run& run);
   /// Adds one to the count of every page of the range that is in a run.
   void add_one(Range range);
-  /// Takes one from each page of the range that has a count.
+  /// Subtracts one from the count of each page of the range that has one.
   void drop_one(Range range);
-  /// The pages of the range that are in a run are lost.
+  /// Marks the pages of the range that are in a run as lost.
   void lose(Range range);
-  /// Takes out what is in the range, whatever its count.
+  /// Removes all parts of runs in the range, with any count, and returns them.
   std::vector<Run> remove(Range range);
 
   /// The parts of the runs that lie in the range.
   [[nodiscard]] std::vector<Run> within(Range range) const;
   [[nodiscard]] bool overlaps(Range range) const noexcept;
-  /// Is every page of the range in a run that is not lost?
+  /// Whether every page of the range is in a run that is not lost.
   [[nodiscard]] bool covers(Range range) const noexcept;
   /// Calls `visit(part)` for the parts of the range that no run with a count covers. Allocates
   /// nothing.
@@ -63,7 +63,7 @@ class RunList {
   void clear() noexcept { runs_.clear(); }
 
  private:
-  using Runs = std::map<std::uintptr_t, Run>;  // by the begin of the range
+  using Runs = std::map<std::uintptr_t, Run>;  // by the first address
   template <typename Edit>
   void change(Range range, Edit&& edit);
   void split_at(std::uintptr_t address);

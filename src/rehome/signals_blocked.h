@@ -7,7 +7,7 @@
 
 namespace verbatim::rehome {
 
-/// All signals of this thread wait until the end of the scope.
+/// Blocks all signals of this thread until the end of the scope.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept { (void)change(&kAll, &before_); }
@@ -18,7 +18,7 @@ class SignalsBlocked {
  private:
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};
   static long change(const std::uint64_t* to, std::uint64_t* before) noexcept {
-    constexpr int kSetMask = 2;  // SIG_SETMASK, as the kernel has it on x86-64 and Arm
+    constexpr int kSetMask = 2;  // SIG_SETMASK of the kernel on x86-64 and Arm
     return kernel::call(SYS_rt_sigprocmask, kSetMask, to, before, sizeof *to);
   }
   std::uint64_t before_ = 0;

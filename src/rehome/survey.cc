@@ -33,15 +33,16 @@ std::optional<Why> objection(const Mapping& mapping) noexcept {
   return std::nullopt;
 }
 
-/// A policy of the mapping's own. That of the thread is the same for the arena's pages.
+/// Whether the mapping has a memory policy of its own. The policy of the thread also holds for
+/// pages of the arena.
 bool is_bound(std::uintptr_t address) noexcept {
   int mode = MPOL_DEFAULT;
   return kernel::call(SYS_get_mempolicy, &mode, 0, 0, address, MPOL_F_ADDR) == 0 &&
          mode != MPOL_DEFAULT;
 }
 
-/// The stack of the main thread has a name in /proc/self/maps; ours may be that of another thread,
-/// one that the program switches to itself, or one for signals.
+/// The stack of the main thread has a name in /proc/self/maps. The stack of the caller may be that
+/// of another thread, one that the program switches to itself, or one for signals.
 bool holds_our_stack(Range pages) noexcept {
   if (pages.contains(std::bit_cast<std::uintptr_t>(&errno))) return true;
   if (pages.contains(std::bit_cast<std::uintptr_t>(__builtin_frame_address(0)))) return true;
@@ -57,20 +58,20 @@ bool holds_our_stack(Range pages) noexcept {
   void* lowest = nullptr;
   std::size_t octets = 0;
   const bool is_known = ::pthread_attr_getstack(&attributes, &lowest, &octets) == 0;
-  (void)::pthread_attr_destroy(&attributes);  // nothing could be done about a failure
+  (void)::pthread_attr_destroy(&attributes);  // a failure would have no consequence
   const auto begin = std::bit_cast<std::uintptr_t>(lowest);
   return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
 }
 
 }  // namespace
 
-/// The kernel takes this advice for memory that it may take away, and for no other. It concerns a
-/// page that is about to go in any case.
+/// The kernel accepts this advice only for memory that it may take away. The advice does no harm:
+/// the page is about to be moved or emptied.
 bool is_locked(std::uintptr_t address) noexcept {
   return kernel::advise(address, 1, MADV_COLD) == -EINVAL;
 }
 
-/// The advice means nothing for memory, but mappings with and without it do not merge.
+/// The advice has no effect on memory files, but mappings with and without it do not merge.
 void forbid_growth(Range pages, std::size_t page) noexcept {
   (void)kernel::advise(pages.end - page, page, MADV_RANDOM);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does not move, and why.
+// Memory that does not move, and the reasons.
 #include "rehome/survey.h"
 
 #include <fcntl.h>
@@ -60,7 +60,7 @@ TEST_P(NotMoved, IsTheStackOfAnyThread) {
   }).join();
 }
 
-TEST_P(NotMoved, IsWhatIsNotThere) {
+TEST_P(NotMoved, IsUnmappedMemory) {
   if (test::kIsSanitized) GTEST_SKIP() << "the sanitizer maps memory of its own into the hole";
   const Memory memory(4 * page());
   ASSERT_EQ(::munmap(memory.data() + page(), page()), 0);
@@ -72,7 +72,7 @@ TEST_P(NotMoved, IsWhatIsNotThere) {
   EXPECT_STREQ(refusal(memory.part(2 * page(), 2 * page())), to_text(Why::kNotThere));
 }
 
-TEST_P(NotMoved, IsAnAddressThatNobodyHas) {
+TEST_P(NotMoved, IsAnAddressWithoutMemory) {
   const std::uintptr_t top = ~std::uintptr_t{0};
   EXPECT_NE(refusal({.begin = top - 16 * page(), .end = top}), nullptr);
   EXPECT_NE(refusal({.begin = std::uintptr_t{1} << 60, .end = (std::uintptr_t{1} << 60) + 4096}),
@@ -131,7 +131,7 @@ TEST_P(NotMoved, IsWhatAnotherUserfaultfdWatches) {
   EXPECT_EQ(refusal(memory.range()), nullptr);
 }
 
-/// What was moved before the refusal came is as it was.
+/// Pages that moved before the refusal keep their contents.
 TEST_P(NotMoved, LeavesEverythingAsItWas) {
   const Memory memory(2 * kMebi);
   memory.fill();
@@ -192,7 +192,7 @@ TEST(Limits, OfAddressSpaceLoseNothing) {
       const rlimit limit{.rlim_cur = room, .rlim_max = room};
       ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
       alignas(Rehoming) static std::array<std::byte, sizeof(Rehoming)>
-          place;  // no heap is needed for it
+          place;  // on the stack, because the heap cannot grow
       auto* const rehoming = new (place.data()) Rehoming({.policy = Policy::kEdges});
       (void)rehoming->move_in(memory.range());
       EXPECT_TRUE(memory.is_filled());
@@ -201,17 +201,18 @@ TEST(Limits, OfAddressSpaceLoseNothing) {
   }
 }
 
-/// However few mappings the process may still have: refused or moved, nothing is lost.
+/// With any number of mappings left to the process, the move is refused or done, and nothing is
+/// lost.
 TEST(Limits, OfMappingsAreARefusal) {
   VB_SKIP_IF_NOTHING_MOVES();
   for (const Taking taking : {Taking::kBest, Taking::kMapping}) {
     const int ended = test::in_a_child([&] {
       const Memory first(page());
       Rehoming& rehoming = *new Rehoming({.policy = Policy::kEdges, .taking = taking});
-      ASSERT_TRUE(rehoming.move_in(first.range()).ok());  // all that a move needs is there
+      ASSERT_TRUE(rehoming.move_in(first.range()).ok());  // everything that a move needs exists now
       const Memory memory(24 * page());
       memory.fill();
-      // Every second page is another mapping, until there may be no more.
+      // Every second page becomes a mapping of its own, until no more are allowed.
       const Memory many(std::size_t{400'000} * page(), PROT_READ);
       std::size_t used = 0;
       while (used + 2 < 400'000 &&

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The kernel, asked directly: UCX, libfabric and Open MPI put functions of their own in place of
-/// mmap(2) and munmap(2), and those must not see what is done here.
+/// System calls without libc: UCX, libfabric and Open MPI replace mmap(2) and munmap(2) of libc by
+/// functions of their own, which must not see the calls of this layer.
 namespace verbatim::rehome::kernel {
 
 template <typename Argument>
@@ -25,7 +25,7 @@ long as_register(Argument argument) noexcept {
   }
 }
 
-/// What the kernel answered, or a negative errno value. The caller's errno stays as it was.
+/// The result of the kernel, or a negative errno value. The caller's errno stays as it was.
 template <typename... Arguments>
 long call(long number, Arguments... arguments) noexcept {
   const int saved = errno;
@@ -35,7 +35,7 @@ long call(long number, Arguments... arguments) noexcept {
   return answer;
 }
 
-/// The kernel's addresses end far below the numbers that mean failure.
+/// The highest address of the kernel lies far below the values that mean failure.
 [[nodiscard]] inline bool failed(long answer) noexcept { return answer < 0 && answer >= -4095; }
 
 [[nodiscard]] inline long map(std::uintptr_t at, std::size_t octets, int protection, int flags,
@@ -51,14 +51,14 @@ inline long unmap(std::uintptr_t at, std::size_t octets) noexcept {
   return call(SYS_madvise, at, octets, advice);
 }
 
-/// Puts the pages of `from` at `to`, in one step that no other thread can see half done.
+/// Moves the mapping of `from` to `to`, in one step that no other thread can see half done.
 [[nodiscard]] inline long move(std::uintptr_t from, std::uintptr_t to, std::size_t octets,
                                int more_flags = 0) noexcept {
   return call(SYS_mremap, from, octets, octets, MREMAP_MAYMOVE | MREMAP_FIXED | more_flags, to);
 }
 
-/// Descriptors that stay open move to this number or a higher one, out of the way of the program's:
-/// within the smallest usual limit of a process.
+/// Descriptors that stay open are moved to this number or a higher one, away from the program's. It
+/// lies within the smallest usual limit of a process.
 inline constexpr int kKeptFrom = 512;
 
 /// A descriptor that is closed at the end of its scope.
@@ -73,10 +73,9 @@ class Descriptor {
     close();
     number_ = answer;
   }
-  /// For one that stays open in the program's table, and is no file: it moves to a high number, out
-  /// of the way of the program's own. Where the program closes it and opens something else there,
-  /// close() does nothing. It knows its own by the signal for input (F_SETSIG), which is never
-  /// sent.
+  /// For a descriptor that stays open in the program's table and is no file: moves it to a high
+  /// number. If the program closes it and opens another file with its number, close() does nothing:
+  /// the descriptor is marked by the signal for input (F_SETSIG), which is never sent.
   void keep() noexcept {
     const long moved = call(SYS_fcntl, number_, F_DUPFD_CLOEXEC, kKeptFrom);
     if (moved >= 0) reset(moved);
@@ -88,7 +87,7 @@ class Descriptor {
     number_ = -EBADF;
     is_marked_ = false;
   }
-  /// Somebody else closes it from now on.
+  /// From now on the caller owns and closes it.
   [[nodiscard]] int release() noexcept {
     const int number = static_cast<int>(number_);
     number_ = -EBADF;

@@ -10,12 +10,13 @@
 #include "rehome/folder_reader.h"
 #include "rehome/system_call.h"
 
-/// The threads of this process as the kernel shows them in /proc/self/task. Nothing here allocates.
+/// The threads of this process in /proc/self/task. Nothing here allocates.
 namespace verbatim::rehome {
 
 using TaskFile = std::array<char, 256>;
 
-/// A file of /proc/self/task/TASK, such as "/syscall"; empty when it cannot be read.
+/// The contents of a file of /proc/self/task/TASK, such as "/syscall"; empty when it cannot be
+/// read.
 inline std::string_view read_task_file(const char* task, std::string_view file,
                                        TaskFile& text) noexcept {
   constexpr std::string_view kFolder = "/proc/self/task/";
@@ -32,7 +33,7 @@ inline std::string_view read_task_file(const char* task, std::string_view file,
                     : std::string_view();
 }
 
-/// How many threads there are. The folder's links are itself, its parent and one for each thread.
+/// How many threads there are. The link count of the folder is 2 plus the number of threads.
 inline std::size_t count_tasks() noexcept {
   constexpr std::size_t kOtherLinks = 2;
   struct stat state {};
@@ -40,8 +41,8 @@ inline std::size_t count_tasks() noexcept {
   return state.st_nlink - kOtherLinks;
 }
 
-/// Calls `visit(name)` for each thread, some of them twice. A listing ends too early when the
-/// thread ends at which it is, so it is repeated when threads are missing.
+/// Calls `visit(name)` for each thread, for some of them twice. The kernel ends a listing too early
+/// when the thread at its position ends, so the listing is repeated when threads are missing.
 template <typename Visit>
 void for_each_task(Visit&& visit) noexcept {
   constexpr int kListingsMax = 8;

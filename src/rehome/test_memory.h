@@ -21,7 +21,7 @@
 #include "rehome/mapping.h"
 #include "rehome/rehoming.h"
 
-/// What the tests of this layer share. Nothing but tests includes this.
+/// Helpers of the tests of this layer. Nothing but tests includes this.
 namespace verbatim::rehome::test {
 
 inline constexpr std::size_t kMebi = std::size_t{1} << 20;
@@ -66,7 +66,7 @@ class Memory {
     const auto begin = std::bit_cast<std::uintptr_t>(data_) + offset;
     return {.begin = begin, .end = begin + octets};
   }
-  /// Octets that tell where they are.
+  /// Fills the memory with octets that depend on their position.
   void fill(unsigned seed = 0) const {
     for (std::size_t i = 0; i < octets_; ++i) data_[i] = expected(i, seed);
   }
@@ -93,7 +93,7 @@ class Memory {
 };
 
 /// Some systems offer no userfaultfd with events: old kernels, containers with a seccomp profile,
-/// emulators. The thread sanitizer has a thread of its own, beside which nothing moves.
+/// emulators. The thread sanitizer runs a thread of its own, so nothing moves.
 inline const char* obstacle() {
   if (!is_alone()) return "the test program has another thread";
   static const auto kPlacement = [] {
@@ -103,7 +103,7 @@ inline const char* obstacle() {
   return kPlacement.ok() ? nullptr : to_text(kPlacement.error());
 }
 
-/// Memory that the arena really holds.
+/// Octets of memory that the arena uses.
 inline std::size_t arena_octets(Rehoming& rehoming) {
   struct stat state {};
   if (rehoming.arena().descriptor() < 0) return 0;
@@ -135,7 +135,7 @@ inline std::size_t mappings_in(Range range) {
   return mappings([&](const Mapping& mapping) { return mapping.range.overlaps(range); });
 }
 
-/// Runs `body` in a process of its own and returns how it ended: 0 when no expectation failed.
+/// Runs `body` in a child process and returns how it ended: 0 when no expectation failed.
 template <typename Body>
 int in_a_child(Body&& body) {
   std::fflush(nullptr);

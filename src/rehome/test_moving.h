@@ -10,7 +10,7 @@
 
 namespace verbatim::rehome::test {
 
-/// Promises that hold for every way to take pages out of a program's memory.
+/// Tests of this fixture run with every way to take pages out of a program's memory.
 class Moving : public ::testing::TestWithParam<Taking> {
  protected:
   void SetUp() override { VB_SKIP_IF_NOTHING_MOVES(); }
@@ -32,8 +32,8 @@ class Moving : public ::testing::TestWithParam<Taking> {
   Rehoming& rehoming_ = make(GetParam());
 
  private:
-  /// Never destroyed: its monitor lives as long as the process. The list tells the leak sanitizer
-  /// so of those whose monitor was never started.
+  /// Never destroyed: its monitor exists as long as the process. The list keeps a pointer for the
+  /// leak sanitizer to those whose monitor was never started.
   static Rehoming& make(Taking taking) {
     static auto& all = *new std::vector<Rehoming*>;
     return *all.emplace_back(new Rehoming({.policy = Policy::kEdges, .taking = taking}));

@@ -11,13 +11,13 @@ namespace verbatim::rehome {
 
 namespace {
 
-/// Far more than a thread needs to wait again.
+/// Nanoseconds; far more than a thread needs to wait again.
 constexpr std::int64_t kEnough = 50'000;
 constexpr std::int64_t kEnded = -1;
 
 /// The processor time of a thread of this process, in nanoseconds.
 std::int64_t read_clock(pid_t thread) noexcept {
-  // How the kernel encodes the clock of one thread, in scheduler time.
+  // The kernel's encoding of the clock of one thread, in scheduler time.
   constexpr clockid_t kSchedulerTimeOfThread = 6;
   const auto clock =
       static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U) | kSchedulerTimeOfThread;

@@ -11,21 +11,21 @@ namespace verbatim::rehome {
 
 /// Tells whether the threads of this process have made progress.
 ///
-/// A thread that waits for its event to be read is woken by every reading, of other events too.
-/// Until it has a processor again it is listed as running, like a thread that computes, and its
-/// call cannot be seen. It needs a few instructions to wait again. So a thread that has run for
-/// longer since then, and does not wait, had no event.
+/// A thread that waits until its event is read is woken whenever any event is read. Until it runs
+/// again, the kernel lists it as running, like a thread that computes, and its system call is not
+/// visible. It needs only a few instructions to wait again. So a thread that has run for longer
+/// than that and does not wait had no event.
 ///
-/// One thread uses it. It allocates nothing.
+/// Thread: one at a time. It allocates nothing.
 class ThreadClocks {
  public:
-  /// Remembers how long each thread has run.
+  /// Records how long each thread has run.
   void note() noexcept;
-  /// Whether each of those threads has run for some time since, or sleeps, or has ended.
+  /// Whether each of the recorded threads has run for some time since, or sleeps, or has ended.
   [[nodiscard]] bool have_all_gone_on() const noexcept;
 
  private:
-  /// Threads beyond that are not remembered.
+  /// More threads than this are not recorded.
   static constexpr std::size_t kThreadsMax = 1024;
   struct Clock {
     pid_t thread = 0;

@@ -32,8 +32,8 @@ TEST(ThreadClocks, AThreadThatComputesGoesOn) {
 }
 
 TEST(ThreadClocks, AThreadThatHasJustBeenNotedHasNotGoneOn) {
-  // Threads that compete for the processors: at least one of them does not run while the clocks
-  // are looked at, in some of the rounds.
+  // More threads than processors: in some rounds at least one of them does not run while the clocks
+  // are read.
   std::atomic<bool> is_over{false};
   std::vector<std::thread> computing;
   for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i) {

@@ -11,7 +11,7 @@ namespace verbatim::rehome {
 
 namespace {
 
-/// UFFDIO_MOVE and what belongs to it, of Linux 6.8, which older headers lack.
+/// UFFDIO_MOVE of Linux 6.8, which older headers lack.
 struct MoveRequest {
   static constexpr unsigned long kNumber = 0xc028'aa05;  // _IOWR(0xaa, 5, 40 octets)
   static constexpr std::uint64_t kAllowHoles = 2;
@@ -73,7 +73,8 @@ bool Userfaults::has_events() const noexcept {
   return kernel::call(SYS_ppoll, &events, 1, &none, 0, 0) > 0;
 }
 
-/// The kernel answers "try again" before it looks at the request, which is of no pages at all.
+/// While mappings change, the kernel returns -EAGAIN before it checks the request. The request
+/// contains no page.
 bool Userfaults::has_changes() const noexcept {
   if (!is_open()) return false;
   uffdio_writeprotect request{};
@@ -86,7 +87,7 @@ void Userfaults::wake(Range pages) const noexcept {
 }
 
 std::size_t Userfaults::move_pages(std::uintptr_t to, Range from, long& error) const noexcept {
-  // A huge page that is pinned cannot be split, which the kernel also calls "try again".
+  // For a pinned huge page, which it cannot split, the kernel also returns -EAGAIN.
   constexpr int kTriesMax = 64;
   std::size_t done = 0;
   int tries = 0;

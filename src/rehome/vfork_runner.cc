@@ -10,23 +10,23 @@ namespace verbatim::rehome {
 
 namespace {
 
-/// With a sanitizer, functions have larger frames.
+/// Large enough for functions with a sanitizer, which have larger frames.
 constexpr std::size_t kStackOctets = std::size_t{256} << 10;
 
-struct Errand {
+struct Call {
   void (*function)(void* context) = nullptr;
   void* context = nullptr;
 };
 
-int run_errand(void* errand) {
-  const auto& todo = *static_cast<const Errand*>(errand);
+int run_call(void* call) {
+  const auto& todo = *static_cast<const Call*>(call);
   todo.function(todo.context);
   (void)kernel::call(SYS_exit, 0);  // returning would end the process
   return 0;
 }
 
-/// The caller goes on a moment before the other thread is gone, and the next look at the process's
-/// threads must not find it.
+/// The caller continues a moment before the other thread has ended. The next count of the process's
+/// threads must not include it.
 void wait_until_gone(std::size_t threads_before) noexcept {
   constexpr int kLooksMax = 10'000;
   for (int looks = 0; looks < kLooksMax && count_tasks() > threads_before; ++looks) {
@@ -53,12 +53,12 @@ void VforkRunner::close() noexcept {
 }
 
 bool VforkRunner::run(void (*function)(void* context), void* context) const noexcept {
-  Errand errand{.function = function, .context = context};
-  // A thread, not a process: when a process ends, the kernel counts all its mappings.
+  Call call{.function = function, .context = context};
+  // A thread, not a process: at the end of a process the kernel walks all its mappings.
   constexpr int kFlags = CLONE_VM | CLONE_VFORK | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES |
                          CLONE_FS | CLONE_SYSVSEM;
   const std::size_t threads_before = count_tasks();
-  if (::clone(&run_errand, std::bit_cast<void*>(stack_.end), kFlags, &errand) < 0) return false;
+  if (::clone(&run_call, std::bit_cast<void*>(stack_.end), kFlags, &call) < 0) return false;
   wait_until_gone(threads_before);
   return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several threads change mappings at the same moment, among threads that compute.
+// Several threads change mappings at the same moment, while other threads compute.
 #include "rehome/watch.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ void run_threads(Body&& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Which pages of a memory are closed.
+/// Which pages of a memory a listener was told of.
 struct ClosedPages {
   explicit ClosedPages(Range range) : whole(range) {}
 
@@ -80,7 +80,7 @@ class SeveralThreads : public ::testing::Test {
   }
 
   Memory memory_{kThreads * kPagesOfThread * page()};
-  // Never destroyed: its monitor lives as long as the process.
+  // Never destroyed: its monitor exists as long as the process.
   Rehoming& rehoming_ = *new Rehoming;
 };
 
@@ -151,7 +151,7 @@ TEST_F(SeveralThreads, CanTellWhetherARangeWasUnmappedSince) {
   EXPECT_FALSE(rehoming_.has_unmapped_since(rehoming_.now(), first));
 }
 
-/// One thread unmaps, and another is given the addresses before the first one's call returns.
+/// One thread unmaps, and another gets the addresses before the call of the first one returns.
 TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
   ClosedPages closed(memory_.range());
   ASSERT_TRUE(rehoming_.add_listener(closed.listener));

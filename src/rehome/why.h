@@ -7,36 +7,36 @@
 
 namespace verbatim::rehome {
 
-/// Why a range was not moved into the arena. Peers then reach it by other means; nothing fails.
+/// Why a range was not moved into the arena. Peers then reach it by other means; no call fails.
 enum class Why : std::uint8_t {
   kMoved = 0,      // it was moved
   kNoPeer,         // no queue pair of its domain has had a peer on this host
   kPolicy,         // moving is switched off
-  kThreads,        // the program had another thread, whose system calls would notice
+  kThreads,        // the program had another thread, whose system calls could fail
   kTooSmall,       // not one whole page
-  kNotThere,       // part of the range is not mapped, or may not be touched
+  kNotThere,       // part of the range is not mapped, or not accessible
   kFileBacked,     // pages of a file: the file would no longer see stores
-  kShared,         // shared already, with other processes
+  kShared,         // a shared mapping already
   kStack,          // a stack, or the storage of a thread
-  kHugePage,       // reserved huge pages, which a memory file cannot give
+  kHugePage,       // reserved huge pages, which a memory file does not have
   kLocked,         // locked into memory
-  kBound,          // bound to nodes of memory
+  kBound,          // bound to memory nodes (NUMA)
   kExecutable,     // code
   kUserfaultfd,    // the program handles the faults of this range itself
-  kPinned,         // the kernel holds on to pages, or a descriptor is open that may make it do so
-  kReplaced,       // a registered region had other memory at these addresses
+  kPinned,         // the kernel has pinned pages, or a descriptor is open that may pin them
+  kReplaced,       // these addresses belonged to other memory of a region that still exists
   kForked,         // the process has forked since it was moved, and shares the pages with its child
   kStopped,        // a peer was stopped in the middle of an access
   kManyMappings,   // the range consists of too many mappings
   kFileSizeLimit,  // ulimit -f
-  kNoGuard,        // the kernel does not tell what happens to memory (userfaultfd)
+  kNoGuard,        // the kernel does not report changes of mappings (userfaultfd)
   kNoProcess,      // /proc/self cannot be read
   kNoDescriptor,   // too many open files
   kNoMemory,       // out of memory, address space or mappings
   kRefused,        // the kernel refused a step for another reason
 };
 
-/// The same in words, for tools and log lines: "file-backed", "locked into memory".
+/// The reason in words, for tools and log lines: "file-backed", "locked into memory".
 [[nodiscard]] const char* to_text(Why why) noexcept;
 
 /// Moved, or the reason why not.
