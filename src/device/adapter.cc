@@ -12,6 +12,7 @@
 #include "base/fork_mutex.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
+#include "capture/capturing_link.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
@@ -22,7 +23,6 @@
 #include "device/queue_pair.h"
 #include "host/own_descriptor.h"
 #include "host/peer_calls.h"
-#include "link/capturing_link.h"
 #include "link/faulty_link.h"
 #include "rehome/signals_blocked.h"
 #include "wire/icrc.h"
@@ -512,7 +512,9 @@ Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
     wrap_link(std::make_unique<link::CapturingLink>(*link_, **capture, interface));
   }
   if (!config.faults.rules.empty()) {
-    wrap_link(std::make_unique<link::FaultyLink>(*link_, config.faults, slot_.number()));
+    const link::FaultInjector::OwnNumbers own{.first = slot_.number() * host::kNumbersPerSlot,
+                                              .count = host::kNumbersPerSlot};
+    wrap_link(std::make_unique<link::FaultyLink>(*link_, config.faults, own));
   }
   return Ok{};
 }

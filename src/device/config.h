@@ -8,7 +8,7 @@
 #include "base/expected.h"
 #include "device/interface_list.h"
 #include "link/fault_rules.h"
-#include "link/udp_link.h"
+#include "udp/udp_link.h"
 
 namespace verbatim::device {
 

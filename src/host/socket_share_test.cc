@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of processes that share a port. How the processes use the port is tested with
-// link/shared_port.h.
+// udp/shared_port.h.
 #include "host/socket_share.h"
 
 #include <gtest/gtest.h>

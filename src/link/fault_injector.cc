@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/byte_order.h"
-#include "host/slot.h"
 #include "wire/ids.h"
 
 namespace verbatim::link {
@@ -106,8 +105,8 @@ void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate)
 
 // ---- Doing it ----
 
-FaultInjector::FaultInjector(const FaultRules& rules, std::optional<std::uint32_t> slot)
-    : slot_(slot), lane_in_(rules, FaultLane::Side::kIn), lane_out_(rules, FaultLane::Side::kOut) {}
+FaultInjector::FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own)
+    : own_(own), lane_in_(rules, FaultLane::Side::kIn), lane_out_(rules, FaultLane::Side::kOut) {}
 
 /// Whether the packet passes now. Copies, and a packet that is held back, go to `waiting`.
 bool FaultInjector::handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet) {
@@ -196,12 +195,12 @@ bool FaultInjector::handle_forwarded(Instant now, const Incoming& about,
   return handle(now, lane_in_, waiting_in_, {.about = alone, .octets = octets});
 }
 
-/// Management datagrams and those of groups have numbers that say nothing of slots.
-bool FaultInjector::is_for_another_slot(std::span<const std::byte> packet) const noexcept {
-  if (!slot_ || packet.size() < kOctetsToDestQp) return false;
+/// Management datagrams and those of groups have numbers that say nothing of processes.
+bool FaultInjector::is_for_another_process(std::span<const std::byte> packet) const noexcept {
+  if (!own_ || packet.size() < kOctetsToDestQp) return false;
   const wire::QpNumber number{dest_qp_of(packet)};
   return number != wire::QpNumber::kGsi && number != wire::QpNumber::kMulticast &&
-         static_cast<std::uint32_t>(number) / host::kNumbersPerSlot != *slot_;
+         static_cast<std::uint32_t>(number) - own_->first >= own_->count;
 }
 
 /// A packet of the burst, which may have been one of a train: from here on it is alone.
@@ -210,7 +209,7 @@ void FaultInjector::take_in(Instant now, const Incoming& about, std::span<const 
   Incoming alone = about;
   alone.octets = {};
   alone.segment_octets = 0;
-  if (is_for_another_slot(octets) ||
+  if (is_for_another_process(octets) ||
       handle(now, lane_in_, waiting_in_, {.about = alone, .octets = storage_.back()})) {
     alone.octets = storage_.back();
     delivered_.push_back(alone);

@@ -71,9 +71,14 @@ class FaultInjector {
   /// A packet that is to be overtaken waits so long for others of its flow.
   static constexpr Duration kOvertakePatience = std::chrono::milliseconds(5);
 
-  /// With a slot, incoming packets for queue pairs of other slots pass: they are about to be
-  /// forwarded to their process, whose rules they are for.
-  explicit FaultInjector(const FaultRules& rules, std::optional<std::uint32_t> slot = {});
+  /// The numbers of this process's queue pairs.
+  struct OwnNumbers {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+  };
+  /// With own numbers, incoming packets for other queue pairs pass: they are about to be forwarded
+  /// to their process, whose rules they are for.
+  explicit FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own = {});
 
   /// Whether the packet shall be sent now; if so, it may have been changed.
   [[nodiscard]] bool handle_outgoing(Instant now, const Outgoing& to, const Frame& packet);
@@ -116,12 +121,12 @@ class FaultInjector {
     std::span<std::byte> octets{};
   };
   [[nodiscard]] bool handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet);
-  [[nodiscard]] bool is_for_another_slot(std::span<const std::byte> packet) const noexcept;
+  [[nodiscard]] bool is_for_another_process(std::span<const std::byte> packet) const noexcept;
   void take_in(Instant now, const Incoming& about, std::span<const std::byte> octets);
   void release_in(Instant now);
   [[nodiscard]] static std::optional<Held> take_due(Instant now, Waiting& waiting);
 
-  std::optional<std::uint32_t> slot_;
+  std::optional<OwnNumbers> own_;
   FaultLane lane_in_;
   FaultLane lane_out_;
   Waiting waiting_in_;

@@ -221,16 +221,18 @@ TEST(FaultInjector, WhatArrivesLateIsGivenWithoutABurst) {
   EXPECT_EQ(late[0].hop_limit, 3);
 }
 
-TEST(FaultInjector, LeavesWhatIsForAnotherSlotToTheRulesOfItsProcess) {
-  constexpr std::uint32_t kThird = 3;
-  FaultInjector injector(rules("in drop"), kThird);
+TEST(FaultInjector, LeavesWhatIsForAnotherProcessToItsRules) {
+  constexpr FaultInjector::OwnNumbers kOwn{.first = 0x03'0000, .count = 0x1'0000};
+  FaultInjector injector(rules("in drop"), kOwn);
   const auto arrives = [&](std::uint32_t qp) {
     const Octets octets = packet(1, qp);
     const Incoming incoming{.octets = octets};
     return injector.handle_incoming(at_ms(0), std::span(&incoming, 1)).size() == 1;
   };
   EXPECT_FALSE(arrives(0x03'0011));
+  EXPECT_FALSE(arrives(0x03'ffff));
   EXPECT_TRUE(arrives(0x02'0011));
+  EXPECT_TRUE(arrives(0x04'0000));
   EXPECT_FALSE(arrives(1)) << "management";
   EXPECT_FALSE(arrives(0xff'ffff)) << "a group";
 }

@@ -17,9 +17,10 @@ namespace verbatim::link {
 /// It allocates: faults and measurements of speed exclude each other.
 class FaultyLink final : public WrappingLink {
  public:
-  /// `slot`: see FaultInjector.
-  FaultyLink(Link& inner, const FaultRules& rules, std::optional<std::uint32_t> slot = {})
-      : WrappingLink(inner), faults_(rules, slot) {}
+  /// `own`: see FaultInjector.
+  FaultyLink(Link& inner, const FaultRules& rules,
+             std::optional<FaultInjector::OwnNumbers> own = {})
+      : WrappingLink(inner), faults_(rules, own) {}
 
   void send(Instant now, Burst& burst) noexcept override;
   using Link::receive;

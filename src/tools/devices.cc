@@ -8,10 +8,10 @@
 #include "device/config.h"
 #include "device/port_info.h"
 #include "host/membarrier.h"
-#include "link/udp_socket.h"
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/text.h"
+#include "udp/udp_socket.h"
 
 namespace verbatim::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <memory>
 
-#include "link/socket_address.h"
+#include "udp/socket_address.h"
 
 namespace verbatim::tools {
 namespace {

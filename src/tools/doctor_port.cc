@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "link/lent_socket.h"
-#include "link/shared_port.h"
-#include "link/udp_link.h"
-#include "link/udp_table.h"
 #include "tools/doctor.h"
+#include "udp/lent_socket.h"
+#include "udp/shared_port.h"
+#include "udp/udp_link.h"
+#include "udp/udp_table.h"
 
 namespace verbatim::tools {
 

@@ -10,8 +10,8 @@
 
 #include "device/clock.h"
 #include "device/port_info.h"
-#include "link/shared_port.h"
-#include "link/udp_link.h"
+#include "udp/shared_port.h"
+#include "udp/udp_link.h"
 #include "wire/ids.h"
 
 namespace verbatim::tools {

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <map>
 
-#include "link/socket_address.h"
 #include "tools/doctor_control.h"
 #include "tools/doctor_peer.h"
 #include "tools/doctor_probe.h"
+#include "udp/socket_address.h"
 
 namespace verbatim::tools {
 namespace {

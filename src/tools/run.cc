@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "capture/capture_file.h"
 #include "device/config.h"
 #include "device/port_info.h"
 #include "host/runtime_directory.h"
-#include "link/capture_file.h"
 #include "link/fault_rules.h"
 #include "tools/commands.h"
 #include "tools/sysfs_tree.h"

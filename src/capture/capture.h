@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "capture/capture_file.h"
+#include "link/packet_burst.h"
+#include "wire/pcap.h"
+
+namespace verbatim::link {
+
+/// Every packet that this process sends and receives, as a pcapng file of Ethernet frames. It is
+/// taken at the sockets, packet by packet, whatever the kernel makes of them, and needs no
+/// privilege. Ethernet addresses are made up from the GIDs; all other headers are those on the
+/// wire: over IPv4 the identification is found from the ICRC, which covers it.
+///
+/// Packets are collected and written a whole number of blocks at a time, at least every
+/// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit
+/// (flush_at_exit()). A process that is killed loses the packets of the last interval; its file
+/// stays readable. When the file cannot be written any more, the capture ends with one line on
+/// stderr, and the program goes on.
+///
+/// Any thread.
+class Capture {
+ public:
+  static constexpr Duration kFlushInterval = std::chrono::milliseconds(100);
+  static constexpr std::size_t kBufferOctets = std::size_t{1} << 20;
+
+  explicit Capture(CaptureFile file);
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture();
+
+  /// The capture of this process, opened at first use and never closed; a forked child has its own.
+  /// `pattern` is what CaptureFile::open() takes.
+  [[nodiscard]] static Expected<Capture*> for_process(std::string_view pattern,
+                                                      std::string& message);
+
+  /// Writes what is left of the process's own capture, when the process exits.
+  static void flush_at_exit() noexcept;
+
+  /// The number that frames of this interface carry; the same for the same name.
+  [[nodiscard]] std::uint32_t add_interface(std::string_view name);
+
+  /// A packet that left; `identification` is the one that it has over IPv4.
+  void record_sent(std::uint32_t interface, const Outgoing& to, std::span<const std::byte> packet,
+                   std::uint16_t identification) noexcept;
+  /// What arrived, packet by packet.
+  void record_received(std::uint32_t interface, const Incoming& incoming) noexcept;
+
+  /// When flush_if_due() has something to do.
+  [[nodiscard]] Instant next_flush() const noexcept;
+  void flush_if_due() noexcept;
+  void flush() noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return file_.name(); }
+
+ private:
+  struct Frame;
+  void record(std::uint32_t interface, const Frame& frame) noexcept;
+  void write_out() noexcept;
+
+  const pid_t owner_;               // a child that has forked off writes nothing of this
+  mutable std::timed_mutex mutex_;  // guards all below; exit() must not wait for it without limit
+  CaptureFile file_;
+  std::vector<std::byte> buffer_;
+  std::size_t used_ = 0;            // octets of the buffer: whole blocks
+  Instant due_ = Instant::never();  // never while the buffer is empty
+  bool has_ended_ = false;          // could not be written
+  std::vector<std::string> interfaces_;
+};
+
+}  // namespace verbatim::link
