@@ -63,6 +63,21 @@ Instant LossyNetwork::next_arrival() const noexcept {
   return in_flight_.empty() ? Instant::never() : in_flight_.begin()->first;
 }
 
+std::optional<Frame> LossyNetwork::take_arrived_at(const wire::Gid& address, Instant now) {
+  const auto found = std::ranges::find_if(
+      in_flight_, [&](const auto& entry) { return entry.second.destination == address; });
+  if (found == in_flight_.end() || found->first > now) return std::nullopt;
+  Frame frame = std::move(found->second);
+  in_flight_.erase(found);
+  return frame;
+}
+
+Instant LossyNetwork::next_arrival_at(const wire::Gid& address) const noexcept {
+  const auto found = std::ranges::find_if(
+      in_flight_, [&](const auto& entry) { return entry.second.destination == address; });
+  return found == in_flight_.end() ? Instant::never() : found->first;
+}
+
 void LossyNetwork::cut(const wire::Gid& a, const wire::Gid& b, bool is_cut) {
   for (const Way& way : {Way{a.octets, b.octets}, Way{b.octets, a.octets}}) {
     if (is_cut) {

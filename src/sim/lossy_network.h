@@ -41,6 +41,9 @@ class LossyNetwork {
   /// The next frame that has arrived by `now`.
   [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
   [[nodiscard]] Instant next_arrival() const noexcept;
+  /// The same of the frames to one address alone.
+  [[nodiscard]] std::optional<Frame> take_arrived_at(const wire::Gid& address, Instant now);
+  [[nodiscard]] Instant next_arrival_at(const wire::Gid& address) const noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }
 
   void set_faults(const Faults& faults) noexcept { faults_ = faults; }
