@@ -7,15 +7,15 @@
 
 namespace verbatim::cm {
 
-/// The two ends of a way through the network, "local" being this one. CM messages travel between
-/// their queue pairs 1.
+/// The two ends of a path through the network, "local" being this one. CM messages are sent between
+/// the queue pairs 1 of both ends.
 struct Address {
   wire::Gid local{};
   wire::Gid remote{};
   friend bool operator==(const Address&, const Address&) noexcept = default;
 };
 
-/// How the packets of a connection travel between the ends of an Address.
+/// The parameters of the packets of a connection between the ends of an Address.
 struct Travel {
   std::uint32_t flow_label = 0;  // 20 bits
   std::uint8_t traffic_class = 0;

@@ -9,25 +9,25 @@
 #include "wire/cm_ids.h"
 #include "wire/service_id.h"
 
-/// Which of several Agents behind one address is a management datagram for?
+/// Which of several Agents behind one address a management datagram is for.
 namespace verbatim::cm {
 
-/// The slot of the process that gave this ID: its first octet.
+/// The slot of the process that assigned this ID: its first octet.
 [[nodiscard]] constexpr std::uint8_t slot_of(wire::CommId id) noexcept {
   return static_cast<std::uint8_t>(static_cast<std::uint32_t>(id) >> 24);
 }
 
-/// A request that waited too long for an answer to know the ID of the one who owes it: every Agent
-/// may look at it, at most one will know it.
+/// For every Agent: a refusal from a peer whose request was never answered, so the peer does not
+/// know the ID of the Agent that owes the answer. At most one Agent knows the communication.
 struct Everybody {
   friend constexpr bool operator==(Everybody, Everybody) noexcept = default;
 };
-/// Not a CM message.
+/// For no Agent: not a CM message.
 struct Nobody {
   friend constexpr bool operator==(Nobody, Nobody) noexcept = default;
 };
 
-/// An ID that one of them gave, the service that one of them listens for, everybody, or nobody.
+/// The Agent that assigned an ID, the Agent that listens for a service, every Agent, or none.
 using Addressee = std::variant<wire::CommId, wire::ServiceId, Everybody, Nobody>;
 
 /// `octets` is the payload of a packet to queue pair 1.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's commands; what the other parts of the agent share is below them.
+// The user's commands, and below them the functions that the other parts of the agent use as well.
 #include "cm/agent.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Status Agent::unlisten(Instant now, ListenerId listener) {
   if (listeners_.find(listener) == nullptr) return Errc::kNoSuchObject;
   table_.for_each([&](Communication& communication) {
     if (communication.is_waiting && communication.listener == listener) {
-      (void)destroy(now, communication.id);  // cannot fail: it is the user's
+      (void)destroy(now, communication.id);  // cannot fail: the user owns it
     }
   });
   listeners_.remove(listener);
@@ -62,7 +62,7 @@ Expected<wire::CommId> Agent::connect(Instant now, const ConnectRequest& request
 Status Agent::take(wire::CommId id) {
   Communication* communication = owned(id);
   if (communication == nullptr) return Errc::kNoSuchObject;
-  settle(*communication);
+  leave_backlog(*communication);
   return Ok{};
 }
 
@@ -72,7 +72,7 @@ Status Agent::accept(Instant now, wire::CommId id, const AcceptRequest& request)
   if (communication->state != State::kReqReceived || !is_valid(request)) {
     return Errc::kInvalidArgument;
   }
-  settle(*communication);
+  leave_backlog(*communication);
   communication->local_qpn = request.qpn;
   communication->settings.receive_psn = request.starting_psn;
   communication->settings.responder_resources = request.responder_resources;
@@ -102,7 +102,7 @@ Status Agent::delay_answer(Instant, wire::CommId id, TimeCode service_timeout) {
   if (communication == nullptr) return Errc::kNoSuchObject;
   const bool is_request = communication->state == State::kReqReceived;
   if (!is_request && communication->state != State::kRepReceived) return Errc::kInvalidArgument;
-  settle(*communication);
+  leave_backlog(*communication);
   send(communication->address, compose_mra(*communication, service_timeout));
   return Ok{};
 }
@@ -194,7 +194,7 @@ Status Agent::answer_service(Instant now, wire::CommId id, const ServiceAnswer& 
       answer.private_data.size() > ServiceAnswer::kPrivateOctetsMax) {
     return Errc::kInvalidArgument;
   }
-  settle(*communication);
+  leave_backlog(*communication);
   keep(*communication, compose_sidr_rep(*communication, answer));
   repeat(*communication);
   rest(now, *communication, State::kSidrAnswered);
@@ -202,7 +202,7 @@ Status Agent::answer_service(Instant now, wire::CommId id, const ServiceAnswer& 
 }
 
 bool Agent::has_connection(wire::ServiceId service_id, const Address& between) const {
-  constexpr std::uint64_t kPort = 0xffff;  // of a service ID of rdma_cm
+  constexpr std::uint64_t kPort = 0xffff;  // the bits of the port in a service ID of rdma_cm
   const Address other_way{.local = between.remote, .remote = between.local};
   return table_.find_if([&](const Communication& communication) {
     const auto difference = static_cast<std::uint64_t>(communication.service_id) ^
@@ -243,7 +243,8 @@ Communication* Agent::owned(wire::CommId id) noexcept {
   return communication != nullptr && communication->is_owned ? communication : nullptr;
 }
 
-/// Those that only repeat a refusal make room: their peers will ask again and be refused again.
+/// When the table is full, a communication that only repeats a refusal is removed: its peer asks
+/// again and is refused again.
 Communication* Agent::add_communication() {
   if (Communication* added = table_.add()) return added;
   const Communication* resting = table_.find_if([](const Communication& communication) {
@@ -311,7 +312,7 @@ void Agent::set_deadline(Communication& communication, Instant deadline) noexcep
   earliest_ = std::min(earliest_, deadline);
 }
 
-void Agent::settle(Communication& communication) noexcept {
+void Agent::leave_backlog(Communication& communication) noexcept {
   if (!communication.is_waiting) return;
   communication.is_waiting = false;
   if (Listener* listener = listeners_.find(communication.listener)) --listener->waiting_count;

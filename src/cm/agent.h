@@ -33,22 +33,22 @@ struct Datagram {
   std::array<std::byte, wire::Mad::kSize> octets{};
 };
 
-/// All communications that one process has on one adapter (IBA Vol 1, chapter 12): makes and ends
-/// connections, resolves services, repeats what is not answered, answers what is repeated.
+/// All communications of one process on one adapter (IBA Vol 1, chapter 12): makes and ends
+/// connections, resolves services, repeats messages that are not answered, answers messages that
+/// are repeated.
 ///
-/// It performs no I/O, reads no clock, starts no thread, knows no queue pair but by number. Its
+/// It performs no I/O, reads no clock, starts no thread, and knows queue pairs only by number. Its
 /// owner
-///   1. gives it the user's commands and, by handle_*, datagrams and the time, which never goes
-///   back;
+///   1. passes the user's commands and, by handle_*, datagrams and the time, which never goes back;
 ///   2. then drains poll_transmit() and poll_event() until they are empty;
 ///   3. then sleeps no longer than next_timeout(). Spurious calls are harmless.
 /// Thread: one at a time; the owner has the lock.
 ///
 /// A communication has an ID from connect(), resolve_service(), or the event of a request, until
-/// destroy(), which may be called at any time and ends it properly: no event follows, while the
-/// farewell to the peer may still take its time inside. Commands refuse with kNoSuchObject an ID
-/// that was never given or is destroyed, and with kInvalidArgument what the state of the
-/// communication or the contents of the request do not allow.
+/// destroy(), which may be called at any time. After destroy() no event follows, but the agent
+/// still completes the disconnection with the peer. Commands return kNoSuchObject for an ID that
+/// was never assigned or is destroyed, and kInvalidArgument for a request that the state of the
+/// communication or its own contents do not allow.
 ///
 ///     active                                 passive
 ///     connect()            -- REQ ->         kConnectRequest, queue pair to RTS, accept()
@@ -58,15 +58,15 @@ struct Datagram {
 ///     kDisconnected        <- DREP --
 ///     kTimewaitExit                          kTimewaitExit
 ///
-/// Limits: Config::communications_max of them, destroyed ones that rest included; a listener's
-/// backlog; kWaitingDatagramsMax. A request beyond a backlog or the table is dropped and not
-/// refused, as Linux does it: the peer repeats it, and there may be room by then.
+/// Limits: Config::communications_max of them, including destroyed ones that are not finished; the
+/// backlog of a listener; kWaitingDatagramsMax. A request beyond the backlog or the table is
+/// dropped and not refused, as in Linux: the peer repeats it, and there may be room then.
 class Agent {
  public:
   struct Config {
-    std::uint8_t slot = 0;   // the first octet of every ID we give, by which datagrams are steered
+    std::uint8_t slot = 0;   // the first octet of every assigned ID, by which datagrams are steered
     wire::Guid ca_guid{};    // the adapter's; several Agents of one adapter have the same
-    std::uint64_t seed = 0;  // of IDs and transactions: must differ between lives of a slot
+    std::uint64_t seed = 0;  // of IDs and transactions: must differ between processes in a slot
     wire::PathMtu path_mtu_max = wire::PathMtu::k4096;  // requests for more are refused
     std::uint32_t communications_max = 4096;            // at most kCommunicationsMax
     std::uint32_t listeners_max = 1024;
@@ -74,7 +74,8 @@ class Agent {
   static constexpr std::uint32_t kCommunicationsMax = 1U << 14;
   static constexpr std::uint32_t kWaitingDatagramsMax = 4096;
 
-  /// The longest that we wait for an answer, and rest after a farewell, whatever the peer says.
+  /// The longest time to wait for an answer, and to keep an ended communication, whatever the peer
+  /// says.
   static constexpr Duration kPatienceMax = duration_of(TimeCode{26});  // 4.6 minutes
   static constexpr Duration kRestMax = duration_of(TimeCode{24});      // 69 seconds
   static constexpr Duration kPatienceMin = std::chrono::milliseconds(1);
@@ -83,48 +84,50 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// kAddressInUse: a listener for some of these service IDs and for this address is there. Of two
-  /// that match a request, the one for its address goes before the one for any.
+  /// kAddressInUse: another listener has some of these service IDs and this address. If two
+  /// listeners match a request, the one for its address has priority over the one for any address.
   Expected<ListenerId> listen(const ListenRequest& request);
-  /// Refuses the requests that nobody has taken; those that were taken stay the user's.
+  /// Refuses the requests that the user has not taken. The user keeps those that it has taken.
   Status unlisten(Instant now, ListenerId listener);
   /// Whether a request for this service that arrives at `local` would find a listener.
   [[nodiscard]] bool listens_for(wire::ServiceId service_id, const wire::Gid& local) const noexcept;
 
   Expected<wire::CommId> connect(Instant now, const ConnectRequest& request);
-  /// The user has seen the event of this request: it no longer counts for the backlog. Commands on
-  /// the ID imply it.
+  /// The user has seen the event of this request: it no longer counts for the backlog. Every other
+  /// command on the ID does this too.
   Status take(wire::CommId id);
-  /// The queue pair must be able to receive and send (RTS) before.
+  /// The queue pair must be in RTS before.
   Status accept(Instant now, wire::CommId id, const AcceptRequest& request);
   Status reject(Instant now, wire::CommId id, const RejectRequest& request);
-  /// Tells the peer at once that the answer to its request or reply needs more time (MRA). Without
-  /// it the peer is told when it asks again.
+  /// Tells the peer at once that the answer to its request or reply needs more time (MRA).
+  /// Otherwise the peer is told when it repeats its message.
   Status delay_answer(Instant now, wire::CommId id, TimeCode service_timeout);
-  /// After kReply, with the queue pair able to send (RTS).
+  /// After kReply, with the queue pair in RTS.
   Status establish(Instant now, wire::CommId id, std::span<const std::byte> private_data = {});
-  /// Data has come over what we accepted, so the CmRtu is on its way or lost. Harmless in any
-  /// other state.
+  /// To be called when data has arrived over an accepted connection: the CmRtu is late or lost. No
+  /// effect in any other state.
   Status handle_first_data(Instant now, wire::CommId id);
-  /// Ends a connection that stands. One that the peer has ended already stays ended: no error.
+  /// Ends an established connection. If the peer has ended it already, this is no error.
   Status disconnect(Instant now, wire::CommId id, std::span<const std::byte> private_data = {});
 
   Expected<wire::CommId> resolve_service(Instant now, const ServiceRequest& request);
   Status answer_service(Instant now, wire::CommId id, const ServiceAnswer& answer);
 
-  /// Whether a connection stands between these two addresses, whichever end is ours, that was made
-  /// with this port of any port space: then somebody listened there, and may listen again.
+  /// Whether a connection is established between these two addresses, in either direction, that was
+  /// made with this port of any port space. Then a process has listened at that port, and may do so
+  /// again.
   [[nodiscard]] bool has_connection(wire::ServiceId service_id, const Address& between) const;
-  /// Whether some disconnect of ours was not acknowledged yet.
+  /// Whether the peer has not acknowledged some disconnect request (DREQ) yet.
   [[nodiscard]] bool has_farewells() const noexcept;
-  /// Sends all of those once more; for an owner that will not be there when it is time.
+  /// Repeats all such disconnect requests, for an owner that ends before their timeouts.
   void repeat_farewells();
 
-  /// Gives the ID back: refuses a request, disconnects what stands, forgets the rest.
+  /// Releases the ID: refuses a request, disconnects an established connection, removes anything
+  /// else.
   Status destroy(Instant now, wire::CommId id);
 
-  /// What the queue pair is to be set to: from kConnectRequest or kReply on. Before accept() the
-  /// resources are what the peer offers and wants, afterwards what was accepted.
+  /// The settings for the queue pair, from kConnectRequest or kReply on. Before accept() the
+  /// resources are those that the peer offers and wants, afterwards those that were accepted.
   [[nodiscard]] Expected<QpSettings> qp_settings(wire::CommId id) const;
   /// The user's communications that have settings for which `matches(const QpSettings&)` holds.
   template <typename Predicate>
@@ -144,17 +147,17 @@ class Agent {
   [[nodiscard]] std::optional<Datagram> poll_transmit();
   [[nodiscard]] std::optional<Event> poll_event();
   [[nodiscard]] bool has_events() const noexcept { return !events_.empty(); }
-  /// May be early, never late.
+  /// May be too early, never too late.
   [[nodiscard]] std::optional<Instant> next_timeout() const noexcept;
 
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
-  /// Communications in the table, those that rest after destroy() included.
+  /// Communications in the table, including destroyed ones that are not finished.
   [[nodiscard]] std::size_t communication_count() const noexcept { return table_.size(); }
 
  private:
   struct MessageHandler;
 
-  // agent.cc: what the parts below share.
+  // agent.cc: used by the parts below.
   [[nodiscard]] Communication* owned(wire::CommId id) noexcept;
   [[nodiscard]] Communication* add_communication();
   [[nodiscard]] wire::TransactionId next_transaction() noexcept;
@@ -166,7 +169,7 @@ class Agent {
   void repeat(const Communication& communication);
   void send_and_await(Instant now, Communication& communication, const wire::CmMessage& message);
   void set_deadline(Communication& communication, Instant deadline) noexcept;
-  void settle(Communication& communication) noexcept;
+  void leave_backlog(Communication& communication) noexcept;
 
   // agent_endings.cc
   void refuse(Instant now, Communication& communication, const wire::CmRej& rej);
@@ -192,7 +195,7 @@ class Agent {
   ListenerTable listeners_;
   std::deque<Datagram> outbox_;          // at most kWaitingDatagramsMax
   std::deque<Event> events_;             // of communications that the user owns
-  Instant earliest_ = Instant::never();  // no deadline in the table is before
+  Instant earliest_ = Instant::never();  // not later than any deadline in the table
   Counters counters_{};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side that asks for a connection.
+// The side that requests a connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a communication ends: refused, disconnected, destroyed, or for want of an answer.
+// How a communication ends: refused, disconnected, destroyed, or because no answer comes.
 #include <algorithm>
 
 #include "cm/agent.h"
@@ -10,7 +10,7 @@ namespace verbatim::cm {
 Status Agent::destroy(Instant now, wire::CommId id) {
   Communication* communication = owned(id);
   if (communication == nullptr) return Errc::kNoSuchObject;
-  settle(*communication);
+  leave_backlog(*communication);
   communication->is_owned = false;
   std::erase_if(events_, [&](const Event& event) { return event.id == id; });
   using Rejected = wire::CmRej::Rejected;
@@ -44,7 +44,7 @@ Status Agent::destroy(Instant now, wire::CommId id) {
     case State::kTimewait:
     case State::kRefused:
     case State::kSidrAnswered:
-      break;  // it is on its way out
+      break;  // it is ending already
   }
   return Ok{};
 }
@@ -119,7 +119,7 @@ void Agent::handle_deadline(Instant now, Communication& communication) {
   }
 }
 
-/// Nobody answers.
+/// The peer has not answered the last copy of a message.
 void Agent::give_up(Instant now, Communication& communication) {
   switch (communication.state) {
     case State::kReqSent:
@@ -147,19 +147,20 @@ void Agent::give_up(Instant now, Communication& communication) {
     case State::kRefused:
     case State::kSidrReceived:
     case State::kSidrAnswered:
-      break;  // waits for nobody
+      break;  // no answer of the peer is due
   }
 }
 
-/// Says no, and says it again to whoever repeats the question.
+/// Sends a refusal, and repeats it for each copy of the refused message.
 void Agent::refuse(Instant now, Communication& communication, const wire::CmRej& rej) {
-  settle(communication);
+  leave_backlog(communication);
   keep(communication, rej);
   repeat(communication);
   rest(now, communication, State::kRefused);
 }
 
-/// Long enough for two copies of the question to come after the answer; a later one is a new one.
+/// Keeps the communication long enough for two more copies of the peer's message; a later copy
+/// counts as a new message.
 void Agent::rest(Instant now, Communication& communication, State state) {
   communication.state = state;
   set_deadline(communication, now + std::min(3 * communication.peer_patience, kRestMax));
@@ -176,8 +177,8 @@ void Agent::start_disconnect(Instant now, Communication& communication,
   send_and_await(now, communication, dreq);
 }
 
-/// A message names the peer's queue pair as if the peer knew nothing of this connection. Any
-/// process that can send from the peer's address can say so. So the peer is asked, and the
+/// To be called when a message claims that the peer's queue pair does not have this connection. Any
+/// process that can send from the peer's address can claim that. So the peer is asked, and the
 /// connection ends only if no answer comes.
 void Agent::question(Instant now, Communication& communication) {
   if (communication.state != State::kEstablished || communication.is_questioned) return;
@@ -187,9 +188,9 @@ void Agent::question(Instant now, Communication& communication) {
   set_deadline(communication, now + communication.patience);
 }
 
-/// A message that a peer answers if it knows the connection, and that changes nothing there: a copy
-/// of our REP, which the active side answers with its RTU; or a LAP, which the passive side answers
-/// with an APR.
+/// Sends a message that a peer answers if it knows the connection, and that changes nothing there:
+/// on the passive side a copy of the REP, which the active side answers with its RTU; on the active
+/// side a LAP, which the passive side answers with an APR.
 void Agent::send_question(const Communication& communication) {
   if (!communication.is_active) return send_octets(communication.address, communication.message);
   send(communication.address, wire::CmLap{.transaction = next_transaction(),
@@ -203,8 +204,9 @@ void Agent::handle_answer(Communication& communication) noexcept {
   set_deadline(communication, Instant::never());
 }
 
-/// We accepted, and take it back. The peer may hold the connection for made, so a refusal, which
-/// nobody acknowledges, does not do: it is disconnected as well, until the peer agrees.
+/// Revokes an accepted request. The peer may already count the connection as made. A refusal is not
+/// acknowledged, so it is not enough: the connection is disconnected as well, until the peer
+/// agrees.
 void Agent::abandon_reply(Instant now, Communication& communication, const wire::CmRej& rej) {
   send(communication.address, rej);
   start_disconnect(now, communication);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that are not what they seem: each is dropped, counted, and changes nothing.
+// Forged messages: each is dropped, counted, and changes nothing.
 #include <gtest/gtest.h>
 
 #include "cm/test_agent.h"
@@ -54,7 +54,7 @@ TEST(AgentForgery, AnIdThatThePeerDoesNotHaveMovesNothing) {
     EXPECT_TRUE(bench.sent_nothing() && bench.no_event());
     auto dreq = Bench::peer_dreq(id);
     dreq.local_comm_id = CommId{0xbad};
-    EXPECT_EQ(bench.receive(dreq), Verdict::kAnswered) << "that connection is not here";
+    EXPECT_EQ(bench.receive(dreq), Verdict::kAnswered) << "that connection does not exist";
     EXPECT_TRUE(bench.no_event());
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent whose user and whose peers do what they like. It never keeps more than its limits allow,
-// sends nothing but messages, speaks of nothing that was destroyed, and is empty when everything
-// was destroyed and has expired.
+// An agent whose user and peers do arbitrary things. The agent must never exceed its limits, send
+// nothing but valid messages, report no event of a destroyed communication, and be empty when
+// everything was destroyed and has expired.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -20,7 +20,7 @@ using wire::CommId;
 constexpr std::uint32_t kCommunicationsMax = 8;
 constexpr std::uint32_t kBacklog = 3;
 
-/// The choices of the fuzzer, one after the other; zeroes when they have run out.
+/// The choices of the fuzzer, one after the other; zeroes when none are left.
 class Choices {
  public:
   Choices(const std::uint8_t* data, std::size_t size) noexcept : octets_(data, size) {}
@@ -94,9 +94,9 @@ class History {
       unlisten();
     }
   }
-  /// Requests that were not taken go with their listener.
+  /// Requests that were not taken end with their listener.
   void unlisten() {
-    (void)agent_.unlisten(now_, listener_);  // may be gone
+    (void)agent_.unlisten(now_, listener_);  // it may not exist any more
     std::erase_if(owned_, [&](CommId id) {
       const auto settings = agent_.qp_settings(id);
       return !settings && settings.error() == Errc::kNoSuchObject;
@@ -115,7 +115,7 @@ class History {
                                            .max_cm_retries = choices_.below(20)});
     if (id) owned_.push_back(*id);
   }
-  /// Whatever the state; the agent refuses what does not fit.
+  /// In any state; the agent refuses commands that do not fit.
   void command(CommId id) {
     static constexpr std::array<std::byte, 300> kData{};
     const auto data = std::span(kData).first(choices_.octet());
@@ -221,7 +221,7 @@ class History {
     return made;
   }
   wire::ServiceId service() { return wire::ServiceId{choices_.below(8) == 0 ? 1U : 2U}; }
-  /// One that is owned, or was, or never was.
+  /// An ID that the user owns, or that was used, or that never existed.
   CommId id() {
     const std::uint8_t choice = choices_.octet();
     if (choice >= 248 || seen_.empty()) return CommId{choice};
@@ -253,7 +253,8 @@ class History {
     drain();
     std::erase_if(owned_, [&](CommId id) { return agent_.destroy(now_, id).ok(); });
     drain();
-    // Twenty copies of one message at most, each after the longest patience, and a rest.
+    // At most twenty copies of one message, each after the longest timeout, and the time after the
+    // end.
     for (int rounds = 0; rounds < 64; ++rounds) {
       now_ = now_ + Agent::kPatienceMax;
       agent_.handle_timeout(now_);
@@ -266,9 +267,9 @@ class History {
   Choices& choices_;
   Agent agent_;
   Instant now_ = Instant::at(std::chrono::seconds(1));
-  ListenerId listener_{};        // the last one
+  ListenerId listener_{};        // the latest one
   std::vector<CommId> owned_{};  // by the user
-  std::vector<CommId> seen_{};   // the last of them, destroyed ones included
+  std::vector<CommId> seen_{};   // the latest of them, including destroyed ones
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each message does to a communication, or why it does nothing (PROTOCOL.md, 6.5).
+// The effect of each message on a communication, or why it has none (PROTOCOL.md, 6.5).
 #include <algorithm>
 
 #include "base/byte_order.h"
@@ -8,8 +8,8 @@
 
 namespace verbatim::cm {
 
-/// Visits one message. Each function is the list of checks in their order and then the step that
-/// the message makes; what it returns is counted.
+/// Visits one message. Each function makes the checks in their order, and then the step of the
+/// message. Its result is counted.
 struct Agent::MessageHandler {
   Agent& agent;
   Instant now;
@@ -98,7 +98,7 @@ Verdict Agent::MessageHandler::repeat_answer(Communication& communication, const
     case State::kSidrSent:
     case State::kSidrReceived:
     case State::kSidrAnswered:
-      return Verdict::kDuplicate;  // the peer has its answer
+      return Verdict::kDuplicate;  // the peer has the answer already
   }
   return Verdict::kDuplicate;
 }
@@ -144,7 +144,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmMra& mra) {
       (communication.state == State::kReqSent && mra.received == Received::kReq) ||
       (communication.state == State::kRepSent && mra.received == Received::kRep);
   if (!is_awaited) return Verdict::kWrongState;
-  // One for each copy of the message, or a peer could keep us waiting for ever.
+  // One for each copy of the message; otherwise a peer could delay this side for ever.
   if (communication.delay_taken) return Verdict::kDuplicate;
   communication.delay_taken = true;
   const Duration delay = std::min(duration_of(TimeCode{mra.service_timeout}), kPatienceMax);
@@ -205,7 +205,7 @@ Verdict Agent::MessageHandler::accept_reply(Communication& communication, const 
   return Verdict::kHandled;
 }
 
-/// We gave up before we knew the peer's ID, or have refused its reply before.
+/// This side has given up before it knew the peer's ID, or has refused its reply before.
 Verdict Agent::MessageHandler::refuse_reply(Communication& communication, const wire::CmRep& rep) {
   if (!communication.has_message) return Verdict::kDuplicate;
   const auto mad = wire::MadView::parse(communication.message);
@@ -249,7 +249,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmRej& rej) {
       return Verdict::kHandled;
     case State::kReqReceived:
     case State::kRepSent:
-      agent.settle(communication);
+      agent.leave_backlog(communication);
       agent.tell(communication, EventKind::kRejected, rej);
       communication.has_message = false;
       agent.rest(now, communication, State::kRefused);
@@ -278,7 +278,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmDreq& dreq) {
   const Found found = find(dreq);
   if (!found) {
     if (found.error() == Verdict::kWrongPeer) return Verdict::kWrongPeer;
-    answer_dreq(dreq);  // there is nothing left to end, and the peer may stop asking
+    answer_dreq(dreq);  // there is nothing left to end, and the answer stops the peer's repetitions
     return Verdict::kAnswered;
   }
   Communication& communication = **found;
@@ -355,7 +355,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmSidrReq& req) {
   communication->address = from;
   communication->transaction = req.transaction;
   communication->remote_id = req.request_id;
-  communication->peer_patience = duration_of(kResponseTimeout);  // the request does not say
+  communication->peer_patience = duration_of(kResponseTimeout);  // a CmSidrReq does not contain it
   agent.table_.index_by_peer_id(*communication);
   agent.tell(*communication, EventKind::kServiceRequest, req);
   return Verdict::kHandled;
@@ -371,7 +371,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmSidrRep& rep) {
   return Verdict::kHandled;
 }
 
-/// We have one path to everybody.
+/// Alternate paths are refused: there is one path to each peer.
 Verdict Agent::MessageHandler::operator()(const wire::CmLap& lap) {
   const Found found = find(lap);
   if (!found) return found.error();
@@ -383,7 +383,8 @@ Verdict Agent::MessageHandler::operator()(const wire::CmLap& lap) {
   return Verdict::kHandled;
 }
 
-/// We never offer an alternate path. We ask for one to learn whether the peer knows the connection.
+/// The agent never offers an alternate path. It sends a LAP only to learn whether the peer knows
+/// the connection.
 Verdict Agent::MessageHandler::operator()(const wire::CmApr& apr) {
   const Found found = find(apr);
   if (!found) return found.error();
@@ -394,8 +395,8 @@ Verdict Agent::MessageHandler::operator()(const wire::CmApr& apr) {
   return Verdict::kHandled;
 }
 
-/// The communication that both IDs name, if the message is from its peer. While we do not know the
-/// peer's ID, any will do.
+/// The communication that both IDs name, if the message comes from its peer. While the peer's ID is
+/// not known, any ID matches.
 Agent::MessageHandler::Found Agent::MessageHandler::find(wire::CommId ours,
                                                          wire::CommId theirs) const {
   Communication* communication = agent.table_.find(ours);
@@ -407,7 +408,8 @@ Agent::MessageHandler::Found Agent::MessageHandler::find(wire::CommId ours,
   return communication;
 }
 
-/// A peer that gave up its request does not know our ID, but its adapter and its own ID are enough.
+/// A peer that gave up its request does not know this side's ID. Its adapter's GUID and its own ID
+/// identify the communication.
 Agent::MessageHandler::Found Agent::MessageHandler::find_refused(const wire::CmRej& rej) const {
   if (rej.remote_comm_id != wire::CommId{}) return find(rej);
   if (rej.reason != wire::RejectReason::kTimeout || rej.info().size() < sizeof(wire::Guid)) {
@@ -420,7 +422,7 @@ Agent::MessageHandler::Found Agent::MessageHandler::find_refused(const wire::CmR
   return communication;
 }
 
-/// The communication that this request, or an earlier copy of it, has begun.
+/// The communication that an earlier copy of this request has begun.
 Communication* Agent::MessageHandler::find_request(const wire::CmReq& req) const {
   return agent.table_.find_by_peer_id(req.local_comm_id, [&](const Communication& other) {
     return other.state != State::kIdle && other.address == from &&
@@ -429,7 +431,7 @@ Communication* Agent::MessageHandler::find_request(const wire::CmReq& req) const
   });
 }
 
-/// The connection that the peer's queue pair is in.
+/// The communication that has the peer's queue pair.
 Communication* Agent::MessageHandler::find_queue_pair(const Communication* except, wire::Guid guid,
                                                       wire::QpNumber qpn) const {
   return agent.table_.find_by_peer_qp(qpn, [&](const Communication& other) {

@@ -18,7 +18,7 @@ using wire::CmReq;
 using wire::CmRtu;
 using wire::RejectReason;
 
-constexpr Duration kRepInterval = duration_of(TimeCode{18});  // what the peer's request says
+constexpr Duration kRepInterval = duration_of(TimeCode{18});  // from the peer's request
 
 TEST(AgentPassive, ARequestBringsAllThatThePeerSays) {
   Bench bench;

@@ -18,56 +18,56 @@
 
 namespace verbatim::cm {
 
-/// Where a communication stands (IBA Vol 1, 12.9.5 and 12.9.6). Whether more time was asked for is
-/// not a state of its own: Communication::delay_taken.
+/// The state of a communication (IBA Vol 1, 12.9.5 and 12.9.6). A request for more time is not a
+/// state of its own: Communication::delay_taken.
 enum class State : std::uint8_t {
   kIdle,         // over; the user has not destroyed it
   kReqSent,      // active: waits for the peer's answer
-  kReqReceived,  // passive: waits for the user's
-  kRepSent,      // passive: waits for the peer's
-  kRepReceived,  // active: waits for the user's
+  kReqReceived,  // passive: waits for the user's answer
+  kRepSent,      // passive: waits for the peer's answer
+  kRepReceived,  // active: waits for the user's answer
   kEstablished,
   kDreqSent,
-  kTimewait,      // packets may still be on the way; repeats the farewell
-  kRefused,       // never came about; repeats the refusal
+  kTimewait,      // packets may still arrive; repeats the answer to a disconnect request
+  kRefused,       // never established; repeats the refusal
   kSidrSent,      // waits for the peer's answer
-  kSidrReceived,  // waits for the user's
+  kSidrReceived,  // waits for the user's answer
   kSidrAnswered,  // repeats the answer
 };
 
-/// One communication as this end knows it. Data only: an Agent has the rules.
+/// One communication as this end knows it. Data only; the rules are in Agent.
 struct Communication {
   wire::CommId id{};
   State state = State::kIdle;
-  bool is_active = false;      // we asked
-  bool is_owned = true;        // the user has not destroyed it, and hears of it
-  bool is_waiting = false;     // a request that counts for its listener's backlog
-  bool end_is_told = false;    // the user knows that it is over; only the farewell is left
-  bool delay_taken = false;    // the peer asked for more time since the message was last sent
-  bool is_questioned = false;  // established: the peer is asked whether it still knows it
+  bool is_active = false;    // this end has sent the request
+  bool is_owned = true;      // the user has not destroyed it, and gets its events
+  bool is_waiting = false;   // a request that counts for its listener's backlog
+  bool end_is_told = false;  // the user got the event of its end; the disconnection is not finished
+  bool delay_taken = false;  // the peer asked for more time since the message was last sent
+  bool is_questioned = false;  // established: the peer was asked whether it still knows it
   bool has_alternate = false;  // the request offered a second path
   ListenerId listener{};       // of requests
   wire::ServiceId service_id{};
-  Address address{};                        // where messages come from and go to
-  wire::TransactionId transaction{};        // the request's
+  Address address{};                        // of this end and of the peer
+  wire::TransactionId transaction{};        // of the request
   std::optional<wire::CommId> remote_id{};  // of the peer; nothing before it has answered
   wire::Guid remote_guid{};                 // of the peer's adapter; set with remote_id
   wire::QpNumber local_qpn{};
   QpSettings settings{};
 
-  /// What was sent last and is repeated, for want of an answer or because a duplicate asks for it.
+  /// The last message: repeated when no answer comes, or when the peer repeats its own.
   std::array<std::byte, wire::Mad::kSize> message{};
   bool has_message = false;
-  std::uint8_t copies_left = 0;         // how often it may still be repeated for want of an answer
+  std::uint8_t copies_left = 0;         // how often it may still be repeated when no answer comes
   std::uint8_t retries_max = 0;         // of every message of this communication
-  Duration patience{0};                 // between copies of ours
-  Duration peer_patience{0};            // between copies of the peer's
-  Instant deadline = Instant::never();  // of the next copy, or the end of a rest
+  Duration patience{0};                 // between two copies of this end's messages
+  Duration peer_patience{0};            // between two copies of the peer's messages
+  Instant deadline = Instant::never();  // of the next copy, or of the removal
 
-  Communication* next_by_id = nullptr;  // the PeerIndexes' own
+  Communication* next_by_id = nullptr;  // used by the PeerIndexes
   Communication* next_by_qp = nullptr;
 
-  /// The peer's queue pair is in a connection here, or was a moment ago.
+  /// Whether the peer's queue pair is in this connection, or was shortly before.
   [[nodiscard]] bool holds_remote_qp() const noexcept {
     switch (state) {
       case State::kReqReceived:

@@ -15,7 +15,7 @@
 
 namespace verbatim::cm {
 
-/// What communications are found by, beside their own IDs.
+/// The numbers besides its own ID by which a communication is found.
 [[nodiscard]] inline std::uint32_t peer_id_of(const Communication& communication) noexcept {
   return static_cast<std::uint32_t>(communication.remote_id.value_or(wire::CommId{}));
 }
@@ -27,10 +27,10 @@ namespace verbatim::cm {
 ///
 ///     31..24 slot | 23..14 generation | 13..0 index
 ///
-/// so that finding one is one look, and an ID comes again only after its index was used 1023 times.
-/// Generations begin anywhere and are never zero: so no ID is zero, which names nobody. An index
-/// rests while fewer than kRestingIndices are free and the table may grow, so a number does not
-/// come back at once.
+/// so that a look-up is one access, and an ID is reused only after its index was used 1023 times.
+/// Generations begin at a random value and are never zero: so no ID is zero, which means "none". An
+/// index is not reused while fewer than kRestingIndices are free and the table may grow, so an ID
+/// is not reused soon.
 class CommunicationTable {
  public:
   static constexpr std::uint32_t kIndexBits = 14;
@@ -44,7 +44,7 @@ class CommunicationTable {
   };
   explicit CommunicationTable(const Config& config);
 
-  /// A new one; null when there is no room. Stays where it is until remove().
+  /// Adds a communication; null when there is no room. Its address does not change until remove().
   [[nodiscard]] Communication* add();
   void remove(wire::CommId id) noexcept;
 
@@ -52,11 +52,12 @@ class CommunicationTable {
   [[nodiscard]] const Communication* find(wire::CommId id) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// What the peer calls the communication (remote_id) is known now, and stays: it can be found by
-  /// that. The same for the peer's queue pair (settings.remote_qpn).
+  /// To be called when the peer's ID (remote_id) is known, which then does not change: from now on
+  /// the communication can be found by it. The other function does the same for the peer's queue
+  /// pair (settings.remote_qpn).
   void index_by_peer_id(Communication& communication) { by_id_.add(communication); }
   void index_by_peer_qp(Communication& communication) { by_qp_.add(communication); }
-  /// The first of those for which `matches(const Communication&)` holds; null if there is none.
+  /// The first of these for which `matches(const Communication&)` holds; null if there is none.
   template <typename Predicate>
   [[nodiscard]] Communication* find_by_peer_id(wire::CommId id,
                                                Predicate&& matches) const noexcept {
@@ -76,7 +77,7 @@ class CommunicationTable {
     }
     return nullptr;
   }
-  /// `visit(Communication&)` may remove the one that it is given, and may not add.
+  /// `visit(Communication&)` may remove its argument, and must not add any.
   template <typename Visitor>
   void for_each(Visitor&& visit) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -93,7 +94,7 @@ class CommunicationTable {
  private:
   struct Entry {
     std::unique_ptr<Communication> communication{};
-    std::uint32_t generation = 1;  // of the one that is there, or of the next; never zero
+    std::uint32_t generation = 1;  // of the present communication, or of the next one; never zero
   };
   [[nodiscard]] std::uint32_t take_index();
   [[nodiscard]] wire::CommId id_of(std::uint32_t index) const noexcept;
@@ -101,7 +102,7 @@ class CommunicationTable {
   Config config_;
   Prng prng_;
   std::vector<Entry> entries_;      // by index
-  std::deque<std::uint32_t> free_;  // indices, the one that rests longest in front
+  std::deque<std::uint32_t> free_;  // free indices, the longest unused one first
   std::size_t size_ = 0;
   PeerIndex<&Communication::next_by_id, &peer_id_of> by_id_;
   PeerIndex<&Communication::next_by_qp, &peer_qp_of> by_qp_;

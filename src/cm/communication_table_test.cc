@@ -48,8 +48,8 @@ TEST(CommunicationTable, AnIdComesBackAfterTenBitsOfGenerationsOnly) {
   }
 }
 
-/// Zero stands for no communication in messages and with users; the first index of the first slot
-/// is nearest to it.
+/// Zero means "no communication" in messages and to users; the first index of the first slot is
+/// nearest to it.
 TEST(CommunicationTable, NoIdIsZero) {
   for (std::uint64_t seed = 0; seed < 4096; ++seed) {
     CommunicationTable table({.slot = 0, .capacity = 1, .seed = seed});
@@ -85,7 +85,7 @@ TEST(CommunicationTable, SeedsGiveDifferentIds) {
 bool is_any(const Communication&) { return true; }
 
 TEST(CommunicationTable, IsFoundByWhatThePeerCallsItUntilItIsRemoved) {
-  constexpr std::uint32_t kCount = 1000;  // more than the index begins with
+  constexpr std::uint32_t kCount = 1000;  // more than the first size of the index
   CommunicationTable table({.capacity = kCount, .seed = 3});
   std::vector<Communication*> all;
   for (std::uint32_t i = 0; i < kCount; ++i) {

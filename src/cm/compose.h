@@ -11,17 +11,17 @@
 #include "wire/cm_message.h"
 #include "wire/guid.h"
 
-/// From what a user asks to the messages that say so, and from the messages to the settings of the
-/// queue pairs. No state is changed but that of the communication which is given for it.
+/// Builds messages from the requests of a user, and the settings of queue pairs from messages.
+/// Changes nothing but the communication that it is given.
 namespace verbatim::cm {
 
-/// Ends short of the room: the rest stays zero.
+/// Copies octets to the front of the room; the rest stays zero.
 template <std::size_t kRoom>
 void fill(std::array<std::byte, kRoom>& room, std::span<const std::byte> octets) noexcept {
   std::ranges::copy(octets.first(std::min(octets.size(), kRoom)), room.begin());
 }
 
-/// Every number is one that its field has room for, and the private data fits.
+/// Whether every number fits into its field, and the private data into the message.
 [[nodiscard]] bool is_valid(const ConnectRequest& request, wire::PathMtu path_mtu_max) noexcept;
 [[nodiscard]] bool is_valid(const AcceptRequest& request) noexcept;
 
@@ -33,24 +33,24 @@ void fill(std::array<std::byte, kRoom>& room, std::span<const std::byte> octets)
 [[nodiscard]] wire::CmRej compose_rej(const Communication& communication,
                                       wire::CmRej::Rejected rejected,
                                       const RejectRequest& request) noexcept;
-/// A refusal for want of an answer; the CA GUID finds the communication where no ID can.
+/// A refusal because no answer came. Its CA GUID identifies the communication where no ID can.
 [[nodiscard]] wire::CmRej compose_timeout(const Communication& communication,
                                           wire::Guid ca_guid) noexcept;
-/// The message that waits for our user needs more time.
+/// Tells the peer that this end's user needs more time to answer its message.
 [[nodiscard]] wire::CmMra compose_mra(const Communication& communication,
                                       TimeCode service_timeout) noexcept;
 [[nodiscard]] wire::CmSidrRep compose_sidr_rep(const Communication& communication,
                                                const ServiceAnswer& answer) noexcept;
 
-/// What the queue pair of the passive side is to be set to by this request, but for what accepting
-/// it adds: own starting PSN and resources.
+/// The settings of the passive side's queue pair that follow from this request. accept() adds its
+/// own starting PSN and resources.
 [[nodiscard]] QpSettings settings_from(const wire::CmReq& req) noexcept;
-/// What the request leaves open on the active side and the reply decides. Resources go crosswise:
-/// what the peer sends, we answer.
+/// Adds the settings of the active side that follow from the reply. The peer's initiator depth
+/// becomes this end's responder resources, and the reverse.
 void apply(const wire::CmRep& rep, QpSettings& settings) noexcept;
 
-/// A request that asks for what an adapter with this MTU does not have at `local`: the refusal.
-/// Nothing if all is well.
+/// The refusal of a request that needs something which an adapter with this MTU does not have at
+/// `local`; nothing if the request is acceptable.
 [[nodiscard]] std::optional<wire::CmRej> objection_to(const wire::CmReq& req,
                                                       const wire::Gid& local,
                                                       wire::PathMtu path_mtu_max) noexcept;

@@ -16,42 +16,45 @@
 
 namespace verbatim::cm {
 
-/// What an Agent tells its user. In brackets: what the user has to do, and the event of rdma_cm.
+/// The events that an Agent reports to its user. In brackets: what the user has to do, and the
+/// event of rdma_cm.
 enum class EventKind : std::uint8_t {
-  /// A CmReq for a listener; `id` is new. [qp_settings, accept or reject; CONNECT_REQUEST]
+  /// A CmReq arrived for a listener; `id` is new. [qp_settings, accept or reject; CONNECT_REQUEST]
   kConnectRequest,
-  /// A CmRep for our request. [qp_settings, establish or reject; CONNECT_RESPONSE]
+  /// A CmRep arrived for a request of the user. [qp_settings, establish or reject;
+  /// CONNECT_RESPONSE]
   kReply,
-  /// The passive side only: a CmRtu, or data, came for what we accepted. [ESTABLISHED]
+  /// The passive side only: a CmRtu, or data, arrived for an accepted request. [ESTABLISHED]
   kEstablished,
-  /// A CmRej in any state; `reason` says why. [queue pair to error; REJECTED]
+  /// A CmRej arrived, in any state; `reason` says why. [queue pair to error; REJECTED]
   kRejected,
-  /// Nobody answers our request or our reply; the message is empty. [queue pair to error;
+  /// The peer does not answer the request or the reply; `message` is empty. [queue pair to error;
   /// UNREACHABLE]
   kUnreachable,
-  /// The peer asked for it, or answers our disconnect(), or does not answer it: then the message is
-  /// empty. Once per communication. [queue pair to error; DISCONNECTED]
+  /// The peer has disconnected, or has answered disconnect(), or does not answer it (then `message`
+  /// is empty). Once per communication. [queue pair to error; DISCONNECTED]
   kDisconnected,
-  /// Packets of the connection can no longer be on the way. [TIMEWAIT_EXIT]
+  /// Packets of the connection can no longer arrive. [TIMEWAIT_EXIT]
   kTimewaitExit,
   /// The peer needs more time to answer. [nothing]
   kDelayed,
-  /// A CmSidrReq for a listener; `id` is new. [answer_service; CONNECT_REQUEST]
+  /// A CmSidrReq arrived for a listener; `id` is new. [answer_service; CONNECT_REQUEST]
   kServiceRequest,
-  /// A CmSidrRep, which may say no, for our resolve_service(). [ESTABLISHED or UNREACHABLE]
+  /// A CmSidrRep, which may be a refusal, arrived for resolve_service(). [ESTABLISHED or
+  /// UNREACHABLE]
   kServiceReply,
-  /// Nobody answers it. [UNREACHABLE]
+  /// The peer does not answer resolve_service(). [UNREACHABLE]
   kServiceUnreachable,
 };
 
 [[nodiscard]] const char* name_of(EventKind kind) noexcept;
 
-/// One event, with all of the message that caused it.
+/// One event, with the message that caused it.
 struct Event {
   EventKind kind{};
-  wire::CommId id{};      // whose; of requests: a new one, which the user must destroy()
+  wire::CommId id{};  // of the communication; of requests: a new one, which the user must destroy()
   ListenerId listener{};  // requests only
-  Address address{};      // where the message came from
+  Address address{};      // of the two ends of the message
   wire::ServiceId service_id{};
   wire::RejectReason reason{};  // kRejected only
   std::optional<wire::CmMessage> message{};
@@ -61,8 +64,8 @@ struct Event {
   [[nodiscard]] const Message* as() const noexcept {
     return message ? std::get_if<Message>(&*message) : nullptr;
   }
-  /// All of the room that the message has for it, zeroes behind what the peer gave: its length is
-  /// not on the wire. Of requests it begins with what rdma_cm puts there (wire::IpCmHeader).
+  /// The whole private data field of the message. The wire format does not contain its length, so
+  /// zeroes follow the peer's data. In requests of rdma_cm it begins with a wire::IpCmHeader.
   [[nodiscard]] std::span<const std::byte> private_data() const noexcept {
     if (!message) return {};
     return std::visit(

@@ -7,7 +7,7 @@
 namespace verbatim::cm {
 namespace {
 
-/// Both take requests for one service ID, at one address.
+/// Whether both match some service ID at the same address.
 bool overlap(const ListenRequest& a, const ListenRequest& b) noexcept {
   const std::uint64_t differ =
       static_cast<std::uint64_t>(a.service_id) ^ static_cast<std::uint64_t>(b.service_id);

@@ -11,25 +11,25 @@
 
 namespace verbatim::cm {
 
-/// Somebody who takes requests for some service IDs.
+/// Takes requests for some service IDs.
 struct Listener {
   ListenerId id{};
   ListenRequest request{};
   std::uint32_t waiting_count = 0;  // requests that the user has not taken
 };
 
-/// The listeners of one Agent. There are few; they are looked through.
+/// The listeners of one Agent. They are few, so look-ups are linear.
 class ListenerTable {
  public:
   explicit ListenerTable(std::uint32_t capacity) noexcept : capacity_(capacity) {}
 
-  /// kAddressInUse when one for some of these service IDs and for the same address, or both for
-  /// any, is there; kNoMemory when there are too many; kInvalidArgument for a backlog of none.
+  /// kAddressInUse when another one has some of these service IDs and the same address, or both
+  /// have any address; kNoMemory when there are too many; kInvalidArgument for a backlog of zero.
   Expected<ListenerId> add(const ListenRequest& request);
   /// False when there is none.
   bool remove(ListenerId id) noexcept;
 
-  /// Null when there is none. The one for this very address goes before the one for any.
+  /// Null when there is none. A listener for this address has priority over one for any address.
   [[nodiscard]] Listener* match(wire::ServiceId service_id, const wire::Gid& local) noexcept;
   [[nodiscard]] const Listener* match(wire::ServiceId service_id,
                                       const wire::Gid& local) const noexcept;

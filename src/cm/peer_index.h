@@ -9,12 +9,12 @@
 
 namespace verbatim::cm {
 
-/// Communications by one number that their peers gave them; several may have the same. A hash table
-/// that is chained through the communications themselves: it allocates only when it doubles. Peers
-/// choose the numbers, but do not know the seed, so they cannot choose that all meet in one chain.
+/// Communications by one number that their peers chose; several may have the same. A hash table
+/// chained through the communications themselves: it allocates only when it doubles. Peers choose
+/// the numbers, but do not know the seed, so they cannot put all into one chain.
 ///
-/// `kLink` is the member that chains, `kKey` says what the number is; it may not change while the
-/// communication is in.
+/// `kLink` is the member for the chain, `kKey` returns the number. The number must not change while
+/// the communication is in the index.
 template <auto kLink, auto kKey>
 class PeerIndex {
  public:
@@ -25,7 +25,7 @@ class PeerIndex {
     link(communication);
     ++size_;
   }
-  /// Harmless when it is not in.
+  /// Does nothing when it is not in the index.
   void remove(Communication& communication) noexcept {
     for (Communication** at = &bucket_of(kKey(communication)); *at != nullptr;
          at = &((*at)->*kLink)) {
@@ -48,9 +48,9 @@ class PeerIndex {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
-  static constexpr std::size_t kFirstBuckets = 64;  // a power of two, as all that follow
+  static constexpr std::size_t kFirstBuckets = 64;  // the number of buckets is a power of two
 
-  /// The finisher of MurmurHash3: every bit of the number moves every bit of the place.
+  /// The last step of MurmurHash3: every bit of the number affects every bit of the result.
   [[nodiscard]] std::size_t place_of(std::uint32_t number) const noexcept {
     std::uint64_t mixed = number ^ seed_;
     mixed = (mixed ^ (mixed >> 33)) * 0xff51'afd7'ed55'8ccdU;

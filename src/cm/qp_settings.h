@@ -11,16 +11,16 @@
 
 namespace verbatim::cm {
 
-/// What the queue pair of a communication is to be set to, as both ends have agreed (IBA Vol 1,
-/// 12.9.5 and 12.9.6; the columns of ibv_modify_qp are in the comments).
+/// The settings of a communication's queue pair that both ends have agreed on (IBA Vol 1, 12.9.5
+/// and 12.9.6; the comments name the attributes of ibv_modify_qp).
 struct QpSettings {
   Address address{};  // ah_attr
   Travel travel{};
   wire::CmTransport transport = wire::CmTransport::kRc;
   wire::PathMtu path_mtu = wire::PathMtu::k1024;
   wire::QpNumber remote_qpn{};           // dest_qp_num
-  wire::Psn receive_psn{};               // rq_psn: our own starting PSN
-  wire::Psn send_psn{};                  // sq_psn: the peer's
+  wire::Psn receive_psn{};               // rq_psn: this end's starting PSN
+  wire::Psn send_psn{};                  // sq_psn: the peer's starting PSN
   std::uint8_t responder_resources = 0;  // max_dest_rd_atomic
   std::uint8_t initiator_depth = 0;      // max_rd_atomic
   std::uint8_t retry_count = 0;          // retry_cnt

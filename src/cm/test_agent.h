@@ -31,10 +31,10 @@ inline constexpr wire::ServiceId kService{0x1061234};
 inline constexpr wire::CommId kPeerId{0x77001122};
 inline constexpr wire::QpNumber kOurQp{0x11};
 inline constexpr wire::QpNumber kPeerQp{0x21};
-inline const Address kAddress{.local = gid(1), .remote = gid(2)};  // as our agent sees it
+inline const Address kAddress{.local = gid(1), .remote = gid(2)};  // from the agent's side
 
-/// An agent, the time, and a peer that says what the test wants: everything that the agent sends
-/// is caught, and nothing is answered by itself.
+/// An agent, the time, and a peer that sends what the test wants: every message of the agent is
+/// recorded, and none is answered automatically.
 class Bench {
  public:
   explicit Bench(Agent::Config config = {.slot = kSlot, .ca_guid = kOurGuid, .seed = 1})
@@ -62,7 +62,7 @@ class Bench {
     return agent.handle_mad(now, from, octets);
   }
 
-  /// All that was sent since, oldest first.
+  /// All messages sent since the last call, oldest first.
   std::vector<wire::CmMessage> sent() {
     std::vector<wire::CmMessage> messages;
     while (const auto datagram = agent.poll_transmit()) {
@@ -75,7 +75,7 @@ class Bench {
     }
     return messages;
   }
-  /// The one message that was sent since, which is a `Message`.
+  /// The one message sent since the last call, which must be a `Message`.
   template <typename Message>
   Message sent_one() {
     const auto messages = sent();
@@ -113,7 +113,7 @@ class Bench {
             .responder_resources = 4,
             .initiator_depth = 3};
   }
-  /// The REQ that a peer sends; its addresses are the other way round.
+  /// The REQ of a peer; its addresses are exchanged.
   static wire::CmReq peer_req() {
     return {.transaction = wire::TransactionId{0xabcd},
             .local_comm_id = kPeerId,
@@ -219,7 +219,7 @@ class Bench {
     return id;
   }
 
-  /// Lets everything run out that has a deadline, silently.
+  /// Lets all deadlines pass and ignores the messages.
   void let_all_expire() {
     for (int steps = 0; steps < 1000 && pass_to_deadline(); ++steps) (void)sent();
     (void)events();

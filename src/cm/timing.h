@@ -8,22 +8,22 @@
 
 namespace verbatim::cm {
 
-/// A time as the specification codes it in five bits: 4.096 us << code. Code 31 is 2.4 hours.
+/// A time in the five-bit code of the specification: 4.096 us << code. Code 31 is 2.4 hours.
 enum class TimeCode : std::uint8_t {};
 
 [[nodiscard]] constexpr Duration duration_of(TimeCode code) noexcept {
   return Duration(std::int64_t{4096} << (static_cast<unsigned>(code) & 31U));
 }
 
-/// What Linux's rdma_cm puts into its requests, and so do we unless told otherwise.
-inline constexpr TimeCode kResponseTimeout{20};    // 4.3 s for the peer to answer
-inline constexpr TimeCode kPacketLifeTime{16};     // 0.27 s for a packet to get there
-inline constexpr TimeCode kAckDelay{15};           // an adapter's own part of an acknowledgement
-inline constexpr TimeCode kMraServiceTimeout{24};  // 69 s for a user who does not answer yet
+/// The values of Linux's rdma_cm, and the defaults here.
+inline constexpr TimeCode kResponseTimeout{20};  // 4.3 s for the peer to answer
+inline constexpr TimeCode kPacketLifeTime{16};   // 0.27 s for a packet to arrive
+inline constexpr TimeCode kAckDelay{15};         // the adapter's part of an acknowledgement's time
+inline constexpr TimeCode kMraServiceTimeout{24};  // 69 s for a user that has not answered yet
 inline constexpr std::uint8_t kCmRetriesMax = 15;  // four bits
 
-/// How long a message may take to be answered: there, thought about, and back (IBA Vol
-/// 1, 12.9.8.1).
+/// How long the answer to a message may take: the way there, the response time, and the way back
+/// (IBA Vol 1, 12.9.8.1).
 [[nodiscard]] constexpr Duration answer_time(TimeCode response, TimeCode life_time) noexcept {
   return 2 * duration_of(life_time) + duration_of(response);
 }

@@ -10,7 +10,7 @@ const char* describe(Verdict verdict) noexcept {
     case Verdict::kDuplicate:
       return "duplicate";
     case Verdict::kAnswered:
-      return "answered for a communication that is not here";
+      return "answered for an unknown communication";
     case Verdict::kMalformed:
       return "malformed datagram";
     case Verdict::kNotCm:
@@ -26,9 +26,9 @@ const char* describe(Verdict verdict) noexcept {
     case Verdict::kWrongQpn:
       return "not the communication's queue pair";
     case Verdict::kNoListener:
-      return "nobody listens for the service";
+      return "no listener for the service";
     case Verdict::kInvalidRequest:
-      return "a request for what is not supported";
+      return "a request for something that is not supported";
     case Verdict::kStaleConnection:
       return "the peer's queue pair is still connected here";
     case Verdict::kBacklogFull:

@@ -12,29 +12,30 @@
 
 namespace verbatim::sim {
 
-/// Endpoints, the network between them and the one clock that they live by. Nothing happens unless
-/// step() is called, and everything that happens follows from the seeds.
+/// Endpoints, the network between them and one virtual clock. Nothing happens unless step() is
+/// called, and everything that happens follows from the seeds.
 class Cluster {
  public:
   Cluster(const Faults& faults, std::uint64_t seed, Observer* observer = nullptr)
       : network_(faults, seed), observer_(observer) {}
 
-  /// Returns its index. The address is 10.0.0.(index + 1) unless the configuration has one.
+  /// Returns the endpoint's index. Its address is 10.0.0.(index + 1) unless the configuration has
+  /// one.
   std::size_t add_endpoint(Endpoint::Config config);
   [[nodiscard]] Endpoint& endpoint(std::size_t index) noexcept { return *endpoints_[index]; }
   [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoints_.size(); }
   [[nodiscard]] LossyNetwork& network() noexcept { return network_; }
   [[nodiscard]] Instant now() const noexcept { return now_; }
 
-  /// Everything that wants to be sent now goes onto the network.
+  /// Sends every frame that endpoints want to send now.
   void transmit();
-  /// Time moves to the next arrival or timeout, or to `no_later_than`, and what is due then
-  /// happens. False when nothing is ever going to happen by itself.
+  /// Advances the time to the next arrival or timeout, or to `no_later_than`, and handles the
+  /// events of that time. False when no event is left.
   bool step(Instant no_later_than = Instant::never());
-  /// A frame from nowhere: an endpoint that does not keep the rules.
+  /// Sends a frame that no endpoint has made, as from a peer that breaks the protocol.
   void inject(Frame frame);
 
-  /// Two runs that did the same have the same number.
+  /// A number that is equal for two runs with the same frames.
   [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
   [[nodiscard]] std::uint64_t frame_count() const noexcept { return frames_; }
 
@@ -54,12 +55,12 @@ class Cluster {
 [[nodiscard]] wire::Gid ipv4_gid(std::uint8_t a, std::uint8_t b, std::uint8_t c,
                                  std::uint8_t d) noexcept;
 
-/// What both ends of a connection agree on.
+/// The parameters of a connection that both ends agree on.
 struct Connection {
   wire::PathMtu mtu = wire::PathMtu::k1024;
   memory::Access access =
       memory::Access::kRemoteWrite | memory::Access::kRemoteRead | memory::Access::kRemoteAtomic;
-  wire::Psn psn_of_first{};  // the first end sends from here on
+  wire::Psn psn_of_first{};  // the first PSN that the first end sends
   wire::Psn psn_of_second{};
   std::uint8_t timeout = 14;  // 67 ms
   std::uint8_t retry_count = 7;
@@ -68,8 +69,8 @@ struct Connection {
   std::uint8_t max_read_atomic = 4;
 };
 
-/// Takes two queue pairs of one type from RESET to RTS, each the other's peer. They may be one and
-/// the same, if both ends' first sequence numbers are equal.
+/// Takes two queue pairs of one type from RESET to RTS and connects them. Both may be the same
+/// queue pair, if the first PSNs of both ends are equal.
 void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_t second_qp,
              const Connection& connection);
 

@@ -62,7 +62,7 @@ std::uint64_t Endpoint::address_of(std::span<const std::byte> buffer) const noex
         offset >= 0 && offset <= static_cast<std::ptrdiff_t>(placement.buffer.size());
     if (inside) return placement.address + static_cast<std::uint64_t>(offset);
   }
-  VB_ASSERT(false);  // only for what allocate() gave
+  VB_ASSERT(false);  // only for memory of allocate()
   return 0;
 }
 
@@ -184,7 +184,8 @@ void Endpoint::handle_frames(Instant now, std::span<const Frame> frames) {
   }
 }
 
-/// Frames of one flow and one length, as a link would hand them over: in one piece, and numbered.
+/// Passes frames of one flow and one length on as a link does: as one train, with numbered
+/// identifications.
 std::size_t Endpoint::handle_train(std::span<const Frame> frames) {
   const Frame& first = frames.front();
   const auto bth = wire::BthView::parse(first.octets);
@@ -215,7 +216,7 @@ void Endpoint::handle_frame(Instant now, const Frame& frame) {
   auto packet = wire::PacketView::parse(frame.octets);
   if (!packet) return count(packet.error());
   const auto seed = wire::IcrcSeed::roce_v2(frame.source, frame.destination, frame.source_port);
-  // Our own frames have identification 0; any other would be a corruption that happens to fit.
+  // Endpoints send identification 0; any other would be a corruption that the ICRC happens to fit.
   if (wire::verify_icrc(seed, frame.octets) != std::uint16_t{0}) {
     return count(wire::WireError::kBadChecksum);
   }
@@ -261,12 +262,13 @@ bool Endpoint::poll_transmit(Instant now, Frame& frame) {
   frame.octets.assign(packet.begin(), packet.end());
   const auto written_as = static_cast<std::uint16_t>(train_.identification + written_++);
   if (frame.source.is_ipv4_mapped()) {
-    wire::change_identification(frame.octets, written_as, 0);  // each frame leaves by itself
+    wire::change_identification(frame.octets, written_as, 0);  // frames leave one by one
   }
   return true;
 }
 
-/// The machines write as if for a link that puts trains together, sometimes into an open one.
+/// The queue pairs write packets as for a link that sends trains, sometimes to continue an open
+/// train.
 bool Endpoint::poll_train(Instant now) {
   const transport::TrainRoom room{.frame = scratch_,
                                   .identification = kTrainPackets / 2,

@@ -19,9 +19,9 @@
 namespace verbatim::sim {
 
 /// An adapter inside the simulator: memory, keys, completion queues and queue pairs of one host at
-/// one address, without threads, sockets or a clock. Objects live until the endpoint goes.
+/// one address, without threads, sockets or a clock. Its objects exist as long as the endpoint.
 ///
-/// Registered buffers stand between guard zones, so that a write next to one is seen.
+/// Each registered buffer lies between guard zones, so that a write next to it is detected.
 class Endpoint {
  public:
   struct Config {
@@ -30,7 +30,7 @@ class Endpoint {
     std::uint32_t first_qp_number = 0x11;
     std::uint64_t seed = 1;
     wire::PathMtu port_mtu = wire::PathMtu::k4096;
-    MemorySource* shared = nullptr;  // for what a peer process may touch; null: private memory
+    MemorySource* shared = nullptr;  // for memory that a peer process may touch; null: private
   };
 
   struct QpSetup {
@@ -64,9 +64,9 @@ class Endpoint {
   /// A zeroed buffer with guard zones around it.
   [[nodiscard]] std::span<std::byte> allocate(std::size_t octets);
   [[nodiscard]] wire::MemoryKey register_memory(std::span<std::byte> buffer, memory::Access access);
-  /// What keys call the first octet of a buffer, or of a part of one: an address that follows from
-  /// the order of allocations alone, so that equal histories have equal packets. Inline data goes
-  /// by real addresses, as it needs no key.
+  /// The address that keys use for the first octet of a buffer, or of a part of one. It depends
+  /// only on the order of allocations, so that equal histories have equal packets. Inline data uses
+  /// real addresses, because it needs no key.
   [[nodiscard]] std::uint64_t address_of(std::span<const std::byte> buffer) const noexcept;
   [[nodiscard]] bool guards_are_intact() const noexcept;
 
@@ -86,7 +86,8 @@ class Endpoint {
                                         wire::QpNumber theirs) const noexcept;
 
   void handle_frame(Instant now, const Frame& frame);
-  /// What arrived at one instant, in order: packets of one flow are taken as trains.
+  /// Handles the frames that arrived at one instant, in order. Packets of one flow are handled as
+  /// trains.
   void handle_frames(Instant now, std::span<const Frame> frames);
   void handle_timeouts(Instant now);
   [[nodiscard]] Instant next_timeout() const noexcept;
@@ -122,11 +123,11 @@ class Endpoint {
   std::vector<transport::SharedReceiveQueue> shared_;
   std::vector<std::unique_ptr<transport::QueuePair>> qps_;
   std::size_t turn_ = 0;                    // which queue pair sends next
-  std::vector<std::byte> scratch_;          // the packets that a machine wrote last
-  transport::QueuePair::Transmit train_{};  // how many and how long
-  std::uint32_t written_ = 0;               // of them that have left
-  Frame addressed_{};                       // where they go
-  std::size_t train_octets_ = 0;            // of a packet of the train that is said to be open
+  std::vector<std::byte> scratch_;          // the packets that a queue pair wrote last
+  transport::QueuePair::Transmit train_{};  // how many they are and how long
+  std::uint32_t written_ = 0;               // how many of them have left
+  Frame addressed_{};                       // their addresses
+  std::size_t train_octets_ = 0;            // packet length of the open train that is simulated
   Drops drops_;
 };
 

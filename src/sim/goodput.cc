@@ -15,7 +15,7 @@ namespace {
 using transport::SendOpcode;
 
 constexpr std::uint32_t kDepth = 64;             // messages posted at once
-constexpr std::uint32_t kWindowPackets = 480;    // as the adapter's, at an MTU of 1024
+constexpr std::uint32_t kWindowPackets = 480;    // the adapter's at an MTU of 1024
 constexpr std::uint64_t kStepLimit = 5'000'000;  // a run that takes more has failed
 
 /// Counts frames with data, in either direction.
@@ -31,8 +31,8 @@ class DataFrames : public Observer {
   std::uint64_t count_ = 0;
 };
 
-/// One connection and the messages on it. Each end has one buffer, cut into as many places as there
-/// are messages posted at once.
+/// One connection and the messages on it. The buffer of each end is divided into as many parts as
+/// messages are posted at once.
 class Transfer {
  public:
   Transfer(const GoodputOptions& options, Cluster& cluster)

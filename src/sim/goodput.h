@@ -9,8 +9,8 @@
 
 namespace verbatim::sim {
 
-/// How much one connection carries over a bad network: equal messages, always some of them posted,
-/// with the windows that the adapter has. Everything follows from the options.
+/// Measures how much one connection carries over a bad network: equal messages, always some of them
+/// posted, with the windows of the adapter. The result follows from the options.
 struct GoodputOptions {
   transport::SendOpcode opcode = transport::SendOpcode::kSend;  // or kWrite, kRead
   std::uint32_t message_octets = 64 * 1024;
@@ -21,7 +21,7 @@ struct GoodputOptions {
 };
 
 struct GoodputResult {
-  bool is_intact = false;  // everything arrived, and as it was sent
+  bool is_intact = false;  // everything arrived unchanged
   double octets_per_second = 0;
   double frames_per_packet = 0;  // data frames on the wire for each one that was needed
 };

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// One run, while it lasts.
+/// The state of one run.
 class History {
  public:
   History(const HistoryOptions& options, Observer* observer)
@@ -44,15 +44,15 @@ class History {
       cluster_.transmit();
       collect();
       check_limits();
-      // Whoever had no room now, or no luck, tries again a little later; less often when nothing
-      // moves.
+      // A workload without room, or that chose not to post, tries again a little later; later still
+      // when no frame is sent.
       const auto frames = cluster_.frame_count();
       cluster_.step(cluster_.now() + patience_);
       collect();
       const bool moved = cluster_.frame_count() != frames || !cluster_.network().is_empty();
       patience_ = moved ? kShortPatience : std::min(patience_ * 2, kLongPatience);
     }
-    settle();
+    drain();
     for (auto& workload : workloads_) {
       if (complaint_.empty()) workload->check_final();
       adopt_complaints();
@@ -97,8 +97,8 @@ class History {
     return true;
   }
 
-  /// Late frames and timers run out; nothing may come of them.
-  void settle() {
+  /// Waits for late frames and timers; they must not have any effect.
+  void drain() {
     for (int i = 0; i < 10'000 && complaint_.empty(); ++i) {
       cluster_.transmit();
       if (!cluster_.step()) break;
@@ -144,7 +144,7 @@ class History {
       if (!endpoint.guards_are_intact()) complaint_ = "a guard zone was written";
       for (std::size_t i = 0; i < endpoint.qp_count(); ++i) {
         const transport::QueuePair& qp = endpoint.qp(i);
-        // The last packet that the window lets out may ask for a whole piece of a READ.
+        // The last packet within the window may request a whole piece of a READ.
         if (qp.in_flight() > options_.window_packets - 1 + options_.read_chunk_packets) {
           complaint_ = "the window was exceeded";
         }
@@ -170,7 +170,7 @@ class History {
 }  // namespace
 
 HistoryOptions HistoryOptions::random(std::uint64_t seed) {
-  Prng prng(seed ^ 0x6f7074696f6e73);  // its own stream, apart from the run's
+  Prng prng(seed ^ 0x6f7074696f6e73);  // separate from the generator of the run
   HistoryOptions options;
   options.seed = seed;
   Faults& faults = options.faults;

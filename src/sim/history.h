@@ -9,8 +9,8 @@
 
 namespace verbatim::sim {
 
-/// A whole run: connections between two endpoints, random requests both ways over a bad network,
-/// and every checker after every step. Everything follows from the options.
+/// One run: connections between two endpoints, random requests in both directions over a bad
+/// network, and all checks after every step. Everything follows from the options.
 struct HistoryOptions {
   std::uint64_t seed = 1;
   Faults faults{};
@@ -21,19 +21,19 @@ struct HistoryOptions {
   std::uint32_t read_chunk_packets = 16;
   std::uint32_t send_depth = 16;
   std::uint32_t receive_depth = 16;
-  bool hostile = false;  // a third endpoint sends anything at all
+  bool hostile = false;  // a third endpoint sends arbitrary packets
   std::uint64_t step_limit = 400'000;
   MemorySource* shared = nullptr;
 
-  /// A mixture of everything: loss up to 30 %, PSN wrap, every MTU, small and large windows.
+  /// A random mixture: loss up to 30 %, PSN wrap, every MTU, small and large windows.
   static HistoryOptions random(std::uint64_t seed);
 };
 
 struct HistoryResult {
-  std::string complaint;    // empty: everything as it must be
+  std::string complaint;    // empty: no check has failed
   std::uint64_t trace = 0;  // equal for equal histories
   std::uint64_t frames = 0;
-  bool every_request_done = false;  // false: retries ran out, as they may
+  bool every_request_done = false;  // false: the retry limit was reached, which is allowed
   std::uint64_t delivered_octets = 0;
   Duration duration{0};  // of simulated time
 };

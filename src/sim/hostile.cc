@@ -8,7 +8,7 @@
 namespace verbatim::sim {
 namespace {
 
-constexpr std::uint32_t kStrangerQp = 0x00ab'cdef;  // what the victim thinks our queue pair is
+constexpr std::uint32_t kStrangerQp = 0x00ab'cdef;  // the attacker's number, as the victim knows it
 constexpr std::size_t kAllowedOctets = 1024;
 
 }  // namespace
@@ -51,7 +51,7 @@ void Hostile::act() {
 
 void Hostile::send_one() {
   wire::PacketHeaders headers;
-  // Half of the time something that exists.
+  // Half of the time an opcode that exists.
   do {
     headers.bth.opcode = wire::Opcode(
         static_cast<std::uint8_t>(prng_.one_in(2) ? prng_.below(0x20) : prng_.below(256)));

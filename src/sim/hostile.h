@@ -8,15 +8,16 @@
 
 namespace verbatim::sim {
 
-/// An endpoint that sends anything at all: packets with right checksums and nonsense inside, aimed
-/// at queue pairs it has no business with, and requests of every shape on a connection that it does
-/// have. It can only send from its own address, as on any network that does not allow spoofing.
-/// The victim must neither be harmed outside what it allowed, nor serve others worse for it.
+/// An endpoint that sends arbitrary packets: packets with right checksums and wrong contents to
+/// queue pairs that it is not connected to, and requests of every form on a connection of its own.
+/// It can send only from its own address, as on any network that does not allow spoofing. The
+/// victim's memory must change only where it allowed it, and the victim must serve other peers as
+/// well as without the attack.
 class Hostile {
  public:
   Hostile(Cluster& cluster, Endpoint& victim, std::uint64_t seed);
 
-  /// A few frames now and then.
+  /// Sends a few frames, but not at every call.
   void act();
 
  private:
@@ -26,8 +27,8 @@ class Hostile {
   Endpoint& victim_;
   Prng prng_;
   wire::Gid address_;
-  std::size_t own_qp_;            // at the victim: the queue pair that is connected with us
-  std::span<std::byte> allowed_;  // at the victim: what we may write
+  std::size_t own_qp_;            // at the victim: the queue pair of the attacker's connection
+  std::span<std::byte> allowed_;  // at the victim: memory that the attacker may write
   wire::MemoryKey allowed_key_{};
   std::vector<std::byte> payload_;
 };

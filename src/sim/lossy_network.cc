@@ -6,7 +6,7 @@
 namespace verbatim::sim {
 
 Fate LossyNetwork::send(Instant now, Frame frame) {
-  // All dice are thrown for every frame, so that one fault does not shift the others' luck.
+  // All random numbers are drawn for every frame, so that one fault does not change later ones.
   const bool lost = prng_.per_mille(faults_.loss_per_mille);
   const bool twice = prng_.per_mille(faults_.duplicate_per_mille);
   const bool damaged = prng_.per_mille(faults_.corrupt_per_mille);
@@ -21,7 +21,7 @@ Fate LossyNetwork::send(Instant now, Frame frame) {
   return twice ? Fate::kDuplicated : Fate::kDelivered;
 }
 
-/// When the frame has left the sender's buffer; nothing when there is no room for it.
+/// The time at which the frame has left the sender's buffer; nothing when the buffer is full.
 std::optional<Instant> LossyNetwork::departure(Instant now, const Frame& frame) {
   if (faults_.octets_per_second == 0) return now;
   Instant& free = wire_free_[{frame.source.octets, frame.destination.octets}];

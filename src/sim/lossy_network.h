@@ -14,31 +14,31 @@
 
 namespace verbatim::sim {
 
-/// What is wrong with a network. All chances are per mille and per frame.
+/// The faults of a network. All chances are per mille and per frame.
 struct Faults {
   unsigned loss_per_mille = 0;
   unsigned duplicate_per_mille = 0;
   unsigned reorder_per_mille = 0;  // arrives late by reorder_delay, so that others overtake it
   unsigned corrupt_per_mille = 0;  // one to four bits flip somewhere in the frame
   Duration delay = std::chrono::microseconds(2);
-  Duration jitter{0};  // up to this much more, so frames overtake each other
+  Duration jitter{0};  // an additional delay of up to this, so frames overtake each other
   Duration reorder_delay = std::chrono::microseconds(3);
-  std::uint64_t octets_per_second = 0;  // 0: as fast as you like
-  std::uint64_t buffer_octets = 0;      // what waits for the wire; more is dropped; 0: endless
+  std::uint64_t octets_per_second = 0;  // 0: unlimited
+  std::uint64_t buffer_octets = 0;      // waiting to be sent; more is dropped; 0: unlimited
 };
 
-/// What became of a frame; for whoever watches.
+/// What happened to a frame, for an Observer.
 enum class Fate : std::uint8_t { kDelivered, kLost, kDuplicated, kCorrupted, kOverflowed, kCut };
 
-/// Carries frames between addresses and mistreats them as Faults say, every choice from one seed.
-/// It knows nothing about what it carries.
+/// Carries frames between addresses and applies Faults to them, with every choice from one seed. It
+/// does not look into the frames.
 class LossyNetwork {
  public:
   LossyNetwork(const Faults& faults, std::uint64_t seed) noexcept : faults_(faults), prng_(seed) {}
 
-  /// Returns what becomes of the frame; a duplicated or corrupted one is delivered as well.
+  /// Returns what happens to the frame; a duplicated or corrupted one is delivered as well.
   Fate send(Instant now, Frame frame);
-  /// The next frame that has arrived by `now`.
+  /// The next frame that has arrived until `now`.
   [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
   [[nodiscard]] Instant next_arrival() const noexcept;
   /// The same of the frames to one address alone.
@@ -47,7 +47,7 @@ class LossyNetwork {
   [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }
 
   void set_faults(const Faults& faults) noexcept { faults_ = faults; }
-  /// Cuts or restores the way between two addresses, in both directions.
+  /// Cuts or restores the connection between two addresses, in both directions.
   void cut(const wire::Gid& a, const wire::Gid& b, bool is_cut);
 
  private:
@@ -60,7 +60,7 @@ class LossyNetwork {
   Faults faults_;
   Prng prng_;
   std::multimap<Instant, Frame> in_flight_;  // by arrival; equal instants in order of sending
-  std::map<Way, Instant> wire_free_;         // when the sender's wire has sent what was given to it
+  std::map<Way, Instant> wire_free_;         // when the sender has sent everything before
   std::set<Way> cuts_;
 };
 

@@ -9,8 +9,8 @@
 
 namespace verbatim::sim {
 
-/// Gives out 64-aligned, zeroed blocks that live as long as it does. Endpoints take the storage of
-/// everything from one, so that a test can put what peers may see somewhere special.
+/// Allocates zeroed blocks, aligned to 64 octets, that exist as long as it does. Endpoints take all
+/// their storage from one, so that a test can place memory that peers may see elsewhere.
 class MemorySource {
  public:
   MemorySource() = default;

@@ -7,7 +7,7 @@
 
 namespace verbatim::sim {
 
-/// Somebody who watches the network: a ladder diagram, a capture, a test.
+/// Sees every frame on the network: a ladder diagram, a capture, a test.
 class Observer {
  public:
   Observer() = default;

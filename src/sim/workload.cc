@@ -40,7 +40,7 @@ Workload::Workload(const Limits& limits, Endpoint& from, std::size_t from_qp, En
                                                 Access::kRemoteRead | Access::kRemoteAtomic |
                                                 Access::kFlushGlobal | Access::kFlushPersistent);
   untouchable_ = to.allocate(kUntouchableOctets);
-  (void)to.register_memory(untouchable_, Access::kLocalWrite);  // in the tables, out of reach
+  (void)to.register_memory(untouchable_, Access::kLocalWrite);  // has a key, but no remote rights
   const auto receives =
       to.allocate(std::size_t{limits.request_count} * std::max(limits.message_octets_max, 1U));
   receive_key_ = to.register_memory(receives, Access::kLocalWrite);
@@ -89,7 +89,7 @@ void Workload::make_request(std::uint64_t id) {
   }
 }
 
-/// Picks octets of the source, cut into random elements, some of them empty, or inline.
+/// Picks octets of the source, divided into random elements, some of them empty, or inline.
 void Workload::make_source(Request& request, std::uint32_t octets) {
   const bool is_inline = octets <= limits_.inline_limit && prng_.one_in(2);
   if (is_inline) request.request.flags = request.request.flags | SendFlags::kInline;
@@ -99,7 +99,7 @@ void Workload::make_source(Request& request, std::uint32_t octets) {
     const bool last = i + 1 == elements;
     const auto piece = last ? left : static_cast<std::uint32_t>(prng_.below(left + 1));
     const std::size_t at = prng_.below(source_.size() - piece + 1);
-    const bool nonsense_key = piece == 0 || is_inline;  // must not be looked at
+    const bool nonsense_key = piece == 0 || is_inline;  // the key must not be checked
     const std::uint64_t start =
         is_inline ? std::bit_cast<std::uintptr_t>(source_.data()) : from_.address_of(source_);
     request.list.push_back({.address = start + at,
@@ -140,7 +140,7 @@ std::span<std::byte> Workload::model(std::size_t offset, std::size_t octets) {
   return std::span(model_).subspan(offset, octets);
 }
 
-/// A change must not overtake a READ of the same octets that is still on its way.
+/// A change must not overtake an earlier READ of the same octets.
 void Workload::fence_if_read(Request& request, std::size_t offset, std::size_t octets) {
   const bool overlaps = std::ranges::any_of(unfenced_reads_, [&](const Range& read) {
     return offset < read.offset + read.octets && read.offset < offset + octets;
@@ -174,7 +174,7 @@ void Workload::make_send(Request& request) {
     request.request.opcode = SendOpcode::kSendImm;
     request.request.immediate = wire::Immediate{static_cast<std::uint32_t>(prng_.next())};
   } else if (prng_.one_in(4)) {
-    // A window of the peer's that this request takes away.
+    // A window of the peer that this request invalidates.
     auto window = to_.keys().allocate_window(to_.domain(), memory::KeyKind::kWindowType2B);
     if (window) {
       const memory::BindRequest bind{.window_key = *window,
@@ -183,7 +183,7 @@ void Workload::make_send(Request& request) {
                                      .address = to_.address_of(target_),
                                      .octets = 8,
                                      .access = Access::kRemoteWrite};
-      // The region was registered without the right to bind, so bind to one that allows it.
+      // The region was registered without the right to bind, so another one is registered for it.
       const auto bindable =
           to_.register_memory(target_.first(8), Access::kLocalWrite | Access::kBindWindow);
       memory::BindRequest allowed = bind;
@@ -314,7 +314,7 @@ void Workload::handle_send_completion(const Completion& completion) {
     complain("completion of request " + std::to_string(completion.wr_id) + " out of order");
     return;
   }
-  // Nothing that had to be reported may have been passed over.
+  // No request that had to be reported may be missing.
   for (std::uint64_t id = next_completion_; id < completion.wr_id; ++id) {
     const bool due = sender_failed_ || has(requests_[id].request.flags, SendFlags::kSignaled);
     if (due) complain("request " + std::to_string(id) + " was never reported");
@@ -339,7 +339,7 @@ void Workload::handle_send_completion(const Completion& completion) {
   if (!has(request.request.flags, SendFlags::kSignaled)) {
     complain("an unsignaled request was reported");
   }
-  // Everything up to here is done, so every answer up to here is in its place.
+  // All requests up to this one are done, so all their answers are in memory.
   if (!std::ranges::equal(request.answer_expected, request.answer_lands)) {
     complain("request " + std::to_string(completion.wr_id) + " brought back wrong data");
   }

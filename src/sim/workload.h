@@ -13,13 +13,13 @@
 
 namespace verbatim::sim {
 
-/// A random stream of requests over one direction of one reliable connection, and a model of what
-/// each must lead to: the target's memory after every request in order, what each READ and atomic
-/// brings back, what each receive gets, which completions are due. It posts as room allows,
-/// collects completions, and complains about the first thing that differs from the model.
+/// A random stream of requests in one direction of one reliable connection, and a model of their
+/// effects: the target's memory after every request in order, the result of each READ and atomic,
+/// the contents of each receive, and which completions must come. It posts as many as fit, collects
+/// completions, and reports the first difference from the model.
 ///
-/// Whatever the network does, either everything happens exactly as modelled, or the connection ends
-/// with one error, everything before it as modelled and everything behind it flushed.
+/// Whatever the network does, either everything happens as modelled, or the connection ends with
+/// one error, and then everything before it is as modelled and everything after it is flushed.
 class Workload {
  public:
   struct Limits {
@@ -35,18 +35,18 @@ class Workload {
   Workload(const Limits& limits, Endpoint& from, std::size_t from_qp, Endpoint& to,
            std::size_t to_qp, std::uint64_t seed);
 
-  /// Posts receives and requests, as many as fit and as the dice want.
+  /// Posts receives and requests, as many as fit and as the random choice allows.
   void post();
   void handle_send_completion(const transport::Completion& completion);
   void handle_receive_completion(const transport::Completion& completion);
-  /// At the end, when nothing happens any more.
+  /// At the end, when no event is left.
   void check_final();
 
   [[nodiscard]] bool is_finished() const noexcept;
   [[nodiscard]] bool has_failed_connection() const noexcept {
     return sender_failed_ || receiver_failed_;
   }
-  /// Empty: all as modelled so far.
+  /// Empty: no difference so far.
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
   [[nodiscard]] wire::QpNumber sender() const noexcept { return from_.number_of(from_qp_); }
   [[nodiscard]] wire::QpNumber receiver() const noexcept { return to_.number_of(to_qp_); }
@@ -59,7 +59,7 @@ class Workload {
     std::vector<std::byte> answer_expected;  // READ and atomics
     std::span<std::byte> answer_lands{};
   };
-  struct Receive {                // what the n-th receive must get
+  struct Receive {                // the expected contents of the n-th receive
     std::vector<std::byte> data;  // empty for WRITE with immediate
     std::uint32_t octets = 0;
     bool with_immediate = false;
@@ -92,15 +92,15 @@ class Workload {
   std::size_t to_qp_;
   Prng prng_;
 
-  std::span<std::byte> source_;  // what is sent; never changes
+  std::span<std::byte> source_;  // the data that is sent; never changes
   wire::MemoryKey source_key_{};
-  std::span<std::byte> answers_;  // where READs and atomics land, each in a place of its own
+  std::span<std::byte> answers_;  // results of READs and atomics, each at a place of its own
   wire::MemoryKey answers_key_{};
   std::size_t answers_used_ = 0;
-  std::span<std::byte> target_;  // at the peer: written, read and counted in
+  std::span<std::byte> target_;  // at the peer: for WRITEs, READs and atomics
   wire::MemoryKey target_key_{};
-  std::span<std::byte> untouchable_;  // at the peer: registered, but not for the likes of us
-  std::vector<std::byte> model_;      // what target_ must become
+  std::span<std::byte> untouchable_;  // at the peer: registered without remote rights
+  std::vector<std::byte> model_;      // the expected contents of target_
   std::vector<std::span<std::byte>> receive_buffers_;
   wire::MemoryKey receive_key_{};
 
