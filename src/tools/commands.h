@@ -12,7 +12,8 @@ struct DemoOptions {
   std::uint64_t seed = 2;
   unsigned loss_percent = 20;
 };
-/// One WRITE, one READ and one SEND over a lossy network, as a ladder. The exit status.
+/// One WRITE, one READ and one SEND over a lossy network, as a ladder diagram. Returns the exit
+/// status.
 [[nodiscard]] int run_demo(const DemoOptions& options);
 
 struct SimOptions {
@@ -20,21 +21,22 @@ struct SimOptions {
   std::uint64_t histories = 100;
   bool ladder = false;
 };
-/// Random histories with all checkers on. The exit status is 1 when one goes wrong.
+/// Runs random histories with all checks. The exit status is 1 when a check fails.
 [[nodiscard]] int run_sim(const SimOptions& options);
 
-/// What one connection carries at several rates of loss, as a table. The exit status is 1 when
-/// something did not arrive as it was sent.
+/// Prints a table of the goodput of one connection at several rates of loss. The exit status is 1
+/// when data arrived changed or not at all.
 [[nodiscard]] int run_goodput();
 
 struct RunOptions {
-  std::string devices;               // VERBATIM_DEVICES of the command; empty: as it is
+  std::string devices;               // VERBATIM_DEVICES of the command; empty: unchanged
   std::string faults;                // VERBATIM_FAULTS, likewise
   std::string capture;               // VERBATIM_CAPTURE, likewise
   std::vector<std::string> command;  // not empty
 };
-/// Becomes the command, which then finds our libraries before the system's. Returns only when that
-/// fails: 127 when there is no such command, 126 when it cannot be started, 125 for anything else.
+/// Executes the command, which then finds Verbatim's libraries before the system's. Returns only on
+/// failure: 127 when there is no such command, 126 when it cannot be started, 125 for anything
+/// else.
 [[nodiscard]] int run_command(const RunOptions& options);
 
 struct DevicesOptions {
@@ -45,24 +47,24 @@ struct DevicesOptions {
 
 struct StatOptions {
   bool json = false;
-  bool all = false;    // every queue pair, not the busiest alone
-  bool watch = false;  // refresh, also where there is no terminal
-  bool once = false;   // do not, even if there is one
+  bool all = false;    // every queue pair, not only the busiest
+  bool watch = false;  // refresh, also without a terminal
+  bool once = false;   // do not refresh, even on a terminal
   unsigned interval_seconds = 1;
 };
-/// Shows the processes of this user on this host that use Verbatim, and what they do. The exit
-/// status.
+/// Shows the processes of this user on this host that use Verbatim, and their queue pairs. Returns
+/// the exit status.
 [[nodiscard]] int run_stat(const StatOptions& options);
 
 struct DoctorOptions {
   bool json = false;
-  std::string program;                // look at this one's libraries as well
-  std::string peer;                   // look at the path to this host instead
-  bool serve = false;                 // be the other end of such a look, until a signal comes
-  std::uint16_t control_port = 4791;  // TCP, between the two
+  std::string program;                // also check the libraries of this program
+  std::string peer;                   // check the path to this host instead
+  bool serve = false;                 // answer such checks until a signal comes
+  std::uint16_t control_port = 4791;  // TCP, between the two hosts
 };
-/// Says what could keep programs from working here, and what to do. The exit status is 1 when
-/// something is a problem.
+/// Reports what could keep programs from working here, and what to do about it. The exit status is
+/// 1 when there is a problem.
 [[nodiscard]] int run_doctor(const DoctorOptions& options);
 
 }  // namespace verbatim::tools

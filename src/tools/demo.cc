@@ -19,7 +19,7 @@ using transport::SendOpcode;
 constexpr std::size_t kBufferOctets = 4096;
 constexpr std::string_view kGreeting = "Hello from the other side of a bad network.";
 
-/// Two hosts, one connection, and the three operations everybody starts with.
+/// Two hosts, one connection, and the three basic operations.
 class Demo {
  public:
   explicit Demo(const DemoOptions& options)
@@ -89,7 +89,7 @@ class Demo {
     return holds_same(kGreeting.size());
   }
 
-  /// Posts one request and lets time pass until it is complete.
+  /// Posts one request and runs the simulation until it is complete.
   bool post(SendOpcode opcode, std::uint32_t octets) {
     const memory::Sge sge{
         .address = host(0).address_of(buffers_[0]), .octets = octets, .lkey = keys_[0]};

@@ -29,16 +29,16 @@ std::string guid_of(const PortInfo& port) {
   return text;
 }
 
-/// Whether packets can come from a GID, and to it: the interface has that address. The first GID is
-/// made of the MAC, whether or not there is such a link-local address; processes of one host that
-/// need no packets connect through it all the same.
+/// Whether a GID can send and receive packets: the interface has that address. The first GID is
+/// made from the MAC address, whether or not the interface has this link-local address. Processes
+/// of one host, which need no packets, can use it in any case.
 bool has_packets(const device::GidEntry& entry) noexcept {
   const auto probe =
       link::UdpSocket::open_sender({.gid = entry.gid, .scope = entry.interface_index}, 0);
   return probe || probe.error() != Errc::kNoDevice;
 }
 
-/// What stands behind a GID that has none: which one to take instead.
+/// The advice after a GID that cannot: which one to use instead.
 std::string advice_about(const PortInfo& port) {
   std::string text = "no packets: " + port.interface + " does not have this address; ";
   for (std::size_t index = 0; index < port.gids.size(); ++index) {

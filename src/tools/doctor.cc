@@ -65,7 +65,7 @@ void print_text(const Findings& findings, bool in_colour) {
   std::printf("%td problems, %td warnings\n", count(Grade::kProblem), count(Grade::kWarning));
 }
 
-/// The devices that programs would see. A configuration that is refused is a problem of its own.
+/// The devices that programs would see. A configuration that is refused becomes a finding.
 std::vector<device::PortInfo> find_devices(Findings& findings) {
   std::string message;
   const auto config = device::read_config(message);

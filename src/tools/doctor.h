@@ -8,21 +8,21 @@
 #include "device/port_info.h"
 #include "tools/text.h"
 
-/// What `verbatim doctor` looks at. Each function looks at one kind of thing and adds what it
-/// found; none of them changes anything.
+/// The checks of `verbatim doctor`. Each function checks one subject and adds its findings; none
+/// changes anything.
 namespace verbatim::tools {
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
   enum class Grade : std::uint8_t {
     kOk,
-    kWarning,  // programs work, but slower, or not with everything
+    kWarning,  // programs work, but slower, or some functions do not work
     kProblem,  // programs do not work
   };
   Grade grade = Grade::kOk;
   std::string subject;  // a few words: "UDP port 4791"
-  std::string what;     // what was found, and what it means
-  std::string advice;   // what to do; empty when there is nothing to do
+  std::string what;     // the result, and what it means
+  std::string advice;   // what to do; empty when nothing is to do
 };
 using Findings = std::vector<Finding>;
 
@@ -42,14 +42,14 @@ inline void add_problem(Findings& findings, std::string subject, std::string wha
 
 /// Devices, their addresses and MTUs; offloads of the interfaces.
 void look_at_devices(const std::vector<device::PortInfo>& ports, Findings& findings);
-/// Whether programs of this user get UDP port 4791 at the devices' addresses, and who has it if
-/// not.
+/// Whether programs of this user get UDP port 4791 at the devices' addresses; if not, which user or
+/// program has it.
 void look_at_port(const std::vector<device::PortInfo>& ports, Findings& findings);
-/// What the kernel can do of what we use.
+/// Whether the kernel has the features that Verbatim uses.
 void look_at_kernel(Findings& findings);
-/// Limits of the process and of the system, and the rules for looking into other processes.
+/// Limits of the process and of the system, and the rules for access to other processes.
 void look_at_limits(Findings& findings);
-/// Whether programs find our libraries; with a program, whether that one does.
+/// Whether programs find Verbatim's libraries; with a program, whether that one does.
 void look_at_libraries(const std::string& program, Findings& findings);
 
 }  // namespace verbatim::tools

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kConnectPatienceMs = 5000;
 
-/// Waits for the connection to be there. 0, or the errno of its failure.
+/// Waits until the connection is established. 0, or the errno of its failure.
 int await_connection(int socket) {
   pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
   if (::poll(&writable, 1, kConnectPatienceMs) <= 0) return ETIMEDOUT;
@@ -71,7 +71,7 @@ std::optional<ControlLine> ControlLine::connect(const std::string& host, std::ui
 }
 
 bool ControlLine::send(const std::string& line) const {
-  const std::string octets = line + "\n";  // short: the socket's buffer takes it at once
+  const std::string octets = line + "\n";  // short, so the socket's buffer has room
   return ::send(descriptor_, octets.data(), octets.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(octets.size());
 }

@@ -12,8 +12,7 @@
 namespace verbatim::tools {
 
 /// The TCP connection between two doctors: lines of text, one question and its answer after the
-/// other. What comes from the other end is not believed: lines have a limit, and reading one has a
-/// deadline.
+/// other. The other end is not trusted: lines have a limit, and reading one has a deadline.
 class ControlLine {
  public:
   static constexpr std::size_t kLineMax = 512;
@@ -36,9 +35,9 @@ class ControlLine {
                                                           std::uint16_t port, std::string& message);
 
   [[nodiscard]] bool send(const std::string& line) const;
-  /// The next line without its end; nothing when the other end has gone or takes too long.
+  /// The next line without its end; nothing when the other end has closed or takes too long.
   [[nodiscard]] std::optional<std::string> receive(int patience_ms);
-  /// Whether a whole line has been read already, beyond what poll(2) knows.
+  /// Whether a whole line has been read already, which poll(2) does not show.
   [[nodiscard]] bool has_line() const noexcept { return unread_.find('\n') != std::string::npos; }
 
   [[nodiscard]] wire::Gid local_address() const noexcept;
@@ -50,9 +49,9 @@ class ControlLine {
   std::string unread_;
 };
 
-/// The value of `key=value` in a line of such words; empty when it is not there.
+/// The value of `key=value` in a line of such words; empty when there is none.
 [[nodiscard]] std::string word_in(std::string_view line, std::string_view key);
-/// The same as a number, decimal; nothing when it is none.
+/// The same as a decimal number; nothing when it is no number.
 [[nodiscard]] std::optional<std::uint64_t> number_in(std::string_view line, std::string_view key);
 
 }  // namespace verbatim::tools

@@ -19,7 +19,7 @@ namespace {
 
 using device::PortInfo;
 
-/// Asks an interface's driver; `request` starts with the command.
+/// Sends an ethtool request to the driver of an interface; `request` starts with the command.
 bool ask_driver(const std::string& interface, void* request) {
   ifreq about{};
   if (interface.size() >= sizeof about.ifr_name) return false;
@@ -78,7 +78,7 @@ std::optional<bool> offload_of(const std::string& interface, std::string_view na
   return std::nullopt;
 }
 
-/// Hardware, real or emulated, has a device behind it; veth, bridges and lo have none.
+/// Hardware, real or emulated, has a device in sysfs; veth, bridges and lo have none.
 bool is_hardware(const std::string& interface) {
   std::error_code failed;
   return std::filesystem::exists("/sys/class/net/" + interface + "/device", failed);
@@ -94,8 +94,8 @@ void look_at_offloads(const PortInfo& port, Findings& findings) {
   add_warning(findings, subject,
               port.interface +
                   " cuts trains of packets itself (tx-udp-segmentation) and may number their IPv4 "
-                  "identifications in its own way; adapters made of hardware, which check the ICRC "
-                  "over them, would drop such packets; peers that run Verbatim do not mind",
+                  "identifications in its own way; hardware adapters check the ICRC over them and "
+                  "would drop such packets; peers that run Verbatim accept them",
               "towards hardware: ethtool -K " + port.interface +
                   " tx-udp-segmentation off, or VERBATIM_GSO=0; `verbatim doctor --peer HOST` "
                   "shows what arrives there");

@@ -51,7 +51,7 @@ bool is_foreign(const fs::path& file) {
   return fs::exists(file, failed) && !fs::equivalent(file.parent_path(), our_folder(), failed);
 }
 
-/// Files of the given folders that carry the name of one of our libraries.
+/// Files in the given folders that have the name of one of Verbatim's libraries but are others.
 std::string foreign_in(const std::vector<std::string>& folders) {
   std::string found;
   for (const std::string& folder : folders) {
@@ -85,7 +85,7 @@ void look_at_environment(Findings& findings) {
   }
   add_warning(findings, "environment",
               found + " would be taken by programs that are not started with `" + kRun +
-                  "`, which puts ours first",
+                  "`, which puts Verbatim's libraries first",
               "start programs with `" + kRun +
                   "`, or take the others out of LD_LIBRARY_PATH and "
                   "LD_PRELOAD");
@@ -93,9 +93,9 @@ void look_at_environment(Findings& findings) {
 
 // ---- One program ----
 
-/// What the dynamic linker reads in a program of this machine's kind.
+/// The entries of a program for this machine that the dynamic linker uses.
 struct Program {
-  bool is_dynamic = false;  // has an interpreter: without one nothing can be given to it
+  bool is_dynamic = false;  // has an interpreter: without one it loads no library
   std::vector<std::string> needed;
   std::string search_path;  // DT_RPATH or DT_RUNPATH
 };
@@ -113,7 +113,7 @@ std::string text_at(const std::string& file, std::uint64_t at) {
   return file.substr(at, std::min(file.find('\0', at), file.size()) - at);
 }
 
-/// Octets in memory to octets in the file.
+/// From an address in memory to an offset in the file.
 std::optional<std::uint64_t> file_offset(const std::vector<Elf64_Phdr>& segments,
                                          std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
@@ -156,7 +156,7 @@ Program read_program(const std::string& file, const Elf64_Ehdr& header) {
   return program;
 }
 
-/// The file that a shell would start.
+/// The file that a shell would execute.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   for (const std::string& folder : split(environment("PATH"), ":")) {
@@ -175,7 +175,7 @@ std::string expand_origin(std::string path, const std::string& program) {
   return path;
 }
 
-/// Libraries that speak to one maker's adapters, past the verbs.
+/// Libraries for the adapters of one maker, which do not use the verbs.
 bool is_of_a_maker(const std::string& library) {
   return library.starts_with("libmlx") || library.starts_with("libefa") ||
          library.starts_with("libhns");
@@ -190,7 +190,8 @@ void judge_needs(const std::string& path, const Program& program, Findings& find
     if (std::find(kLibraries.begin(), kLibraries.end(), name) == kLibraries.end()) continue;
     needs_ours = true;
     if (needed != name) {
-      add_problem(findings, path, "it asks for " + needed + " by its full name, which always wins",
+      add_problem(findings, path,
+                  "it needs " + needed + " by its full path, which nothing can replace",
                   "link it again with -libverbs, or change the entry: patchelf --replace-needed " +
                       needed + " " + name + " " + path);
       return;
@@ -202,15 +203,15 @@ void judge_needs(const std::string& path, const Program& program, Findings& find
   if (!foreign.empty()) {
     return add_warning(findings, path,
                        "its own search path (RPATH) leads to " + foreign + "; `" + kRun +
-                           "` comes before that, nothing else does",
-                       "start it with `" + kRun + "`; LD_LIBRARY_PATH alone may not do");
+                           "` takes precedence, LD_LIBRARY_PATH may not",
+                       "start it with `" + kRun + "`");
   }
-  std::string what =
-      needs_ours ? "it is linked with libibverbs or librdmacm, and `" + kRun + "` gives it ours"
-                 : "it is not linked with libibverbs; if it loads it later, it "
-                   "finds ours under `" +
-                       kRun + "`";
-  if (!of_makers.empty()) what += "; what it does through " + of_makers + " needs that hardware";
+  std::string what = needs_ours ? "it is linked with libibverbs or librdmacm, and `" + kRun +
+                                      "` gives it Verbatim's"
+                                : "it is not linked with libibverbs; if it loads it later, it "
+                                  "finds Verbatim's under `" +
+                                      kRun + "`";
+  if (!of_makers.empty()) what += "; its functions that use " + of_makers + " need that hardware";
   add_ok(findings, path, std::move(what));
 }
 
@@ -219,30 +220,31 @@ void look_at_program(const std::string& name, Findings& findings) {
   struct stat about {};
   std::ifstream stream(path, std::ios::binary);
   if (::stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || !stream) {
-    return add_problem(findings, name, "there is no such program that can be read",
+    return add_problem(findings, name, "there is no such program, or it cannot be read",
                        "give its path, as in --program ./server");
   }
   const std::string file((std::istreambuf_iterator<char>(stream)), {});
   if ((about.st_mode & (S_ISUID | S_ISGID)) != 0 && about.st_uid != ::geteuid()) {
     return add_problem(findings, path,
-                       "it changes its user when it starts, and the system then gives it no "
-                       "library but its own",
+                       "it changes its user when it starts, so the system ignores "
+                       "LD_LIBRARY_PATH and LD_PRELOAD",
                        "use a copy without that right: cp " + path + " .");
   }
   const auto header = read_at<Elf64_Ehdr>(file, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
-    return add_ok(findings, path, "it is a script: name the programs it starts, to look at those");
+    return add_ok(findings, path, "it is a script; check the programs that it starts");
   }
   const auto self_file = content_of("/proc/self/exe");
   const auto self = read_at<Elf64_Ehdr>(self_file, 0);
   if (self && (header->e_ident[EI_CLASS] != self->e_ident[EI_CLASS] ||
                header->e_machine != self->e_machine)) {
-    return add_problem(findings, path, "it is for another kind of processor than our library",
+    return add_problem(findings, path,
+                       "it is for another kind of processor than Verbatim's library",
                        "build it, or Verbatim, for the same one");
   }
   const Program program = read_program(file, *header);
   if (!program.is_dynamic) {
-    return add_problem(findings, path, "it is linked statically: no library can be given to it",
+    return add_problem(findings, path, "it is linked statically, so it loads no library",
                        "link it dynamically with -libverbs");
   }
   judge_needs(path, program, findings);

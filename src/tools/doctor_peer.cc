@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `verbatim doctor --peer HOST`: the end that asks.
+// `verbatim doctor --peer HOST`: the host that asks.
 #include "tools/doctor_peer.h"
 
 #include <algorithm>
@@ -17,21 +17,21 @@ namespace {
 
 constexpr int kAnswerMs = 5000;
 constexpr int kTries = 5;
-constexpr int kArrivalMs = 150;  // between sending and asking
+constexpr int kArrivalMs = 150;  // between sending probes and asking which arrived
 constexpr std::uint32_t kTrainFirst = 100;
 constexpr std::uint32_t kTrainCount = 8;
 constexpr std::array<std::uint32_t, 5> kMtus = {256, 512, 1024, 2048, 4096};
-// A probe's headers are eight octets shorter than the longest that data travels with.
+// The headers of a probe are eight octets shorter than the longest headers of data.
 constexpr std::size_t kHeaderDifference = 8;
 
-/// What one end saw of a probe; the other's is read from its report.
+/// A probe as one end saw it; the peer reports those that it saw.
 struct Arrived {
   std::string from;
   std::string to;
   std::uint64_t port = 0;
   bool icrc_holds = false;
   std::uint64_t covered_identification = 0;
-  std::optional<std::uint64_t> identification{};  // as on the wire, where it can be seen
+  std::optional<std::uint64_t> identification{};  // as on the wire, if it is visible
 };
 using Arrivals = std::map<std::uint32_t, Arrived>;  // by sequence
 
@@ -98,7 +98,7 @@ class PeerCheck {
                     std::to_string(std::min(own, theirs)) + ")");
   }
 
-  /// Sequence 0 is short; sequence m is a packet as long as RoCE MTU m gets; then a train.
+  /// Sequence 0 is a short packet; sequence m is the longest packet of RoCE MTU m; then a train.
   std::vector<std::uint32_t> sequences(std::uint32_t common) const {
     std::vector<std::uint32_t> all = {0};
     for (const std::uint32_t mtu : kMtus) {
@@ -132,11 +132,11 @@ class PeerCheck {
       for (const std::uint32_t sequence : wanted) {
         if (arrived.contains(sequence)) continue;
         put(sequence);
-        link_.flush();  // alone: only trains are numbered
+        link_.flush();  // one by one: only packets of a train get identifications
       }
       for (std::uint32_t i = 0; i < kTrainCount; ++i) put(train_sequence(i));
       link_.flush();
-      (void)link_.take(kArrivalMs);  // nothing is expected here; it is the wait
+      (void)link_.take(kArrivalMs);  // only waits: no probe is expected here
       auto report = read_report();
       if (!report) return std::nullopt;
       arrived = std::move(*report);
@@ -204,7 +204,8 @@ class PeerCheck {
     const std::string seen_by_tcp = word_in(greeting_, "saw");
     if (there.empty()) {
       if (seen_by_tcp == here()) return;
-      return add_problem(findings_, subject, "we are " + here() + ", the peer sees " + seen_by_tcp,
+      return add_problem(findings_, subject,
+                         "this host is " + here() + ", but the peer sees " + seen_by_tcp,
                          "use addresses that both ends know: no NAT, or a tunnel through it");
     }
     const Arrived& probe = there.begin()->second;
@@ -273,9 +274,8 @@ class PeerCheck {
     if (changed.empty()) return add_ok(findings_, subject, "arrive as they were sent");
     add_warning(findings_, subject,
                 "something renumbers them (" + changed +
-                    "): peers that run Verbatim do not mind, adapters made of hardware drop the "
-                    "packets",
-                "towards hardware: VERBATIM_GSO=0, and turn off what cuts or rewrites packets "
+                    "): peers that run Verbatim accept the packets, hardware adapters drop them",
+                "towards hardware: set VERBATIM_GSO=0, and turn off offloads that rewrite packets "
                 "(ethtool -K INTERFACE tx-udp-segmentation off)");
   }
 
@@ -307,7 +307,7 @@ void look_at_peer(const PeerToAsk& peer, const std::vector<device::PortInfo>& po
   auto greeting = line->receive(kAnswerMs);
   if (!greeting || !greeting->starts_with("verbatim-doctor version=1 ")) {
     return add_problem(findings, "peer",
-                       "something else than `verbatim doctor --serve` answers on TCP port " +
+                       "another program than `verbatim doctor --serve` answers on TCP port " +
                            std::to_string(peer.control_port),
                        "choose another port with --port, on both ends; both need this version");
   }

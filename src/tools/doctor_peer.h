@@ -8,8 +8,8 @@
 #include "device/port_info.h"
 #include "tools/doctor.h"
 
-/// The path between two hosts that both run `verbatim doctor`: one serves, the other asks. They
-/// talk over TCP and send each other probes, which are real RoCEv2 packets on UDP port 4791.
+/// Checks the path between two hosts that both run `verbatim doctor`: one serves, the other asks.
+/// They exchange text over TCP and probes over UDP port 4791; the probes are real RoCEv2 packets.
 namespace verbatim::tools {
 
 struct PeerToAsk {
@@ -20,7 +20,8 @@ struct PeerToAsk {
 void look_at_peer(const PeerToAsk& peer, const std::vector<device::PortInfo>& ports,
                   Findings& findings);
 
-/// Answers those who ask, one after the other, until a signal ends it. The exit status.
+/// Answers the hosts that ask, one after the other, until a signal ends it. Returns the exit
+/// status.
 [[nodiscard]] int serve_peers(const std::vector<device::PortInfo>& ports,
                               std::uint16_t control_port);
 

@@ -19,7 +19,7 @@
 namespace verbatim::tools {
 namespace {
 
-// Below the numbers that queue pairs get, so a probe that goes astray is nobody's.
+// Below the numbers of queue pairs, so no queue pair takes a probe by mistake.
 constexpr std::uint32_t kProbeNumber = 2;
 constexpr std::uint64_t kMagic = 0x5642'646f'6374'6f72;  // "VBdoctor"
 constexpr std::size_t kNameOctets = 20;                  // magic, nonce, sequence
@@ -93,7 +93,7 @@ std::vector<SeenProbe> ProbeLink::take(int patience_ms) {
   for (const int descriptor : link_.descriptors()) {
     polled.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   }
-  (void)::poll(polled.data(), polled.size(), patience_ms);  // receive() tells
+  (void)::poll(polled.data(), polled.size(), patience_ms);  // receive() shows what has arrived
   std::vector<SeenProbe> seen;
   for (auto burst = link_.receive(device::now()); !burst.empty();
        burst = link_.receive(device::now())) {
@@ -126,14 +126,15 @@ IdentificationWatch::~IdentificationWatch() {
 
 void IdentificationWatch::take(std::map<ProbeName, std::uint16_t>& identifications) {
   static std::array<std::byte, 1 << 16> datagram;
-  constexpr int kMany = 4096;  // other programs' packets come by as well
+  constexpr int kMany = 4096;  // packets of other programs arrive as well
   for (int count = 0; sees() && count < kMany; ++count) {
     const ssize_t octets = ::recv(descriptor_, datagram.data(), datagram.size(), 0);
     if (octets <= 0) return;
     const auto roce =
         wire::RoceDatagram::parse(std::span(datagram).first(static_cast<std::size_t>(octets)));
     if (!roce) continue;
-    // A train that was not cut on the way has one number for all, which says nothing.
+    // A train that arrives in one piece has one identification for all packets, which is no
+    // evidence.
     if (const auto name = name_of(roce->transport)) {
       identifications.emplace(*name, roce->envelope.ipv4_identification);
     }

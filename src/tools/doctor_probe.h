@@ -16,14 +16,14 @@
 
 namespace verbatim::tools {
 
-/// What a probe says about itself: whose it is, and which.
+/// Identifies a probe: the check that it belongs to, and its number in it.
 struct ProbeName {
   std::uint64_t nonce = 0;
   std::uint32_t sequence = 0;
   friend auto operator<=>(const ProbeName&, const ProbeName&) = default;
 };
 
-/// A probe that arrived, with all that can be seen of how it came.
+/// A probe that arrived, with everything that can be seen of it.
 struct SeenProbe {
   ProbeName name{};
   wire::Gid source{};
@@ -31,16 +31,16 @@ struct SeenProbe {
   std::uint16_t source_port = 0;
   std::size_t octets = 0;                    // BTH to ICRC
   bool icrc_holds = false;                   // with the addresses and ports as they arrived
-  std::uint16_t covered_identification = 0;  // the one that the ICRC was computed with
+  std::uint16_t covered_identification = 0;  // the identification that the ICRC was computed with
 };
 
-/// Sends and receives probes: UD SENDs to a number that no queue pair has, on port 4791 as programs
-/// use it, beside those that run.
+/// Sends and receives probes: UD SENDs to a number that no queue pair has, on port 4791 in the same
+/// way as programs, also while programs run.
 class ProbeLink {
  public:
   /// On failure `message` says why.
   [[nodiscard]] Status open(const std::vector<device::PortInfo>& ports, std::string& message);
-  /// Where probes to us go.
+  /// The queue pair number to which others send probes.
   [[nodiscard]] wire::QpNumber number() const noexcept { return number_; }
   /// The device that has the address; null when none has.
   [[nodiscard]] const device::PortInfo* device_of(const wire::Gid& address) const noexcept;
@@ -58,7 +58,7 @@ class ProbeLink {
     return link_.source_port(from, 0);
   }
 
-  /// What has arrived; waits until something has, at most so long.
+  /// The probes that have arrived; waits at most so long for the first one.
   [[nodiscard]] std::vector<SeenProbe> take(int patience_ms);
   [[nodiscard]] std::span<const int> descriptors() const noexcept { return link_.descriptors(); }
 
@@ -70,8 +70,8 @@ class ProbeLink {
   wire::QpNumber number_{};
 };
 
-/// The IPv4 identifications of probes as they arrive on the wire. Needs CAP_NET_RAW; without it
-/// nothing is seen.
+/// Reads the IPv4 identifications of probes as they arrive on the wire. Needs CAP_NET_RAW; without
+/// it there are none.
 class IdentificationWatch {
  public:
   IdentificationWatch() noexcept;
@@ -81,7 +81,7 @@ class IdentificationWatch {
 
   [[nodiscard]] bool sees() const noexcept { return descriptor_ >= 0; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// Adds what has arrived since.
+  /// Adds those that have arrived since the last call.
   void take(std::map<ProbeName, std::uint16_t>& identifications);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `verbatim doctor --serve`: the end that answers.
+// `verbatim doctor --serve`: the host that answers.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace verbatim::tools {
 namespace {
 
 constexpr std::size_t kSeenMax = 1024;   // probes of one session
-constexpr std::size_t kOrdersMax = 256;  // that one session may have sent
+constexpr std::size_t kOrdersMax = 256;  // probes that one session may request
 constexpr auto kSessionMax = std::chrono::seconds(60);
 constexpr int kLookMs = 200;
 
@@ -40,8 +40,8 @@ int listen_on(std::uint16_t port) {
   return -1;
 }
 
-/// One client: it says which probes to expect, sends them, and asks what arrived; then has probes
-/// sent to itself. Those go to where its connection comes from and to nowhere else.
+/// One client. It says which probes to expect, sends them, and asks which arrived. Then it requests
+/// probes, which are sent only to the address of its connection.
 class Session {
  public:
   Session(ControlLine& line, ProbeLink& link, IdentificationWatch& watch)
@@ -69,7 +69,7 @@ class Session {
         " raw=" + (watch_.sees() ? "yes" : "no") + " saw=" + text_of(line_.remote_address()));
   }
 
-  /// Whether the client has something to say, after a little while at most.
+  /// Whether the client has sent something; waits a little while.
   bool wait() {
     std::vector<pollfd> polled = {{.fd = line_.descriptor(), .events = POLLIN, .revents = 0}};
     for (const int descriptor : link_.descriptors()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel can do, and what it allows.
+// Features of the kernel, and its limits.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/membarrier.h>
@@ -26,7 +26,7 @@
 namespace verbatim::tools {
 namespace {
 
-/// A descriptor for the time of one look.
+/// Closes its descriptor.
 class Descriptor {
  public:
   explicit Descriptor(long descriptor) noexcept : descriptor_(static_cast<int>(descriptor)) {}
@@ -57,7 +57,7 @@ bool has_gro() {
   return udp_takes(IPPROTO_UDP, UDP_GRO, &on, sizeof on);
 }
 
-/// Classic programs that choose among the sockets of a port.
+/// Classic BPF programs that choose among the sockets of a port.
 bool has_steering() {
   const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const int on = 1;
@@ -196,7 +196,7 @@ void look_at_socket_buffers(Findings& findings) {
         Buffer{"wmem_max", 1UL << 20, "large transfers leave in smaller pieces"}}) {
     const std::string subject = std::string("net.core.") + buffer.name;
     const unsigned long value = number_in(std::string("/proc/sys/net/core/") + buffer.name, ~0UL);
-    if (value == ~0UL) continue;  // another namespace than the first does not show it
+    if (value == ~0UL) continue;  // visible only in the initial network namespace
     const std::string what = "sockets may buffer " + mebibytes(value);
     if (value >= buffer.wanted) {
       add_ok(findings, subject, what);
@@ -208,22 +208,22 @@ void look_at_socket_buffers(Findings& findings) {
   constexpr unsigned long kForwarded = 64;
   const unsigned long queue = number_in("/proc/sys/net/unix/max_dgram_qlen", ~0UL);
   if (queue == ~0UL) return;
-  const std::string what = "a process takes " + std::to_string(queue) +
-                           " packets in a row that first reached another one";
+  const std::string what = "a process has a queue of " + std::to_string(queue) +
+                           " packets that first reached another process";
   if (queue >= kForwarded) return add_ok(findings, "net.unix.max_dgram_qlen", what);
   add_warning(findings, "net.unix.max_dgram_qlen",
               what + "; more are lost and sent again (only with many processes on one address)",
               "as root: sysctl -w net.unix.max_dgram_qlen=512");
 }
 
-/// Yama's rule for who may look into whom (ptrace(2)).
+/// Yama's rule for access to other processes (ptrace(2)).
 void look_at_ptrace_scope(Findings& findings) {
   const unsigned long scope = number_in("/proc/sys/kernel/yama/ptrace_scope", 0);
   const std::string subject = "ptrace scope";
   if (scope == 0) return add_ok(findings, subject, "processes of one user may reach each other");
   if (scope == 1) {
     return add_ok(findings, subject,
-                  "1: processes reach the memory of those that lend it to them, and ours do");
+                  "1: processes may reach memory that its owner lends them, as Verbatim does");
   }
   add_warning(findings, subject,
               std::to_string(scope) +

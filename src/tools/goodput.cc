@@ -13,7 +13,7 @@ using transport::SendOpcode;
 struct Network {
   const char* name;
   unsigned loss_per_mille;
-  unsigned other_per_mille;  // reordered, and as many duplicated
+  unsigned other_per_mille;  // reordered; as many are duplicated
 };
 constexpr Network kNetworks[] = {{"nothing", 0, 0},
                                  {"0.1 % lost", 1, 0},

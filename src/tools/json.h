@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-/// What the commands print for machines (`--json`).
+/// The output of the commands with `--json`.
 namespace verbatim::tools {
 
-/// Members come in the order in which they were added.
+/// Members stay in the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-/// Lines with a line end each. Octets that are not UTF-8, as names of programs may have, are
-/// replaced.
+/// The lines of the output, each with its end. Octets that are not UTF-8, which names of programs
+/// may contain, are replaced.
 [[nodiscard]] inline std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

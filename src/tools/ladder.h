@@ -8,10 +8,10 @@
 
 namespace verbatim::tools {
 
-/// Prints every frame between two hosts as one rung of a ladder, with what became of it.
+/// Prints every frame between two hosts as one line of a ladder diagram, and what happened to it.
 class Ladder final : public sim::Observer {
  public:
-  /// `colour`: for a terminal.
+  /// `colour`: whether the output is a terminal with colours.
   Ladder(std::FILE* out, const wire::Gid& left, bool colour) noexcept
       : out_(out), left_(left), colour_(colour) {}
 
@@ -21,7 +21,7 @@ class Ladder final : public sim::Observer {
 
  private:
   std::FILE* out_;
-  wire::Gid left_;  // whose frames go to the right
+  wire::Gid left_;  // the host whose frames are drawn to the right
   bool colour_;
   std::uint64_t frames_ = 0;
   std::uint64_t lost_ = 0;

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The option parser itself would take -1 for a large number, and too many digits for fewer.
+/// The option parser itself would read -1 as a large number, and truncate too many digits.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const auto check = [=](const std::string& text) -> std::string {
     std::uint64_t value = 0;
@@ -46,7 +46,7 @@ std::vector<char*> without_separator(int argc, char** argv) {
     }
     const bool is_option = word.starts_with("--") && word != "--help";
     if (!is_option) break;
-    at += word.find('=') != word.npos ? 1U : 2U;  // each of ours has a value
+    at += word.find('=') != word.npos ? 1U : 2U;  // each option of `run` has a value
   }
   return words;
 }
@@ -56,13 +56,13 @@ std::vector<char*> without_separator(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace verbatim::tools;
   CLI::App app{"Verbatim: an RDMA adapter made of software."};
-  app.require_subcommand(0, 1);  // so that a word which is none is named
+  app.require_subcommand(0, 1);  // so that the message names an unknown command
   app.failure_message(CLI::FailureMessage::help);
 
   DemoOptions demo;
   auto* demo_command = app.add_subcommand(
       "demo", "One WRITE, one READ and one SEND over a lossy network, printed packet by packet");
-  demo_command->add_option("--seed", demo.seed, "Which packets are lost follows from this number")
+  demo_command->add_option("--seed", demo.seed, "Determines which packets are lost")
       ->check(whole_number(0, kMaxSeed))
       ->capture_default_str();
   demo_command->add_option("--loss", demo.loss_percent, "Packets lost, in per cent")
@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
 
   RunOptions run;
   auto* run_subcommand = app.add_subcommand(
-      "run", "Start a program with this adapter: it finds our libibverbs before the system's");
+      "run",
+      "Start a program with this adapter: it finds Verbatim's libibverbs before the system's");
   run_subcommand
       ->add_option("--devices", run.devices,
                    "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)")
@@ -175,7 +176,7 @@ int main(int argc, char** argv) {
   const std::vector<char*> words = without_separator(argc, argv);
   CLI11_PARSE(app, static_cast<int>(words.size()), words.data());
   if (app.get_subcommands().empty()) {
-    std::fprintf(stderr, "verbatim: which command?\n%s", app.help().c_str());
+    std::fprintf(stderr, "verbatim: a command is missing\n%s", app.help().c_str());
     return 1;
   }
   if (*doctor_command) return run_doctor(doctor);
@@ -190,7 +191,7 @@ int main(int argc, char** argv) {
       return 125;
     }
     if (!has_word) {
-      std::fputs("verbatim run: which program? Try `verbatim run --help`.\n", stderr);
+      std::fputs("verbatim run: a program is missing. Try `verbatim run --help`.\n", stderr);
       return 125;
     }
     return run_command(run);

@@ -19,7 +19,7 @@
 namespace verbatim::tools {
 namespace {
 
-// The exit statuses of env(1), nohup(1) and their like.
+// The exit statuses of env(1) and nohup(1).
 constexpr int kLauncherFailed = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
@@ -27,29 +27,29 @@ constexpr int kNotFound = 127;
 constexpr const char* kVerbsLibrary = "libibverbs.so.1";
 constexpr const char* kRedirectLibrary = "libverbatim-preload.so";
 
-/// The folder with our libraries: ../lib as seen from this executable.
+/// The folder with Verbatim's libraries: ../lib from the folder of this executable.
 std::filesystem::path library_folder() {
   std::error_code failed;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
   return self.parent_path().parent_path() / "lib";
 }
 
-/// Puts `first` before what the variable already lists.
+/// Puts `first` at the front of the list in a variable.
 void prepend(const char* variable, const std::string& first) {
   const char* rest = std::getenv(variable);
   const bool has_rest = rest != nullptr && *rest != 0;
   ::setenv(variable, has_rest ? (first + ":" + rest).c_str() : first.c_str(), 1);
 }
 
-/// Both variables are needed: the path alone loses to a DT_RPATH, the preload alone to a program
-/// that opens libibverbs.so by that name.
+/// Both variables are needed: a DT_RPATH takes precedence over the path, and the preload has no
+/// effect on a program that opens libibverbs.so with dlopen(3).
 void export_library(const std::filesystem::path& folder) {
   prepend("LD_LIBRARY_PATH", folder.string());
   prepend("LD_PRELOAD", (folder / kVerbsLibrary).string());
 }
 
-/// Programs that look under /sys/class/infiniband find the adapters there. Where that cannot be had
-/// they find none, and a message says so; the library has them all the same.
+/// Programs that look under /sys/class/infiniband find the adapters there. If that is not possible,
+/// a message says that they will find none; programs that call the library still do.
 void export_sysfs(const std::filesystem::path& folder) {
   const auto library = folder / kRedirectLibrary;
   std::string message;
@@ -69,18 +69,18 @@ void export_sysfs(const std::filesystem::path& folder) {
   prepend("LD_PRELOAD", library.string());
 }
 
-/// What some libraries have to be told before they take an adapter that they do not know. A choice
-/// of the user's stays.
+/// Settings that some libraries need before they use an adapter that they do not know. Variables
+/// that the user has set are kept.
 void export_hints() {
   // Open MPI: UCX over any device will do.
   ::setenv("OMPI_MCA_pml_ucx_devices", "any", 0);
   ::setenv("OMPI_MCA_pml_ucx_tls", "any", 0);
-  // NCCL 2.28: its device-initiated transport (GIN) through a proxy thread. By itself it looks for
-  // the one in which a GPU drives a Mellanox adapter, has none for others, and crashes.
+  // NCCL 2.28: its device-initiated transport (GIN) through a proxy thread. By default it looks for
+  // the variant in which a GPU drives a Mellanox adapter, and crashes with other adapters.
   ::setenv("NCCL_GIN_TYPE", "2", 0);
 }
 
-/// Whether the list of --devices can be had here; if not, says why.
+/// Whether the devices of --devices exist here; if not, prints why.
 bool accepts_devices(const std::string& list) {
   std::string message;
   if (device::parse_devices(list, device::read_interfaces(), message).ok()) return true;
@@ -88,7 +88,7 @@ bool accepts_devices(const std::string& list) {
   return false;
 }
 
-/// Whether the rules can be followed; if not, says where the mistake is.
+/// Whether the rules are valid; if not, prints where the mistake is.
 bool accepts_faults(const char* source, const std::string& rules) {
   std::string message;
   if (link::parse_fault_rules(rules, message).ok()) return true;
@@ -96,7 +96,8 @@ bool accepts_faults(const char* source, const std::string& rules) {
   return false;
 }
 
-/// Whether the capture can be written. Programs may change their folder before they do.
+/// Whether the capture can be written. Makes its path absolute, because programs may change their
+/// folder.
 bool export_capture(const std::string& name) {
   std::error_code failed;
   const std::string path = std::filesystem::absolute(name, failed).string();
@@ -109,7 +110,7 @@ bool export_capture(const std::string& name) {
   return true;
 }
 
-/// Whether the dynamic linker can be told of the folder; if not, says why.
+/// Whether the dynamic linker can load from the folder; if not, prints why.
 bool is_loadable(const std::filesystem::path& folder) {
   const auto library = folder / kVerbsLibrary;
   if (::access(library.c_str(), R_OK) != 0) {
@@ -151,7 +152,7 @@ int run_command(const RunOptions& options) {
 
   std::vector<char*> arguments;
   for (const std::string& word : options.command) {
-    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp changes nothing
+    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not change it
   }
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());

@@ -11,22 +11,22 @@
 
 namespace verbatim::tools {
 
-/// Reads another process's segment by system calls. What was never touched there stays so: a
-/// mapping would make the file larger by each page that is looked at.
+/// Reads another process's segment by system calls. Pages that were never touched stay so; a
+/// mapping would allocate each page that is read.
 class SegmentReader {
  public:
   SegmentReader(int descriptor, std::uint64_t octets) noexcept
       : descriptor_(descriptor), octets_(octets) {}
 
-  /// False when it does not lie inside.
+  /// False when it does not lie inside the segment.
   template <typename T>
   [[nodiscard]] bool read(std::uint64_t at, T& into) const noexcept {
     static_assert(std::is_trivially_copyable_v<T>);
     return holds(at, 1, sizeof(T)) && fill(at, std::as_writable_bytes(std::span(&into, 1)));
   }
 
-  /// Calls `visit(index, value)` for the values of an array that somebody has touched, and some
-  /// others around them. False when it does not lie inside.
+  /// Calls `visit(index, value)` for the values of an array that the owner has touched, and for
+  /// some around them. False when the array does not lie inside the segment.
   template <typename T, typename Visit>
   [[nodiscard]] bool visit_array(std::uint64_t at, std::uint32_t count, Visit&& visit) const {
     static_assert(std::is_trivially_copyable_v<T>);

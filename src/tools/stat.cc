@@ -12,9 +12,9 @@
 namespace verbatim::tools {
 namespace {
 
-// A process that runs answers at once; what has not answered by then is stopped.
+// A running process answers at once. One that has not answered after this time is stopped.
 constexpr Duration kPatience = std::chrono::milliseconds(200);
-// Rates that are shown once are of this time.
+// The time over which --once measures rates.
 constexpr Duration kSample = std::chrono::milliseconds(250);
 
 std::size_t terminal_lines() noexcept {
@@ -27,7 +27,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Until a signal ends it, or nobody reads any more.
+/// Until a signal ends it, or the output is closed.
 void refresh(host::Viewer& viewer, HostView before, const StatOptions& options, bool is_terminal) {
   const std::chrono::seconds interval(options.interval_seconds);
   while (std::ferror(stdout) == 0) {
@@ -37,7 +37,7 @@ void refresh(host::Viewer& viewer, HostView before, const StatOptions& options, 
     const std::string text = text_of(now, {.in_colour = is_terminal,
                                            .shows_all = options.all,
                                            .lines = is_terminal ? terminal_lines() : 0});
-    // One write, over what was there: nothing flickers.
+    // One write over the previous screen, so that it does not flicker.
     print(is_terminal ? "\033[H\033[J" + text : text + "\n");
     before = std::move(now);
   }

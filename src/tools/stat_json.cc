@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `verbatim stat --json` says; docs/STAT.md has the meaning of each member.
+// The output of `verbatim stat --json`; docs/STAT.md has the meaning of each member.
 #include <unistd.h>
 
 #include "tools/json.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `verbatim stat` shows to people.
+// The output of `verbatim stat` as text.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using Kind = host::Viewer::Sight::Kind;
 
-constexpr std::size_t kBusiest = 20;  // queue pairs of one process that are shown unless all are
+constexpr std::size_t kBusiest = 20;  // queue pairs of one process that are shown without --all
 
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...) {
   std::array<char, 256> line{};
@@ -42,7 +42,7 @@ std::string short_number(double value) {
   return formatted("%.*f%s", digits, value, kUnits[unit]);
 }
 std::string short_number(std::uint64_t value) { return short_number(static_cast<double>(value)); }
-/// Nothing moves: nothing catches the eye.
+/// Zero is a dash, which attracts less attention.
 std::string short_rate(double value) { return value > 0 ? short_number(value) : "-"; }
 
 std::string duration(double seconds) {
@@ -65,7 +65,7 @@ std::string own_name() {
                           : formatted("%s (uid %u)", printable(entry->pw_name).c_str(), uid);
 }
 
-/// Lines, as many as there is room for.
+/// The lines of the output, as many as fit the terminal.
 class Page {
  public:
   explicit Page(const TextLayout& layout) : layout_(layout) {}
@@ -98,7 +98,8 @@ class Page {
 double busyness(const QueuePairView& qp) { return qp.out.octets + qp.in.octets; }
 double message_rate(const QueuePairView& qp) { return qp.out.messages + qp.in.messages; }
 
-/// Those that move most now; among the idle, those that have moved most. By number.
+/// The queue pairs with the highest rates; among idle ones, those with the most traffic. Sorted by
+/// number.
 std::vector<const QueuePairView*> busiest(const std::vector<QueuePairView>& all, bool shows_all) {
   std::vector<const QueuePairView*> chosen;
   for (const QueuePairView& qp : all) chosen.push_back(&qp);
@@ -181,7 +182,7 @@ void add_memory(Page& page, const ProcessView& process) {
 void add_reasons(Page& page, const ProcessView& process) {
   std::map<rehome::Why, std::pair<std::size_t, std::uint64_t>> reasons;
   for (const MemoryView::Unshared& region : process.memory.unshared) {
-    if (region.why == rehome::Why::kNoPeer) continue;  // as it should be
+    if (region.why == rehome::Why::kNoPeer) continue;  // normal
     auto& [count, octets] = reasons[region.why];
     ++count;
     octets += region.octets;
@@ -196,7 +197,7 @@ void add_reasons(Page& page, const ProcessView& process) {
   }
 }
 
-/// What should not be.
+/// Packets that were refused, and faults: normally there are none.
 void add_troubles(Page& page, const ProcessView& process) {
   std::uint64_t malformed = 0;
   for (const std::uint64_t each : process.counters.malformed) malformed += each;
@@ -205,12 +206,12 @@ void add_troubles(Page& page, const ProcessView& process) {
     if (count > 0) line += (line.empty() ? "" : ", ") + short_number(count) + " " + what;
   };
   add(malformed, "malformed");
-  add(process.counters.unknown_qp, "for no queue pair");
-  add(process.counters.unexpected, "where requests come directly");
+  add(process.counters.unknown_qp, "for unknown queue pairs");
+  add(process.counters.unexpected, "for queue pairs whose peer sends directly");
   if (!line.empty()) page.add("  packets refused: " + line);
   if (process.counters.memory_faults > 0) {
     page.add("  " + page.red(counted(process.counters.memory_faults, "access") +
-                             " to registered memory that is no longer there"));
+                             " to registered memory that is no longer mapped"));
   }
 }
 
@@ -228,7 +229,7 @@ void add_process(Page& page, const ProcessView& process, const TextLayout& layou
   if (process.is_stopped) line += "  " + page.red("stopped");
   page.add(line);
   if (process.kind == Kind::kSilent) {
-    page.add("  does not answer: it is stopped, or its thread has had no CPU");
+    page.add("  does not answer: it is stopped, or its thread has got no CPU time");
     return;
   }
   if (process.kind == Kind::kHidden) {

@@ -34,15 +34,15 @@ std::string text_in(const std::array<char, kSize>& field) {
   return printable({field.data(), ::strnlen(field.data(), field.size())});
 }
 
-/// The letter that /proc has for what a process does now; it stands behind its name, which may hold
-/// anything.
+/// The letter for the state of a process in /proc. It follows the process's name, which may contain
+/// any character.
 char state_letter(int process) {
   const std::string line = content_of("/proc/" + std::to_string(process) + "/stat");
   const std::size_t name_ends = line.rfind(')');
   return name_ends != std::string::npos && name_ends + 2 < line.size() ? line[name_ends + 2] : '?';
 }
 
-/// What the process has noted beside a region, which may be anything.
+/// The note beside a region. The process writes it, so it may have any value.
 rehome::Why why_of(std::uint32_t note) noexcept {
   const auto last = static_cast<std::uint32_t>(rehome::Why::kRefused);
   return note <= last ? static_cast<rehome::Why>(note) : rehome::Why::kRefused;
@@ -82,7 +82,7 @@ Way way_of_claim(std::uint64_t claim) noexcept {
   return claimant == HalfRecord::kPackets ? Way::kPackets : Way::kUndecided;
 }
 
-/// Which way the peer's requests come: as the first has come.
+/// The path of the peer's requests: that of the first one.
 Way way_in(const SegmentReader& segment, const SegmentHeader& header, std::uint32_t index,
            const QueuePairView& qp) {
   HalfRecord half;
@@ -90,7 +90,7 @@ Way way_in(const SegmentReader& segment, const SegmentHeader& header, std::uint3
     return Way::kPackets;
   }
   const Way way = way_of_claim(half.claim);
-  // Nobody near means that packets will come.
+  // Without a local peer, requests will come as packets.
   return way == Way::kUndecided && qp.sends == Way::kPackets ? Way::kPackets : way;
 }
 
@@ -166,7 +166,7 @@ const QueuePairView* find_queue_pair(const ProcessView& process, wire::QpNumber 
   return found != process.queue_pairs.end() && found->number == number ? &*found : nullptr;
 }
 
-/// The other end of a connection, if both ends say so.
+/// The other end of a connection, if each end names the other.
 const QueuePairView* find_peer(const HostView& host, const QueuePairView& qp, int& process) {
   if (!qp.is_connected() || qp.state == QpState::kReset || qp.state == QpState::kInit) {
     return nullptr;
@@ -182,14 +182,14 @@ const QueuePairView* find_peer(const HostView& host, const QueuePairView& qp, in
   return peer != nullptr && peer->dest_qp == qp.number ? peer : nullptr;
 }
 
-/// What a peer of this host has executed in a queue pair, the peer has counted.
+/// A local peer itself counts the requests that it executes directly, so they are added here.
 void link_peers(HostView& host) {
   struct Served {
     QueuePairView* qp;
     std::uint64_t messages;
     std::uint64_t octets;
   };
-  std::vector<Served> served;  // changed last: each is read by its peer
+  std::vector<Served> served;  // stored at the end: each loop pass reads the counters of a peer
   for (ProcessView& process : host.processes) {
     for (QueuePairView& qp : process.queue_pairs) {
       const QueuePairView* peer = find_peer(host, qp, qp.peer_process);
@@ -216,7 +216,7 @@ HostView read_host(const std::vector<host::Viewer::Sight>& sights) {
 void compute_rates(const HostView& before, HostView& now) {
   const double seconds = static_cast<double>(now.at - before.at) / 1e9;
   if (seconds <= 0) return;
-  // A counter that has begun anew shows nothing for once.
+  // When a counter has restarted, the rate is zero once.
   const auto rate = [&](std::uint64_t from, std::uint64_t to) {
     return to > from ? static_cast<double>(to - from) / seconds : 0;
   };

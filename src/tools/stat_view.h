@@ -10,8 +10,8 @@
 #include "host/viewer.h"
 #include "rehome/why.h"
 
-/// The processes of this user on this host as `verbatim stat` shows them: a copy of what they say
-/// of themselves, checked for nothing but that it can be printed.
+/// The processes of this user on this host as `verbatim stat` shows them: a copy of the data in
+/// their segments. The copy is checked only so far that it can be printed.
 namespace verbatim::tools {
 
 /// Per second.
@@ -26,29 +26,30 @@ struct QueuePairView {
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};
-  direct::Way sends{};     // which way its own requests go
-  direct::Way receives{};  // which way the peer's come
+  direct::Way sends{};     // the path of its own requests
+  direct::Way receives{};  // the path of the peer's requests
   wire::Gid local{};
   wire::Gid remote{};
-  bool has_peer_here = false;    // the other end is one of this user on this host
-  int peer_process = 0;          // its number; 0: not known
-  transport::Traffic traffic{};  // what a peer here executes directly is among what is served
-  Rates out{};                   // requests of its own
-  Rates in{};                    // and those of the peer's
+  bool has_peer_here = false;  // the peer is a process of this user on this host
+  int peer_process = 0;        // its number; 0: not known
+  transport::Traffic
+      traffic{};  // served requests include those that a local peer executes directly
+  Rates out{};    // of its own requests
+  Rates in{};     // of the peer's requests
 
   [[nodiscard]] bool is_connected() const noexcept {
     return type == transport::QpType::kRc || type == transport::QpType::kUc;
   }
 };
 
-/// How others reach registered memory.
+/// How peers reach registered memory.
 struct MemoryView {
   std::uint32_t regions = 0;
   std::uint32_t windows = 0;
-  std::uint64_t shared_octets = 0;   // mapped
-  std::uint64_t cma_octets = 0;      // through a descriptor that peers were lent
-  std::uint64_t owner_octets = 0;    // by the owner itself, who is asked
-  std::uint32_t closed_regions = 0;  // their memory was unmapped
+  std::uint64_t shared_octets = 0;   // through a mapping
+  std::uint64_t cma_octets = 0;      // through a descriptor of the owner's address space
+  std::uint64_t owner_octets = 0;    // by errands of the owner
+  std::uint32_t closed_regions = 0;  // the program has unmapped their memory
   struct Unshared {
     std::uint32_t key = 0;
     std::uint64_t octets = 0;
@@ -63,10 +64,10 @@ struct ProcessView {
   int process = 0;  // 0: not known
   std::string program{};
   bool is_stopped = false;
-  // Of the others nothing more is known than that they are there.
+  // The rest is known only of a process that shows its segment.
   std::string device{};
   std::string interface_name{};
-  double seconds = 0;  // since it was opened
+  double seconds = 0;  // since the device was opened
   device::PathPolicy path{};
   device::PathCause path_cause{};
   std::uint32_t completion_queues = 0;
@@ -81,22 +82,22 @@ struct HostView {
   std::vector<ProcessView> processes{};  // by slot
 };
 
-/// Reads what `sights` show, and finds who is connected to whom. A process that shows something
-/// that makes no sense is one that shows nothing.
+/// Reads the segments of `sights`, and finds which queue pairs are connected. A process whose
+/// segment makes no sense counts as hidden.
 [[nodiscard]] HostView read_host(const std::vector<host::Viewer::Sight>& sights);
-/// Fills in the rates since `before`.
+/// Computes the rates since `before`.
 void compute_rates(const HostView& before, HostView& now);
 
-/// One word for both ways, as far as they are decided.
+/// One word for both directions, as far as they are decided.
 [[nodiscard]] const char* path_of(const QueuePairView& qp) noexcept;
 [[nodiscard]] const char* name_of(direct::Way way) noexcept;
 [[nodiscard]] const char* name_of(transport::QpType type) noexcept;
 [[nodiscard]] const char* name_of(transport::QpState state) noexcept;
 
-/// How it looks, in people's and in machines' words.
+/// The form of the output as text.
 struct TextLayout {
   bool in_colour = false;
-  bool shows_all = false;  // otherwise the busiest queue pairs of each process
+  bool shows_all = false;  // otherwise only the busiest queue pairs of each process
   std::size_t lines = 0;   // at most; 0: as many as there are
 };
 [[nodiscard]] std::string text_of(const HostView& host, const TextLayout& layout);

@@ -109,7 +109,7 @@ TEST(Text, ShowsTheBusiestAndAddsUpTheRest) {
   const HostView host = host_with(many, 0);
   const std::string text = text_of(host, {});
   EXPECT_EQ(lines_with(text, "\n  0x"), 20U);
-  EXPECT_EQ(lines_with(text, "1.00M"), 20U);  // each of them is one that is busy
+  EXPECT_EQ(lines_with(text, "1.00M"), 20U);  // all of them are busy ones
   EXPECT_NE(text.find("and 980 more (980 direct): 980 messages/s, 980 octets/s"), std::string::npos)
       << text;
   EXPECT_EQ(lines_with(text_of(host, {.shows_all = true}), "\n  0x"), 1000U);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of this user, which no other user can enter or take; nothing when there is none.
+/// The folder of this user, which no other user can enter; nothing when there is none.
 std::optional<fs::path> own_folder() {
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const host::RuntimeDirectory* directory =
@@ -29,7 +29,7 @@ std::optional<fs::path> own_folder() {
   return directory->parent();
 }
 
-/// Programs that read it while it is written find the same as before.
+/// Replaces the file in one step, so that a program which reads it meanwhile sees the old contents.
 void write(const fs::path& file, const std::string& line) {
   std::error_code ignored;
   fs::create_directories(file.parent_path(), ignored);
@@ -78,7 +78,7 @@ void write_device(const fs::path& folder, const device::PortInfo& port) {
   char capabilities[12];
   std::snprintf(capabilities, sizeof capabilities, "0x%08x", device::kPortCapabilities);
   write(place / "cap_mask", capabilities);
-  // Of a fabric with a subnet manager, which an Ethernet is not.
+  // For fabrics with a subnet manager; Ethernet has none.
   write(place / "lid", "0x0");
   write(place / "lid_mask_count", "0");
   write(place / "sm_lid", "0x0");
@@ -98,7 +98,7 @@ std::optional<fs::path> write_sysfs_tree(const std::vector<device::PortInfo>& po
   const auto own = own_folder();
   struct stat network {};
   if (!own || ::stat("/proc/self/ns/net", &network) != 0) return std::nullopt;
-  // Other devices in the same namespace are another folder: `verbatim run --devices` chooses.
+  // Another choice of devices (`verbatim run --devices`) in the same namespace has another folder.
   std::string name = "sysfs-" + std::to_string(network.st_ino);
   for (const device::PortInfo& port : ports) name += "-" + port.interface;
   const fs::path root = *own / name;
@@ -106,7 +106,7 @@ std::optional<fs::path> write_sysfs_tree(const std::vector<device::PortInfo>& po
     write_device(root / "infiniband" / port.name, port);
   }
   for (std::size_t i = 0; i < ports.size(); ++i) {
-    // A device that may be read and written is all that is asked of it.
+    // Programs only check that it can be opened for reading and writing.
     std::error_code is_there;
     fs::create_symlink("/dev/null", root / ("uverbs" + std::to_string(i)), is_there);
   }

@@ -9,9 +9,9 @@
 
 namespace verbatim::tools {
 
-/// Writes down the adapters as the kernel would under /sys/class and /dev/infiniband, for programs
-/// that look there instead of asking the library: one folder per user and network namespace, which
-/// is written anew each time. Nothing when there is no place for it.
+/// Writes a description of the adapters as the kernel has it under /sys/class and /dev/infiniband,
+/// for programs that look there instead of calling the library: one folder per user and network
+/// namespace, written again each time. Nothing when there is no place for it.
 [[nodiscard]] std::optional<std::filesystem::path> write_sysfs_tree(
     const std::vector<device::PortInfo>& ports);
 

@@ -7,18 +7,18 @@
 #include "device/config.h"
 #include "wire/ids.h"
 
-/// Words that several commands say.
+/// Texts of several commands.
 namespace verbatim::tools {
 
-/// What another process calls itself, fit for a terminal: printable ASCII, others as '?'.
+/// A text of another process for a terminal: printable ASCII, other characters as '?'.
 [[nodiscard]] std::string printable(std::string_view text);
-/// An address as people write it.
+/// An address in the usual notation.
 [[nodiscard]] std::string text_of(const wire::Gid& gid);
 /// The content of a small file without the last line end; nothing when it cannot be read.
 [[nodiscard]] std::string content_of(const std::string& path);
 
-/// Which way data takes between the processes of one host, and why: as values for machines, and for
-/// people. Values that do not exist are "?".
+/// The path of data between the processes of one host, and its cause: as values for JSON, and as
+/// sentences. An unknown value is "?".
 [[nodiscard]] const char* name_of(device::PathPolicy path) noexcept;
 [[nodiscard]] const char* name_of(device::PathCause cause) noexcept;
 [[nodiscard]] const char* sentence_of(device::PathPolicy path, device::PathCause cause) noexcept;

@@ -11,8 +11,8 @@
 
 namespace verbatim::wire {
 
-/// What a responder says of a request (IBA Vol 1, 9.7.5.2): bit 7 is zero, bits 6..5 the kind, bits
-/// 4..0 credits, an RNR timer or a NAK code.
+/// The answer of a responder to a request (IBA Vol 1, 9.7.5.2): bit 7 is zero, bits 6..5 the kind,
+/// bits 4..0 credits, an RNR timer or a NAK code.
 class Syndrome {
  public:
   enum class Kind : std::uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
@@ -23,7 +23,7 @@ class Syndrome {
     kRemoteOperation = 3,
     kInvalidRd = 4,
   };
-  /// "No credit information": the requester does not count (9.7.7.2).
+  /// No credit information: the requester does not count credits (9.7.7.2).
   static constexpr std::uint8_t kUnlimitedCredits = 0x1f;
 
   constexpr Syndrome() noexcept = default;
@@ -37,7 +37,7 @@ class Syndrome {
   }
 
   [[nodiscard]] constexpr std::uint8_t raw() const noexcept { return raw_; }
-  /// A set bit 7 is reserved as well.
+  /// Values with bit 7 set are reserved as well.
   [[nodiscard]] constexpr Kind kind() const noexcept {
     return (raw_ & 0x80) != 0 ? Kind::kReserved : Kind((raw_ >> 5) & 3);
   }
@@ -51,7 +51,7 @@ class Syndrome {
   std::uint8_t raw_ = 0;
 };
 
-/// Messages that a credit code stands for (table 45); code 31 has no number.
+/// The number of messages that a credit code means (table 45); code 31 has no number.
 inline constexpr std::array<std::uint16_t, 31> kCreditCodes = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};

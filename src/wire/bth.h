@@ -22,7 +22,7 @@ struct Bth {
   static constexpr std::size_t kSize = 12;
   Opcode opcode{};
   bool solicited = false;
-  bool migrated = false;       // path state "migrated"; nobody may check it
+  bool migrated = false;       // path state "migrated"; receivers must not check it
   std::uint8_t pad_count = 0;  // 0..3 octets after the payload
   PKey pkey = PKey::kDefault;
   bool fecn = false;
@@ -46,15 +46,15 @@ struct Bth {
   }
 
   /// Writes every octet, reserved bits as zero: nothing of a reused buffer leaks onto the fabric.
-  /// Few and wide, so that they can be read again at once.
+  /// The stores are few and wide, so that loads of the same octets can follow at once.
   void emit(std::span<std::byte, kSize> to) const noexcept {
     store_be<std::uint64_t, 0>(to, front());
     store_be<std::uint32_t, kFrontSize>(to, back());
   }
 };
 
-/// A header that arrived: once parse() has succeeded every accessor is safe, and none of them
-/// judges.
+/// A header that arrived: once parse() has succeeded every accessor is safe. No accessor checks its
+/// value.
 class BthView {
  public:
   static Expected<BthView, WireError> parse(std::span<const std::byte> packet) noexcept {
@@ -77,7 +77,7 @@ class BthView {
   [[nodiscard]] bool ack_request() const noexcept { return (word<8>() & 0x8000'0000U) != 0; }
   [[nodiscard]] Psn psn() const noexcept { return Psn(word<8>()); }
 
-  /// The header as a value; bits that are reserved do not survive.
+  /// The header as a value, with reserved bits zero.
   [[nodiscard]] Bth value() const noexcept {
     return {.opcode = opcode(),
             .solicited = solicited(),

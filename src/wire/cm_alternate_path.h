@@ -17,7 +17,7 @@
 
 namespace verbatim::wire {
 
-/// Load alternate path: offers a second path for a connection that stands (IBA Vol 1, 12.8.1).
+/// Load alternate path: offers a second path for an established connection (IBA Vol 1, 12.8.1).
 /// Linux ignores this message and its answer on RoCE.
 struct CmLap {
   static constexpr CmAttribute kAttribute = CmAttribute::kLap;
@@ -57,7 +57,7 @@ struct CmLap {
   }
 };
 
-/// What became of an alternate path (12.8.2).
+/// The result of a CmLap (12.8.2).
 enum class AprStatus : std::uint8_t {
   kLoaded = 0,
   kInvalidCommId = 1,
@@ -124,7 +124,7 @@ struct CmApr {
   std::array<std::byte, kPrivateOctets> private_data{};
   friend bool operator==(const CmApr&, const CmApr&) noexcept = default;
 
-  /// Additional information that the status asks for.
+  /// Additional information, as the status defines it.
   [[nodiscard]] std::span<const std::byte> info() const noexcept {
     return std::span(info_field).first(std::min<std::size_t>(info_octets, kInfoOctetsMax));
   }

@@ -40,7 +40,7 @@ struct CmDreq {
   }
 };
 
-/// Reply to a CmDreq: the sender has ended it too (12.6.11).
+/// Reply to a CmDreq: the sender has ended the connection too (12.6.11).
 struct CmDrep {
   static constexpr CmAttribute kAttribute = CmAttribute::kDrep;
   static constexpr std::size_t kSize = Mad::kSize;

@@ -5,8 +5,8 @@
 
 namespace verbatim::wire {
 
-/// Names one end's half of a connection in the messages of both (IBA Vol 1, 12.9.2); zero is a name
-/// that was never given. Of a SIDR request it names the request.
+/// The number that one end gives a communication (IBA Vol 1, 12.9.2); the messages of both ends
+/// contain it. Zero is never given. In a SIDR request it identifies the request.
 enum class CommId : std::uint32_t {};
 
 /// Which CM message a management datagram carries (12.6).
@@ -55,7 +55,7 @@ enum class CmAttribute : std::uint16_t {
 /// The version of the management class that every message has.
 inline constexpr std::uint8_t kCmClassVersion = 2;
 
-/// Enhanced connection establishment: what vendors of both ends agree on beyond the specification.
+/// Enhanced connection establishment: vendor-specific options that both ends agree on.
 /// All zero when unused.
 struct Ece {
   std::uint32_t vendor_id = 0;  // 24 bits

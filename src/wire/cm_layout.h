@@ -18,12 +18,13 @@
 ///     at(CmBits<43, 0, 5>{}, message.remote_cm_response_timeout);
 ///     at(CmOctets<140, 92>{}, message.private_data);
 ///
-/// and CmReader or CmWriter, as `at`, walks it in one direction or the other, so the two cannot
-/// disagree. Offsets are octets behind the MAD header and bits from the most significant, as in the
+/// and CmReader or CmWriter, as `at`, applies it in one direction or the other, so the two cannot
+/// differ. Offsets are octets after the MAD header and bits from the most significant, as in the
 /// specification; the compiler proves the bounds.
 namespace verbatim::wire {
 
-/// A number. `kLowBit` is for one that is cut into pieces: which of its bits is lowest in this one.
+/// A number. `kLowBit` is for a number in several pieces: the lowest bit of the number in this
+/// piece.
 template <std::size_t kOctet, std::size_t kBit, std::size_t kWidth, std::size_t kLowBit = 0>
 struct CmBits {
   static_assert(kBit < 8 && kWidth > 0 && kBit + kWidth <= 64);
@@ -41,7 +42,7 @@ struct CmBits {
     return ((word >> kShift) << kLowBit) & kNumberMask;
   }
 
-  /// Into zeroes; bits of `number` that have no room are cut off.
+  /// The octets must be zero before. Bits of `number` beyond the field are dropped.
   static void store(std::span<std::byte, Mad::kDataSize> to, std::uint64_t number) noexcept {
     std::uint64_t word = ((number & kNumberMask) >> kLowBit) << kShift;
     for (std::size_t i = kOctetCount; i-- > 0; word >>= 8) {
@@ -54,7 +55,7 @@ struct CmBits {
   static constexpr std::size_t kShift = kOctetCount * 8 - kBit - kWidth;
 };
 
-/// Octets that nobody reads as a number.
+/// Octets that are not a number.
 template <std::size_t kOctet, std::size_t kCount>
 struct CmOctets {
   static_assert(kOctet + kCount <= Mad::kDataSize);

@@ -22,8 +22,8 @@ namespace verbatim::wire {
 using CmMessage = std::variant<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmSidrReq,
                                CmSidrRep, CmLap, CmApr>;
 
-/// kBadClass, kBadVersion, or kBadAttribute where method and attribute name no message; the
-/// specification answers none of them.
+/// kBadClass, kBadVersion, or kBadAttribute where method and attribute name no message. None of
+/// these is answered.
 [[nodiscard]] Expected<CmMessage, WireError> parse_cm_message(const MadView& mad) noexcept;
 
 void emit(const CmMessage& message, std::span<std::byte, Mad::kSize> to) noexcept;

@@ -17,7 +17,7 @@ namespace {
 using namespace verbatim::wire;
 using MadOctets = std::array<std::byte, Mad::kSize>;
 
-/// A message that was read and written once is the same when it is read and written again.
+/// A message that is parsed, emitted and parsed again must not change.
 void check_message(const CmMessage& message) {
   MadOctets first;
   emit(message, first);
@@ -39,7 +39,7 @@ void check_addresses(std::span<const std::byte> private_data) {
   VB_ASSERT(again && *again == *header);
 }
 
-/// Reads what a message offers beside its fields; the sanitizers judge.
+/// Calls the functions of a message, for the sanitizers.
 struct Look {
   template <typename Message>
   void operator()(const Message& message) const {
@@ -61,8 +61,8 @@ void check(const MadView& mad) {
 
 }  // namespace
 
-/// The input is a whole datagram. One that is not becomes the body of a message, the first octet
-/// says of which, under a header that is right: no octet is spent on guessing it.
+/// The input is a whole datagram. An input of another length becomes the body of a message with a
+/// right header; its first octet selects which message. So the fuzzer need not guess the header.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
   if (const auto mad = MadView::parse(input)) {

@@ -16,7 +16,7 @@
 
 namespace verbatim::wire {
 
-/// Refusal of a request, a reply, or whatever else broke off (IBA Vol 1, 12.6.7).
+/// Refusal of a request, of a reply, or of a communication in another state (IBA Vol 1, 12.6.7).
 struct CmRej {
   static constexpr CmAttribute kAttribute = CmAttribute::kRej;
   static constexpr std::size_t kSize = Mad::kSize;
@@ -24,7 +24,7 @@ struct CmRej {
   static constexpr std::size_t kPrivateOctets = 148;
   enum class Rejected : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
   TransactionId transaction{};  // the request's
-  CommId local_comm_id{};       // zero where the sender never gave one
+  CommId local_comm_id{};       // zero if the sender has given none
   CommId remote_comm_id{};
   Rejected rejected = Rejected::kReq;
   RejectReason reason{};
@@ -33,7 +33,7 @@ struct CmRej {
   std::array<std::byte, kPrivateOctets> private_data{};
   friend bool operator==(const CmRej&, const CmRej&) noexcept = default;
 
-  /// Additional reject information, such as the value that would have done (12.6.7.2).
+  /// Additional reject information, such as a value that would be acceptable (12.6.7.2).
   [[nodiscard]] std::span<const std::byte> info() const noexcept {
     return std::span(info_field).first(std::min<std::size_t>(info_octets, kInfoOctetsMax));
   }

@@ -17,11 +17,11 @@
 
 namespace verbatim::wire {
 
-/// What the passive side made of an alternate path (IBA Vol 1, 12.6.8.7).
+/// The passive side's decision about an alternate path (IBA Vol 1, 12.6.8.7).
 enum class CmFailover : std::uint8_t { kAccepted = 0, kNotSupported = 1, kRejected = 2 };
 
-/// Reply to a request for communication: the passive side accepts (12.6.8). As in every message,
-/// "local" is the sender of it.
+/// Reply to a connection request: the passive side accepts (12.6.8). As in every message, "local"
+/// is its sender.
 struct CmRep {
   static constexpr CmAttribute kAttribute = CmAttribute::kRep;
   static constexpr std::size_t kSize = Mad::kSize;
@@ -32,14 +32,14 @@ struct CmRep {
   Ece ece{};
   QKey local_qkey{};  // datagrams only
   QpNumber local_qpn{};
-  std::uint32_t local_eecn = 0;  // 24 bits; of an XRC target the queue pair's number is here
+  std::uint32_t local_eecn = 0;  // 24 bits; for an XRC target the number of its queue pair
   Psn starting_psn{};            // of the first packet that the *recipient* sends
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::uint8_t target_ack_delay = 0;  // 5 bits: 4.096 us << code
   CmFailover failover = CmFailover::kAccepted;
   bool end_to_end_flow_control = false;
-  std::uint8_t rnr_retry_count = 0;  // 3 bits; 7 is for ever
+  std::uint8_t rnr_retry_count = 0;  // 3 bits; 7 means without limit
   bool uses_srq = false;
   Guid local_ca_guid{};
   std::array<std::byte, kPrivateOctets> private_data{};
@@ -48,7 +48,7 @@ struct CmRep {
   static Expected<CmRep, WireError> parse(const MadView& mad) noexcept;
   void emit(std::span<std::byte, kSize> to) const noexcept;
 
-  /// The table of 12.6.8. The vendor ID lies in three pieces where octets were left over.
+  /// The table of 12.6.8. The vendor ID is split into three pieces.
   template <typename At, typename Self>
   static void lay_out(At& at, Self& rep) noexcept {
     at(CmBits<0, 0, 32>{}, rep.local_comm_id);
@@ -72,7 +72,7 @@ struct CmRep {
   }
 };
 
-/// Ready to use: the active side has the reply and the connection stands (12.6.9).
+/// Ready to use: the active side has the reply and the connection is established (12.6.9).
 struct CmRtu {
   static constexpr CmAttribute kAttribute = CmAttribute::kRtu;
   static constexpr std::size_t kSize = Mad::kSize;

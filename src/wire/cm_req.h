@@ -28,12 +28,12 @@ enum class CmTransport : std::uint8_t {
 };
 enum class CmExtendedTransport : std::uint8_t { kNone = 0, kXrc = 1 };
 
-/// Request for communication: the active side asks for a connection (12.6.5). parse() judges class,
-/// class version, method and attribute; the fields are for the machine that answers.
+/// Connection request: the active side asks for a connection (12.6.5). parse() checks class, class
+/// version, method and attribute; the agent that answers checks the fields.
 ///
-/// CM messages are rare, a handful per connection, and whoever receives one keeps much of it, so
-/// they are read into a value at once and have no view. emit() writes every octet, reserved bits as
-/// zero, and cuts a number down to the bits that it has on the wire.
+/// CM messages are rare, a handful per connection, and the receiver keeps much of each. So they are
+/// parsed into a value and have no view. emit() writes every octet, reserved bits as zero, and
+/// truncates a number to the bits of its field.
 struct CmReq {
   static constexpr CmAttribute kAttribute = CmAttribute::kReq;
   static constexpr std::size_t kSize = Mad::kSize;
@@ -46,9 +46,9 @@ struct CmReq {
   QKey local_qkey{};  // datagrams only
   QpNumber local_qpn{};
   std::uint8_t responder_resources = 0;  // READs and atomics that the sender accepts at a time
-  std::uint8_t initiator_depth = 0;      // those that it wants to have on the way
-  std::uint32_t local_eecn = 0;          // 24 bits; reliable datagrams only
-  std::uint32_t remote_eecn = 0;         // 24 bits
+  std::uint8_t initiator_depth = 0;  // READs and atomics that the sender wants to send at a time
+  std::uint32_t local_eecn = 0;      // 24 bits; reliable datagrams only
+  std::uint32_t remote_eecn = 0;     // 24 bits
   std::uint8_t remote_cm_response_timeout = 0;  // 5 bits: 4.096 us << code
   std::uint8_t local_cm_response_timeout = 0;   // 5 bits
   CmTransport transport = CmTransport::kRc;
@@ -59,10 +59,10 @@ struct CmReq {
   bool sap_supported = false;
   Psn starting_psn{};                // of the first packet that the *recipient* sends
   std::uint8_t retry_count = 0;      // 3 bits
-  std::uint8_t rnr_retry_count = 0;  // 3 bits; 7 is for ever
+  std::uint8_t rnr_retry_count = 0;  // 3 bits; 7 means without limit
   std::uint8_t max_cm_retries = 0;   // 4 bits
   PKey pkey = PKey::kDefault;
-  PathMtu path_mtu = PathMtu::k1024;  // 4 bits: may name no MTU
+  PathMtu path_mtu = PathMtu::k1024;  // 4 bits: a received value may be no valid MTU
   CmPath primary{};
   CmPath alternate{};
   std::array<std::byte, kPrivateOctets> private_data{};

@@ -17,7 +17,7 @@
 
 namespace verbatim::wire {
 
-/// Service ID resolution request: which queue pair takes datagrams for a service (IBA Vol 1,
+/// Service ID resolution request: asks which queue pair takes datagrams for a service (IBA Vol 1,
 /// 12.11.1).
 struct CmSidrReq {
   static constexpr CmAttribute kAttribute = CmAttribute::kSidrReq;
@@ -43,7 +43,7 @@ struct CmSidrReq {
   }
 };
 
-/// What became of a service ID resolution (12.11.2).
+/// The result of a service ID resolution (12.11.2).
 enum class SidrStatus : std::uint8_t {
   kValid = 0,
   kServiceNotSupported = 1,
@@ -89,7 +89,7 @@ struct CmSidrRep {
   std::array<std::byte, kPrivateOctets> private_data{};
   friend bool operator==(const CmSidrRep&, const CmSidrRep&) noexcept = default;
 
-  /// Additional information that the status asks for.
+  /// Additional information, as the status defines it.
   [[nodiscard]] std::span<const std::byte> info() const noexcept {
     return std::span(info_field).first(std::min<std::size_t>(info_octets, kInfoOctetsMax));
   }
@@ -97,7 +97,7 @@ struct CmSidrRep {
   static Expected<CmSidrRep, WireError> parse(const MadView& mad) noexcept;
   void emit(std::span<std::byte, kSize> to) const noexcept;
 
-  /// The table of 12.11.2. The vendor ID lies in two pieces where octets were left over.
+  /// The table of 12.11.2. The vendor ID is split into two pieces.
   template <typename At, typename Self>
   static void lay_out(At& at, Self& rep) noexcept {
     at(CmBits<0, 0, 32>{}, rep.request_id);

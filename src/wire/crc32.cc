@@ -11,8 +11,8 @@
 namespace verbatim::wire {
 namespace {
 
-// Null until the first use. Relaxed is enough: what it points to is constant from the start, and
-// threads that choose at the same time choose the same.
+// Null until the first use. Relaxed is enough: the kernels are constants, and threads that choose
+// at the same time choose the same one.
 constinit std::atomic<const Crc32Kernel*> chosen{nullptr};
 
 [[gnu::noinline]] const Crc32Kernel& choose() noexcept {
@@ -27,8 +27,8 @@ constinit std::atomic<const Crc32Kernel*> chosen{nullptr};
   return *choice;
 }
 
-/// Entry i steps over i * kOctets zeroes, backwards if that is negative: x^(8 i kOctets), and x^-33
-/// against what multiply() leaves in.
+/// Entry i skips i * kOctets zeroes, backwards if that is negative: x^(8 i kOctets), times x^-33 to
+/// cancel the factor of multiply().
 template <int kOctets>
 constexpr auto kSteps = [] {
   std::array<std::uint32_t, 256> steps{};

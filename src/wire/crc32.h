@@ -11,8 +11,7 @@ namespace verbatim::wire {
 inline constexpr std::uint32_t kCrc32Preset = 0xffff'ffff;
 
 /// Advances the CRC-32 register (generator 0x04C11DB7, octets LSB first) over `octets`. The
-/// register is raw: neither preset nor complemented here, so a computation can be carried on in
-/// pieces.
+/// register is raw: neither preset nor complemented here, so a computation can be done in pieces.
 [[nodiscard]] std::uint32_t crc32_update(std::uint32_t state,
                                          std::span<const std::byte> octets) noexcept;
 
@@ -20,14 +19,14 @@ inline constexpr std::uint32_t kCrc32Preset = 0xffff'ffff;
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t state, std::byte* to,
                                        std::span<const std::byte> from) noexcept;
 
-/// The register that had to stand in front of `octets` octets of zeroes to become `state`: a CRC
-/// run backwards, at the price of two multiplications. At most kCrc32MaxZeroes.
+/// The register before `octets` octets of zeroes that becomes `state` after them: a CRC run
+/// backwards, for the cost of two multiplications. At most kCrc32MaxZeroes.
 [[nodiscard]] std::uint32_t crc32_before_zeroes(std::uint32_t state, std::size_t octets) noexcept;
 inline constexpr std::size_t kCrc32MaxZeroes = 0xffff;
-/// The way there: what crc32_update() makes of `state` and so many zeroes, at the same price.
+/// The opposite: the result of crc32_update() for `state` and so many zeroes, for the same cost.
 [[nodiscard]] std::uint32_t crc32_after_zeroes(std::uint32_t state, std::size_t octets) noexcept;
 
-/// Which implementation this CPU got, for `make bench` and bug reports.
+/// The implementation that is used on this CPU, for `make bench` and bug reports.
 [[nodiscard]] const char* crc32_implementation() noexcept;
 
 }  // namespace verbatim::wire

@@ -13,14 +13,14 @@
 #include "wire/crc32_tables.h"
 
 // A core has a CRC unit that takes 8 octets a cycle and, beside it, carry-less multipliers that
-// fold 16 octets a cycle. Long inputs use both at once: the front two thirds are folded in vector
-// registers while the back third goes through the CRC instruction, and at the end the folded part
-// is moved over the back part and added. Short ones use the CRC instruction alone, which needs no
+// fold 16 octets a cycle. Long inputs use both at once: the first two thirds are folded in vector
+// registers while the CRC instruction handles the last third. At the end the folded part is moved
+// over the last part and added. Short inputs use the CRC instruction alone, which needs no
 // preparation.
 //
-// The instructions are written out: the headers of clang 14 hide their intrinsics unless the whole
-// file, and with it every inline function it shares with other files, is compiled for a CPU that
-// has them. `.arch_extension` and `.arch` speak to the assembler alone.
+// The instructions are assembly: the headers of clang 14 hide their intrinsics unless the whole
+// file, and with it every inline function that it shares with other files, is compiled for a CPU
+// that has them. `.arch_extension` and `.arch` affect only the assembler.
 
 namespace verbatim::wire {
 namespace {
@@ -122,9 +122,10 @@ constexpr std::size_t kBeside = 8 * kLanes;   // octets of a block for the CRC i
 constexpr std::size_t kMaxPiece = 4688;       // so that a payload of 4096 and its headers are one
 constexpr std::size_t kHybridFrom = 240;  // octets; with fewer, combining costs more than it saves
 
-/// A front that is folded and a back that the CRC instruction takes. The front is as long as it can
-/// be while every fold has its share of the back beside it; its first lanes are not yet folded, so
-/// they need none. What is left of the back runs while the two are combined.
+/// Divides a piece into a front part, which is folded, and a back part for the CRC instruction. The
+/// front part is as long as possible while every fold has its share of the back part beside it. Its
+/// first lanes are not yet folded, so they need none. The rest of the back part is handled while
+/// the two are combined.
 struct Piece {
   Piece(std::size_t from, std::size_t end_of_input) noexcept : front(from) {
     const std::size_t octets = std::min(end_of_input - from, kMaxPiece);
@@ -172,8 +173,8 @@ template <bool kEor3, bool kCopies>
     const Lane to_end = fold_of(back_lanes + kLanes - 1 - i);
     moved[i] = early_product(lanes[i], to_end) ^ late_product(lanes[i], to_end);
   }
-  // The register belongs to the first octets. Moved by itself it is needed only now, so that what
-  // computes it may still be under way when a piece begins.
+  // The register belongs to the first octets. It is moved separately and needed only here, so the
+  // previous computation need not be finished when a piece begins.
   const Lane start_to_end = fold_of((piece.end - piece.front) / 16 - 1);
   const Lane start = early_product(Lane{state, 0}, start_to_end);
   const Lane front_sum = sum<kEor3>(sum<kEor3>(moved[0], moved[1], moved[2]),

@@ -10,8 +10,8 @@
 
 namespace verbatim::wire {
 
-/// What the eight octets that `word` holds in little-endian order leave in the register when
-/// `kFollowing` octets of zeroes follow them. A register in front of them is added to the word.
+/// The register after the eight octets of `word` in little-endian order and `kFollowing` octets of
+/// zeroes. A register from before them must be added to the word.
 template <std::size_t kFollowing = 0>
 [[nodiscard]] inline std::uint32_t crc32_slice(std::uint64_t word) noexcept {
   const auto part = [word](unsigned i) {
@@ -31,7 +31,7 @@ template <std::size_t kFollowing = 0>
   return crc32_slice(std::uint64_t{state ^ word} << 32);
 }
 
-/// By table, 16 octets a step; for any CPU, and for what is too short for anything else.
+/// By table, 16 octets a step; for any CPU, and for inputs that are too short for other methods.
 template <bool kCopies>
 [[nodiscard]] std::uint32_t crc32_by_slicing(std::uint32_t state, Crc32Stream<kCopies> stream,
                                              std::size_t at, std::size_t end) noexcept {

@@ -12,7 +12,7 @@ namespace verbatim::wire {
 /// x^8. Everything here is computed by the compiler.
 namespace crc32_field {
 
-inline constexpr std::uint32_t kGenerator = 0xedb8'8320;  // 0x04C11DB7 with its bits turned round
+inline constexpr std::uint32_t kGenerator = 0xedb8'8320;  // 0x04C11DB7 with its bits reversed
 inline constexpr std::uint32_t kOne = 0x8000'0000;        // x^0
 inline constexpr std::uint32_t kX8 = 0x0080'0000;         // x^8, one octet
 
@@ -52,8 +52,8 @@ inline constexpr std::uint32_t kX8 = 0x0080'0000;         // x^8, one octet
 
 }  // namespace crc32_field
 
-/// kCrc32Slices[i][v]: what an octet of value v leaves in the register when i octets of zeroes
-/// follow it. Sixteen octets are taken in one step, each looked up in a slice of its own.
+/// kCrc32Slices[i][v]: the register after an octet of value v and i octets of zeroes. Sixteen
+/// octets are handled in one step, each with a slice of its own.
 inline constexpr auto kCrc32Slices = [] {
   std::array<std::array<std::uint32_t, 256>, 16> slices{};
   for (std::uint32_t value = 0; value < 256; ++value) {
@@ -66,9 +66,9 @@ inline constexpr auto kCrc32Slices = [] {
   return slices;
 }();
 
-/// What moves 16 octets of a message forward (towards its end) by `distance` times 16 octets: with
-/// the octets as two little-endian words, moved = early * K.early + late * K.late, carry-less and
-/// 128 bits wide, is congruent to them modulo P.
+/// The factors that move 16 octets of a message forward (towards its end) by `distance` times 16
+/// octets: with the octets as two little-endian words, moved = early * K.early + late * K.late,
+/// carry-less and 128 bits wide, is congruent to them modulo P.
 ///
 /// The factors are x^(128 distance + 63) and x^(128 distance - 1): 64 apart as the two words are,
 /// and one less than their distance because the carry-less product of two bit-reversed words comes

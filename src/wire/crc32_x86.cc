@@ -11,9 +11,9 @@
 #include "wire/crc32_slicing.h"
 #include "wire/crc32_tables.h"
 
-// Folding with the carry-less multiplication: four accumulators of 16 octets run through the
-// message, each moved over the 64 octets to its next place and added to what stands there; then the
-// first three are moved onto the last one, and tables reduce that.
+// Folding with the carry-less multiplication: four accumulators of 16 octets pass over the message.
+// Each is moved 64 octets ahead and added to the octets there. Then the first three are moved onto
+// the last one, which tables reduce.
 
 namespace verbatim::wire {
 namespace {

@@ -15,7 +15,7 @@
 
 namespace verbatim::wire {
 
-/// What an Ethernet frame carries.
+/// The protocol in an Ethernet frame.
 enum class EtherType : std::uint16_t { kIpv4 = 0x0800, kIpv6 = 0x86dd, kRoceV1 = 0x8915 };
 
 struct MacAddress {
@@ -39,8 +39,8 @@ struct Ethernet {
   }
 };
 
-/// A frame that arrived: parse() has checked that the header is there. Short frames were padded on
-/// the way, so payload() may be longer than what was sent; the IP header tells.
+/// A frame that arrived: parse() has checked that the header is complete. Short frames are padded,
+/// so payload() may be longer than the sent payload; the IP header contains the length.
 class EthernetView {
  public:
   static Expected<EthernetView, WireError> parse(std::span<const std::byte> frame) noexcept {
@@ -91,8 +91,9 @@ class EthernetView {
   return mac;
 }
 
-/// A stand-in where no Ethernet took part, as in a capture of a UDP socket or of a simulation:
-/// locally administered, its last four octets those of the GID, so that a reader sees who it is.
+/// An address for frames that never were on an Ethernet, as in a capture of a UDP socket or of a
+/// simulation: locally administered, its last four octets those of the GID, so that a reader
+/// recognises the host.
 [[nodiscard]] inline MacAddress synthetic_mac_of(const Gid& gid) noexcept {
   if (gid.is_multicast()) return multicast_mac_of(gid);
   MacAddress mac;

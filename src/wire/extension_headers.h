@@ -9,9 +9,9 @@
 #include "wire/aeth.h"
 #include "wire/ids.h"
 
-/// The extended transport headers that follow a BTH (IBA Vol 1, 9.3). Which of them a packet has is
-/// decided by its opcode alone, and PacketView has checked that the octets are there; so each is a
-/// plain value with the octets' layout above it, `emit` to write and `from` to read.
+/// The extended transport headers that follow a BTH (IBA Vol 1, 9.3). The opcode alone says which
+/// of them a packet has, and PacketView has checked that the octets are present. So each is a plain
+/// value with `emit` and `from`, and the layout above it.
 namespace verbatim::wire {
 
 /// Datagram: 0..3 Q_Key | 4 reserved | 5..7 source QP
@@ -84,7 +84,7 @@ struct AtomicEth {
   }
 };
 
-/// Atomic acknowledge: the eight octets that were there before.
+/// Atomic acknowledge: the eight octets from before the operation.
 struct AtomicAckEth {
   static constexpr std::size_t kSize = 8;
   std::uint64_t original = 0;
@@ -97,7 +97,7 @@ struct AtomicAckEth {
   }
 };
 
-/// Immediate data. The verbs keep it in network order, so it is moved and never swapped.
+/// Immediate data. The verbs keep it in network order, so it is copied and never swapped.
 struct ImmDt {
   static constexpr std::size_t kSize = 4;
   Immediate immediate{};
@@ -112,7 +112,7 @@ struct ImmDt {
   }
 };
 
-/// Invalidate: the R_Key that shall stop working at the responder.
+/// Invalidate: the R_Key that the responder invalidates.
 struct Ieth {
   static constexpr std::size_t kSize = 4;
   MemoryKey rkey{};

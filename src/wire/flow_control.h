@@ -14,7 +14,7 @@
 
 namespace verbatim::wire {
 
-/// The link packet with which the two ends of a native link keep from overrunning each other
+/// The link packet by which the two ends of a native link tell each other how much they may send
 /// (IBA Vol 1, 7.9.4). Blocks are of 64 octets and counted modulo 4096, for each data lane.
 ///
 ///     0..1 Op:4 FCTBS:12 | 2..3 VL:4 FCCL:12 | 4..5 LPCRC
@@ -25,7 +25,7 @@ struct FlowControl {
   Op op = Op::kNormal;
   std::uint16_t blocks_sent = 0;  // FCTBS: by the sender of this packet; 12 bits
   VirtualLane lane{};
-  std::uint16_t credit_limit = 0;  // FCCL: what the receiver of this packet may send up to; 12 bits
+  std::uint16_t credit_limit = 0;  // FCCL: the receiver of this packet may send up to it; 12 bits
 
   /// Writes every octet, the LPCRC included.
   void emit(std::span<std::byte, kSize> to) const noexcept {
@@ -41,8 +41,8 @@ struct FlowControl {
   }
 };
 
-/// A link packet that arrived: parse() has checked its length and its LPCRC. An operation that is
-/// neither of the two is for the receiver to ignore.
+/// A link packet that arrived: parse() has checked its length and its LPCRC. The receiver must
+/// ignore an operation that is neither of the two.
 class FlowControlView {
  public:
   static Expected<FlowControlView, WireError> parse(std::span<const std::byte> packet) noexcept {

@@ -13,8 +13,8 @@
 
 namespace verbatim::wire {
 
-/// Global Route Header (IBA Vol 1, 8.3): routes a native packet between subnets, opens a RoCEv1
-/// packet, and has the layout of an IPv6 header.
+/// Global Route Header (IBA Vol 1, 8.3): routes a native packet between subnets, is the first
+/// header of a RoCEv1 packet, and has the layout of an IPv6 header.
 ///
 ///     0..3 IPVer:4 TClass:8 FlowLabel:20 | 4..5 PayLen | 6 NxtHdr | 7 HopLmt
 ///     8..23 source GID | 24..39 destination GID

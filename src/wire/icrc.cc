@@ -19,13 +19,13 @@
 namespace verbatim::wire {
 namespace {
 
-// RoCE has no LRH; in its place the ICRC covers as many ones (annex A17.3.3).
+// RoCE has no LRH; the ICRC covers as many ones instead (annex A17.3.3).
 constexpr std::size_t kIpv4BthAt = Lrh::kSize + Ipv4::kSize + Udp::kSize;
 constexpr std::size_t kIpv6BthAt = Lrh::kSize + Ipv6::kSize + Udp::kSize;
 constexpr std::size_t kRoceV1BthAt = Lrh::kSize + Grh::kSize;
 constexpr std::size_t kBthEcnAt = 4;  // FECN, BECN and reserved bits: switches change them
 
-/// Routers change these on the way, so they count as ones.
+/// Routers change these fields, so they count as ones.
 void mask(std::span<std::byte> octets, std::size_t at, unsigned bits = 0xff) noexcept {
   octets[at] |= static_cast<std::byte>(bits);
 }
@@ -49,8 +49,8 @@ void mask_udp(std::span<std::byte> header) noexcept {
   mask(header, 7);  // checksum
 }
 
-/// The part that a 16-bit field of otherwise equal headers has in the register at the BTH. A CRC is
-/// linear, so the parts of the fields are simply added to the register of headers where they are 0.
+/// The part of a 16-bit header field in the register at the BTH. A CRC is linear, so the parts of
+/// the fields are added to the register for headers with zero fields.
 class Field {
  public:
   /// `to_bth`: octets from the first of the field to the BTH.
@@ -65,7 +65,7 @@ class Field {
       }
     }
   }
-  /// Two fields that always have the same value.
+  /// For two fields that always have the same value.
   friend consteval Field operator+(const Field& a, const Field& b) noexcept {
     Field both = a;
     for (std::size_t value = 0; value < 256; ++value) {
@@ -96,8 +96,8 @@ constexpr Field kIpv4Identification(kIdentificationToBth);
 constexpr Field kIpv6Lengths = Field(kIpv6BthAt - Lrh::kSize - 4) + kUdpLength;
 constexpr Field kGrhLength(kRoceV1BthAt - Lrh::kSize - 4);
 
-/// Instead of changing the bits of an octet of the BTH, as masking does, the register in front of
-/// the BTH is changed in a way that comes to the same: by those bits, run backwards to there.
+/// Masking changes the bits of an octet of the BTH. Here the register before the BTH is changed by
+/// those bits, run backwards to there, which has the same result.
 constexpr auto kBthEcnBeforehand = [] {
   std::array<std::uint32_t, 256> beforehand{};
   for (std::uint32_t bits = 0; bits < 256; ++bits) {
@@ -163,7 +163,7 @@ std::uint32_t IcrcSeed::start(std::size_t transport_octets,
 
 namespace {
 
-/// A register in front of the BTH that makes its masked octet count as ones.
+/// A change of the register before the BTH that makes its masked octet count as ones.
 std::uint32_t with_mask(std::uint32_t state, std::span<const std::byte> bth) noexcept {
   return state ^ kBthEcnBeforehand[std::to_integer<std::size_t>(bth[kBthEcnAt] ^ std::byte{0xff})];
 }
@@ -215,11 +215,11 @@ void change_identification(std::span<std::byte> transport, std::uint16_t from,
   if (difference == 0) return seed.is_ipv4() ? expected_identification : std::uint16_t{0};
   if (!seed.is_ipv4()) return std::nullopt;
 
-  // What has to be added to four octets, identification and flags, to make the difference. The
-  // first of them is the low octet.
+  // The value that four octets, identification and flags, need to produce the difference. The first
+  // of them is the low octet.
   const std::uint32_t missing =
       crc32_before_zeroes(difference, kIdentificationToBth + covered.size());
-  constexpr std::uint32_t kMayFragment = 0x0040;  // takes back the flag that start() has set
+  constexpr std::uint32_t kMayFragment = 0x0040;  // removes the flag that start() has set
   const std::uint32_t flags = missing >> 16;
   if (flags != 0 && flags != kMayFragment) return std::nullopt;
   return static_cast<std::uint16_t>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any octets as a packet: verifying reads nothing outside of them, and whatever they are, they are
-// right once the ICRC that belongs to them stands at their end.
+// Any octets as a packet: verify_icrc() reads nothing outside them, and accepts them once their
+// last four octets are the right ICRC.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(IcrcSeed::roce_v2(ipv6, ipv6, 0xc000), packet, identification);
   check(IcrcSeed::roce_v1(ipv6, ipv6), packet, identification);
 
-  (void)icrc_of_native(packet);  // no expectation but that it ends inside of the packet
+  (void)icrc_of_native(packet);  // must only not read outside the packet
   (void)vcrc_of(packet);
   return 0;
 }

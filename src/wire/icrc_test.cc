@@ -64,7 +64,8 @@ Octets random_transport(Prng& prng, const IcrcSeed& seed, std::size_t octets,
   return transport;
 }
 
-/// What covers a packet the long way: every octet in front of the BTH, variant fields as ones.
+/// The octets that the ICRC covers, written out: every octet before the BTH, variant fields as
+/// ones.
 struct LongWay {
   Octets octets = Octets(8, std::byte{0xff});
 
@@ -286,7 +287,7 @@ TEST(VerifyIcrc, FindsEveryIdentification) {
   }
 }
 
-/// The register that a peer without "don't fragment" starts with, the long way.
+/// The register before the BTH for a peer without "don't fragment", computed from all octets.
 std::uint32_t start_that_may_fragment(std::uint16_t octets, std::uint16_t identification) {
   LongWay way;
   way.add(emitted(Ipv4{.total_octets = static_cast<std::uint16_t>(octets + 28),

@@ -8,7 +8,7 @@
 
 namespace verbatim::wire {
 
-/// 24 bits that name a queue pair within one port (IBA Vol 1, 9.2.6).
+/// 24 bits that identify a queue pair of one port (IBA Vol 1, 9.2.6).
 enum class QpNumber : std::uint32_t {
   kSmi = 0,                 // QP0: subnet management
   kGsi = 1,                 // QP1: general services, communication management among them
@@ -22,20 +22,20 @@ enum class PKey : std::uint16_t { kDefault = 0xffff };
 /// What a datagram must present to a queue pair (10.2.5). Bit 31 marks a controlled key.
 enum class QKey : std::uint32_t { kGsi = 0x8001'0000 };
 
-/// Names a memory region or window, for local and for remote use alike (10.6): the upper 24 bits
-/// are an index into a key table, the low octet tells generations of one entry apart.
+/// Identifies a memory region or window, for local and for remote use (10.6): the upper 24 bits are
+/// an index into a key table, the low octet distinguishes successive uses of one entry.
 enum class MemoryKey : std::uint32_t {};
 
 /// Numbers a shared receive queue for XRC (24 bits).
 enum class SrqNumber : std::uint32_t {};
 
-/// Immediate data: opaque to us, in network order as the verbs have it.
+/// Immediate data: not interpreted, in network order as the verbs have it.
 enum class Immediate : std::uint32_t {};
 
 /// A global identifier; on RoCEv2 an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d.
 struct Gid {
   std::array<std::uint8_t, 16> octets{};
-  /// Every packet asks: by words, not by a call.
+  /// Called for every packet, so it compares words and does not call memcmp().
   friend bool operator==(const Gid& a, const Gid& b) noexcept {
     return a.word(0) == b.word(0) && a.word(1) == b.word(1);
   }

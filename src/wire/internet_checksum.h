@@ -10,10 +10,10 @@
 namespace verbatim::wire {
 
 /// The checksum of IPv4, UDP and ICMP (RFC 1071): the complement of the one's complement sum of
-/// 16-bit words, the last octet of an odd run taken as the upper half of a word.
+/// 16-bit words. With an odd number of octets, the last one is the upper half of a word.
 class InternetChecksum {
  public:
-  /// Adds a run of octets. Only the last run of a checksum may have an odd length.
+  /// Adds octets. Only the last call of a checksum may add an odd number.
   constexpr InternetChecksum& add(std::span<const std::byte> octets) noexcept {
     std::size_t i = 0;
     for (; i + 1 < octets.size(); i += 2) {
@@ -30,7 +30,7 @@ class InternetChecksum {
     return *this;
   }
 
-  /// The value for the checksum field. Over octets that contain a right checksum it is zero.
+  /// The value for the checksum field. Zero over octets that contain a right checksum.
   [[nodiscard]] constexpr std::uint16_t finish() const noexcept {
     std::uint64_t sum = sum_;
     while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);

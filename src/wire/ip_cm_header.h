@@ -13,9 +13,9 @@
 
 namespace verbatim::wire {
 
-/// What rdma_cm puts in front of the user's private data in a REQ and a SIDR_REQ, so that both ends
-/// know each other by IP address and port (IBA Vol 1, annex A11.3). The destination port is in the
-/// service ID. Once per connection, so it is read into a value at once and has no view.
+/// The header of rdma_cm before the user's private data in a REQ and a SIDR_REQ: it tells the IP
+/// addresses and the source port (IBA Vol 1, annex A11.3). The destination port is in the service
+/// ID. It occurs once per connection, so it is parsed into a value and has no view.
 ///
 ///     0 version | 1 IP version:4 reserved:4 | 2..3 source port
 ///     4..19 source address | 20..35 destination address (IPv4: in the last four octets)
@@ -38,7 +38,7 @@ struct IpCmHeader {
             .destination = destination};
   }
 
-  /// `private_data` may go on behind the header. Reserved bits are not looked at, nor are the
+  /// `private_data` may be longer than the header. Reserved bits are not checked, nor are the
   /// twelve octets that IPv4 leaves unused.
   static Expected<IpCmHeader, WireError> parse(std::span<const std::byte> private_data) noexcept {
     if (private_data.size() < kSize) return WireError::kTruncated;

@@ -32,7 +32,7 @@ struct Ipv4Address {
   std::copy_n(address.octets.begin(), 4, gid.octets.begin() + 12);
   return gid;
 }
-/// The other way; only for a GID that is_ipv4_mapped().
+/// The reverse; only for a GID that is_ipv4_mapped().
 [[nodiscard]] inline Ipv4Address ipv4_of(const Gid& gid) noexcept {
   VB_ASSERT(gid.is_ipv4_mapped());
   Ipv4Address address;
@@ -50,7 +50,7 @@ struct Ipv4 {
   std::uint8_t traffic_class = 0;  // DSCP in the upper six bits, ECN in the lower two
   std::uint16_t total_octets = 0;  // this header and all that follows
   std::uint16_t identification = 0;
-  bool dont_fragment = true;  // a fragment could not be placed, so we send none
+  bool dont_fragment = true;  // a receiver could not use a fragment
   std::uint8_t time_to_live = 64;
   IpProtocol protocol = IpProtocol::kUdp;
   Ipv4Address source{};
@@ -72,8 +72,8 @@ struct Ipv4 {
   }
 };
 
-/// An IPv4 header that arrived, options and all. parse() has checked that the header's own octets
-/// are there; whether the checksum holds and the length fits is for the caller to ask.
+/// An IPv4 header that arrived, with its options. parse() has checked that the header is complete;
+/// the caller must check the checksum and the length.
 class Ipv4View {
  public:
   static Expected<Ipv4View, WireError> parse(std::span<const std::byte> datagram) noexcept {
@@ -99,7 +99,7 @@ class Ipv4View {
     return load_be<std::uint16_t, 4>(octets_);
   }
   [[nodiscard]] bool dont_fragment() const noexcept { return (fragment_word() & 0x4000) != 0; }
-  /// Part of a datagram and not the whole: more fragments follow, or some went before.
+  /// Whether this is only a part of a datagram: more fragments follow, or this is not the first.
   [[nodiscard]] bool is_fragment() const noexcept { return (fragment_word() & 0x3fff) != 0; }
   [[nodiscard]] std::uint8_t time_to_live() const noexcept {
     return load_be<std::uint8_t, 8>(octets_);
@@ -116,7 +116,7 @@ class Ipv4View {
   [[nodiscard]] Ipv4Address source() const noexcept { return address_at<12>(); }
   [[nodiscard]] Ipv4Address destination() const noexcept { return address_at<16>(); }
 
-  /// The header as a value; options, fragment offsets and a wrong checksum do not survive.
+  /// The header as a value, without options and fragment offset, and with a right checksum.
   [[nodiscard]] Ipv4 value() const noexcept {
     return {.traffic_class = traffic_class(),
             .total_octets = total_octets(),

@@ -11,20 +11,20 @@
 
 namespace verbatim::wire {
 
-/// Names a port within a subnet (IBA Vol 1, 4.1.1).
+/// The number of a port in a subnet (IBA Vol 1, 4.1.1).
 enum class Lid : std::uint16_t {
   kReserved = 0,
   kFirstMulticast = 0xc000,
-  kPermissive = 0xffff  // whoever is at the other end of the link
+  kPermissive = 0xffff  // the port at the other end of the link, whatever its LID
 };
 
-/// One of the up to 16 queues of a link; only subnet management travels on the last (7.6).
+/// One of the up to 16 queues of a link; the last one is for subnet management only (7.6).
 enum class VirtualLane : std::uint8_t { kManagement = 15 };
 
-/// What a packet asks for; each link maps it to a virtual lane (7.6.5).
+/// The quality of service of a packet; each link maps it to a virtual lane (7.6.5).
 enum class ServiceLevel : std::uint8_t {};
 
-/// What stands behind a local route header: LNH (7.7.3).
+/// The header after a local route header: LNH (7.7.3).
 enum class LinkNextHeader : std::uint8_t {
   kRaw = 0,
   kRawIpv6 = 1,
@@ -82,7 +82,7 @@ class LrhView {
   }
   [[nodiscard]] Lid source() const noexcept { return Lid{load_be<std::uint16_t, 6>(octets_)}; }
 
-  /// The header as a value; bits that are reserved do not survive.
+  /// The header as a value, with reserved bits zero.
   [[nodiscard]] Lrh value() const noexcept {
     return {.lane = lane(),
             .level = level(),

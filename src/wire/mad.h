@@ -13,7 +13,7 @@
 
 namespace verbatim::wire {
 
-/// Whom a management datagram is for (IBA Vol 1, 13.4.4).
+/// The class of a management datagram (IBA Vol 1, 13.4.4).
 enum class MgmtClass : std::uint8_t {
   kSubnetLidRouted = 0x01,
   kSubnetAdministration = 0x03,
@@ -22,7 +22,7 @@ enum class MgmtClass : std::uint8_t {
   kSubnetDirectedRoute = 0x81,
 };
 
-/// What it asks for (13.4.5). Bit 7 marks a response.
+/// The method of a management datagram (13.4.5). Bit 7 marks a response.
 enum class MadMethod : std::uint8_t {
   kGet = 0x01,
   kSet = 0x02,
@@ -32,10 +32,10 @@ enum class MadMethod : std::uint8_t {
   kGetResp = 0x81,
 };
 
-/// Ties a response to its request; chosen by the requester (13.4.6.4).
+/// Connects a response with its request; chosen by the requester (13.4.6.4).
 enum class TransactionId : std::uint64_t {};
 
-/// The header that opens every management datagram (13.4.3).
+/// The first octets of every management datagram (13.4.3).
 ///
 ///     0 base version | 1 class | 2 class version | 3 method | 4..5 status | 6..7 class specific
 ///     8..15 transaction | 16..17 attribute | 18..19 reserved | 20..23 attribute modifier
@@ -48,7 +48,7 @@ struct MadHeader {
   std::uint16_t status = 0;
   std::uint16_t class_specific = 0;  // directed routes: hop pointer, hop count
   TransactionId transaction{};
-  std::uint16_t attribute_id = 0;  // what it names depends on the class
+  std::uint16_t attribute_id = 0;  // its meaning depends on the class
   std::uint32_t attribute_modifier = 0;
   friend bool operator==(const MadHeader&, const MadHeader&) noexcept = default;
 
@@ -67,8 +67,8 @@ struct MadHeader {
   }
 };
 
-/// A management datagram: the header and what the class makes of the rest. It fills the payload of
-/// one UD packet to queue pair 0 or 1; there is no shorter one (13.4.2).
+/// A management datagram: the header and data whose form depends on the class. It is the payload of
+/// one UD packet to queue pair 0 or 1 and always has this length (13.4.2).
 struct Mad {
   static constexpr std::size_t kSize = 256;
   static constexpr std::size_t kDataSize = kSize - MadHeader::kSize;
@@ -82,8 +82,8 @@ struct Mad {
   }
 };
 
-/// A management datagram that arrived: parse() has checked its length and base version, and no
-/// accessor judges. Borrows the octets.
+/// A management datagram that arrived: parse() has checked its length and base version. No accessor
+/// checks its value. Borrows the octets.
 class MadView {
  public:
   static Expected<MadView, WireError> parse(std::span<const std::byte> payload) noexcept {
@@ -119,7 +119,7 @@ class MadView {
     return load_be<std::uint32_t, 20>(octets_);
   }
   [[nodiscard]] std::span<const std::byte, Mad::kSize> octets() const noexcept { return octets_; }
-  /// What follows the header.
+  /// The octets after the header.
   [[nodiscard]] std::span<const std::byte, Mad::kDataSize> data() const noexcept {
     return octets_.subspan<MadHeader::kSize>();
   }
@@ -134,7 +134,7 @@ class MadView {
             .attribute_id = attribute_id(),
             .attribute_modifier = attribute_modifier()};
   }
-  /// The datagram as a value; the reserved octets of the header do not survive.
+  /// The datagram as a value, with the reserved octets of the header zero.
   [[nodiscard]] Mad value() const noexcept {
     Mad mad{.header = header()};
     std::ranges::copy(data(), mad.data.begin());

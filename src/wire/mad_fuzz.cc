@@ -17,7 +17,7 @@ using verbatim::wire::MadView;
 using verbatim::wire::SmpView;
 using MadOctets = std::array<std::byte, Mad::kSize>;
 
-/// A value that was read and written once is the same when it is read and written again.
+/// A value that is parsed, emitted and parsed again must not change.
 void check_datagram(const MadView& view) {
   MadOctets octets;
   view.value().emit(octets);
@@ -43,7 +43,7 @@ void check_subnet_management(const MadView& view) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
   std::array<char, verbatim::wire::kPrintedMadMax> line;
-  (void)verbatim::wire::print_mad(input, line);  // the text is for people
+  (void)verbatim::wire::print_mad(input, line);  // any text is right
   const auto view = MadView::parse(input);
   if (!view) return 0;
   check_datagram(*view);

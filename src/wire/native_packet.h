@@ -18,8 +18,8 @@ inline constexpr std::size_t kVcrcSize = 2;
 
 /// A native InfiniBand packet that arrived, from the first octet of its LRH to the last of its VCRC
 /// (IBA Vol 1, 7.7 and 8.3). parse() has checked that the lengths of LRH and GRH agree with the
-/// octets and that there is room for a BTH and an ICRC; neither CRC is verified here. The view
-/// borrows the octets.
+/// octets and that there is room for a BTH and an ICRC. It verifies neither CRC. The view borrows
+/// the octets.
 class NativePacketView {
  public:
   static Expected<NativePacketView, WireError> parse(std::span<const std::byte> octets) noexcept {

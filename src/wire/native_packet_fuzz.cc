@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any octets as what arrives on a native link: a packet or a flow-control packet, or neither.
+// Any octets as input of a native link: a packet, a flow-control packet, or neither.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,7 +20,7 @@ void check(const NativePacketView& packet, std::span<const std::byte> octets) {
   const std::size_t routes = Lrh::kSize + (packet.grh() ? Grh::kSize : 0);
   VB_ASSERT(routes + packet.transport().size() + kVcrcSize == octets.size());
   VB_ASSERT(packet.covered_by_vcrc().size() == packet.covered_by_icrc().size() + kIcrcSize);
-  (void)icrc_of_native(packet.covered_by_icrc());  // only that it reads what is there
+  (void)icrc_of_native(packet.covered_by_icrc());  // must only not read outside the packet
   std::array<char, kPrintedPacketMax + 1> line;
   VB_ASSERT(print(packet, line).size() <= kPrintedPacketMax);
 }

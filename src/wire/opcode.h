@@ -18,7 +18,7 @@ enum class Transport : std::uint8_t {
   kXrc = 0xa0,
 };
 
-/// What a packet does: the lower five bits of its opcode (9.2.1, annexes A17 and A19).
+/// The operation of a packet: the lower five bits of its opcode (9.2.1, annexes A17 and A19).
 enum class Operation : std::uint8_t {
   kSendFirst = 0x00,
   kSendMiddle = 0x01,
@@ -61,8 +61,8 @@ enum class Opcode : std::uint8_t { kCnp = 0x81 };
   return Operation(static_cast<std::uint8_t>(static_cast<std::uint8_t>(opcode) & 0x1f));
 }
 
-/// How many payload octets a packet may carry. The MTU is the queue pair's business, so a parser
-/// only tells "none", "eight" and "some" apart.
+/// How many payload octets a packet may have. The queue pair checks the MTU; a parser only
+/// distinguishes "none", "eight" and "some".
 enum class PayloadRule : std::uint8_t {
   kNone,        // headers only
   kExactlyMtu,  // First and Middle
@@ -71,8 +71,8 @@ enum class PayloadRule : std::uint8_t {
   kEight,       // ATOMIC WRITE
 };
 
-/// One row of the opcode table: which headers follow the BTH, in which order they stand, and what
-/// the packet is to a message.
+/// One row of the opcode table: which headers follow the BTH, in which order, and which part of a
+/// message the packet is.
 struct OpcodeInfo {
   enum Header : std::uint16_t {
     kDeth = 1U << 0,
@@ -86,25 +86,25 @@ struct OpcodeInfo {
     kIeth = 1U << 8,
     kCnpReserved = 1U << 9,
   };
-  const char* name = nullptr;      // null: the opcode is not in the table
+  const char* name = nullptr;      // null: the opcode is not defined
   std::uint16_t headers = 0;       // Header bits
   std::uint8_t header_octets = 0;  // of everything between BTH and payload
   PayloadRule payload = PayloadRule::kNone;
-  bool is_response = false;  // travels from responder to requester
+  bool is_response = false;  // sent by the responder to the requester
   bool starts_message = false;
   bool ends_message = false;
   std::array<std::uint8_t, 10> offsets{};  // of each header from the BTH's first octet, by bit
 
   [[nodiscard]] constexpr bool known() const noexcept { return name != nullptr; }
   [[nodiscard]] constexpr bool has(Header header) const noexcept { return (headers & header) != 0; }
-  /// Where `header` stands; only for one that this opcode has.
+  /// The offset of `header`; only for a header that this opcode has.
   [[nodiscard]] constexpr std::size_t offset_of(Header header) const noexcept {
     return offsets[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint16_t>(header)))];
   }
 };
 
 namespace detail {
-/// All 256 opcodes, those that nobody defined with a null name.
+/// All 256 opcodes; the name of an undefined one is null.
 extern const std::array<OpcodeInfo, 256> kOpcodeTable;
 }  // namespace detail
 

@@ -17,7 +17,7 @@ struct Expected {
   char payload;  // '-' none, 'M' exactly the MTU, '1' one to MTU, '0' none to MTU, '8' eight octets
 };
 
-/// All that is defined; what is not in here is an unknown opcode.
+/// All defined opcodes; any other is unknown.
 const std::map<unsigned, Expected>& table() {
   static const std::map<unsigned, Expected> kTable = {
       // Reliable connection.

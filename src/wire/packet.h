@@ -18,10 +18,10 @@ inline constexpr std::size_t kIcrcSize = 4;
 /// combination of extension headers (XRC CmpSwap, 32), 4096 of payload, ICRC.
 inline constexpr std::size_t kMaxTransportOctets = Bth::kSize + 32 + 4096 + kIcrcSize;
 
-/// A transport packet that arrived, from the first octet of its BTH to the last of its ICRC
-/// (IBA Vol 1, 9.1 to 9.3). parse() has checked that every header the opcode announces is there and
-/// that the padding is; no field is judged. The ICRC is verified elsewhere (icrc.h), for it covers
-/// more than this. The view borrows the octets.
+/// A transport packet that arrived, from the first octet of its BTH to the last of its ICRC (IBA
+/// Vol 1, 9.1 to 9.3). parse() has checked that every header of its opcode and the padding are
+/// present. It checks no field, and does not verify the ICRC (icrc.h), which covers more than this.
+/// The view borrows the octets.
 class PacketView {
  public:
   static Expected<PacketView, WireError> parse(std::span<const std::byte> octets) noexcept {
@@ -52,7 +52,7 @@ class PacketView {
     return octets_.last<kIcrcSize>();
   }
 
-  // Each of these only where info().has() says that the header is there.
+  // Each of these only if info().has() says that the packet has the header.
   [[nodiscard]] Deth deth() const noexcept { return header<Deth>(OpcodeInfo::kDeth); }
   [[nodiscard]] XrcEth xrceth() const noexcept { return header<XrcEth>(OpcodeInfo::kXrcEth); }
   [[nodiscard]] Feth feth() const noexcept { return header<Feth>(OpcodeInfo::kFeth); }
@@ -85,8 +85,8 @@ class PacketView {
   std::span<const std::byte> payload_;
 };
 
-/// The headers of a packet we are willing to send. Which of them go out is decided by bth.opcode;
-/// the others are ignored.
+/// The headers of a packet to be sent. bth.opcode determines which of them are sent; the others are
+/// ignored.
 struct PacketHeaders {
   Bth bth{};
   Deth deth{};

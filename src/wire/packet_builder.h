@@ -21,7 +21,7 @@ class PacketBuilder {
     std::uint16_t ipv4_identification = 0;
   };
 
-  /// Room that a packet with these headers and this payload takes.
+  /// Octets of a packet with these headers and this payload.
   static std::size_t octets_for(const PacketHeaders& headers, std::size_t payload_octets) noexcept {
     return headers.octet_count() + ((payload_octets + 3) & ~std::size_t{3}) + kIcrcSize;
   }

@@ -69,7 +69,7 @@ TEST(PacketBuilder, SetsThePaddingThatThePayloadNeeds) {
   const IcrcSeed seed = IcrcSeed::roce_v1(kSource, kDestination);
   for (std::size_t octets = 0; octets < 9; ++octets) {
     PacketHeaders headers = send_only();
-    headers.bth.pad_count = 3;  // whatever stood there before
+    headers.bth.pad_count = 3;  // any value is replaced
     Octets frame(PacketBuilder::octets_for(headers, octets));
     PacketBuilder builder(frame, headers, octets, {.seed = &seed});
     builder.append(Octets(octets));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any octets as a transport packet: it is refused or read, printed, sent again from its values, and
-// what was sent is right.
+// Any octets as a transport packet: the packet is refused, or it is parsed, printed, and emitted
+// again from its values with a right ICRC.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -14,9 +14,9 @@
 
 namespace verbatim::wire {
 
-/// Writes packets that are alike, one behind the other: one flow, one length, a BTH and nothing
-/// else in front of a payload that needs no padding. Over IPv4 their identifications follow each
-/// other. What PacketBuilder does for each packet is done once here.
+/// Writes packets of one flow and one length, one after the other: a BTH and no other header before
+/// a payload that needs no padding. Over IPv4 their identifications are consecutive. What
+/// PacketBuilder does for each packet is done once here.
 class PacketRun {
  public:
   [[nodiscard]] static constexpr std::size_t octets_for(std::size_t payload_octets) noexcept {
@@ -32,7 +32,7 @@ class PacketRun {
     VB_ASSERT(payload_octets % 4 == 0);
   }
 
-  /// What the BTHs that follow have in common: Bth::front(). Before the first.
+  /// Sets the common part of the following BTHs: Bth::front(). Before the first packet.
   void begin(std::uint64_t front) noexcept {
     front_ = big_endian(front);
     icrc_.share(front_);
@@ -51,14 +51,14 @@ class PacketRun {
     at_ += octets_for(payload_octets_);
   }
 
-  /// Written so far.
+  /// Octets written so far.
   [[nodiscard]] std::size_t octets() const noexcept { return at_; }
 
  private:
   std::span<std::byte> frame_;
   std::size_t payload_octets_;  // of each packet
   std::size_t at_ = 0;          // octets written
-  std::uint64_t front_ = 0;     // as in memory
+  std::uint64_t front_ = 0;     // in memory order
   IcrcRun icrc_;
   std::uint16_t identification_;  // of the next packet
 };

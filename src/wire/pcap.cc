@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kPcapNanosecondMagic = 0xa1b2'3c4d;
 constexpr std::uint16_t kLinkTypeEthernet = 1;
 
-/// The block types, option codes and values of pcapng that we write.
+/// The block types, option codes and values of pcapng that are written here.
 enum BlockType : std::uint32_t { kInterface = 1, kEnhancedPacket = 6, kSection = 0x0a0d'0d0a };
 constexpr std::uint32_t kByteOrderMagic = 0x1a2b'3c4d;
 enum OptionCode : std::uint16_t {
@@ -51,7 +51,7 @@ class Appender {
     octets(value);
     align();
   }
-  /// Left out when empty; cut to what the option's length can say.
+  /// Left out when empty; truncated to the longest that an option can have.
   void text_option(OptionCode code, std::string_view text) noexcept {
     if (!text.empty()) option(code, std::as_bytes(std::span(text.substr(0, kLongestText))));
   }

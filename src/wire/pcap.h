@@ -16,7 +16,7 @@ namespace verbatim::wire {
 /// The longest frame that a capture holds; the usual bound of capture tools.
 inline constexpr std::size_t kCaptureSnapOctets = 262'144;
 
-/// One frame as a capture records it. It may lie in pieces (made-up Ethernet header, IP and UDP
+/// One frame of a capture. It may consist of several pieces (synthetic Ethernet header, IP and UDP
 /// headers, transport packet), which the record joins.
 struct CapturedFrame {
   enum class Direction : std::uint8_t { kUnknown = 0, kInbound = 1, kOutbound = 2 };
@@ -32,13 +32,14 @@ struct CapturedFrame {
 inline constexpr std::size_t kPcapFileHeaderOctets = 24;
 inline constexpr std::size_t kPcapRecordHeaderOctets = 16;
 
-/// The header that opens a pcap file.
+/// The header of a pcap file.
 [[nodiscard]] std::size_t write_pcap_file_header(std::span<std::byte> to) noexcept;
 /// One record, its header included.
 [[nodiscard]] std::size_t write_pcap_record(std::span<std::byte> to,
                                             const CapturedFrame& frame) noexcept;
 
-/// The block that opens a pcapng file (Section Header Block). `application` says who wrote it.
+/// The first block of a pcapng file (Section Header Block). `application` is the program that
+/// writes it.
 [[nodiscard]] std::size_t write_pcapng_section(std::span<std::byte> to,
                                                std::string_view application) noexcept;
 /// One per interface, before its first frame (Interface Description Block).

@@ -13,7 +13,7 @@ namespace {
 using test::hex;
 using test::Octets;
 
-/// What `write` puts into a large buffer.
+/// The octets that `write` puts into a large buffer.
 template <typename Write>
 Octets written(Write&& write) {
   Octets buffer(4096, std::byte{0xff});

@@ -79,7 +79,7 @@ void append_flush(TextLine& line, const Feth& flush) noexcept {
   if ((flush.placement & Feth::kPersistence) != 0) line.text(" persistent");
 }
 
-/// The immediate as it stands on the wire; its order is the programs' affair.
+/// The immediate in wire order; programs choose its byte order.
 void append_immediate(TextLine& line, const ImmDt& header) noexcept {
   std::byte octets[ImmDt::kSize];
   header.emit(octets);
@@ -149,7 +149,8 @@ struct Run {
   std::size_t first = 8;
   std::size_t count = 0;
 };
-/// The run of zero groups that "::" stands for: the longest of two or more, the first of equals.
+/// The zero groups that "::" replaces: the longest sequence of two or more, the first of equal
+/// ones.
 Run longest_zero_run(const std::array<std::uint16_t, 8>& groups) noexcept {
   Run best;
   for (std::size_t i = 0; i < groups.size();) {

@@ -18,15 +18,15 @@
 ///       payload 1024
 ///     RC Acknowledge  qp 0x000012 psn 0x000103 --  RNR NAK wait 0.64 ms msn 7
 ///
-/// (one line each). Of the two flags A asks for an acknowledge and S for an event at the receiver;
-/// rarer bits are words. The text lies in the caller's buffer and is cut where that ends.
+/// (one line each). The flag A requests an acknowledge, the flag S an event at the receiver; rarer
+/// bits are words. The text is written to the caller's buffer and truncated at its end.
 namespace verbatim::wire {
 
 /// No packet's line is longer than this, its addresses included.
 inline constexpr std::size_t kPrintedPacketMax = 320;
 
 [[nodiscard]] std::string_view print(const PacketView& packet, std::span<char> to) noexcept;
-/// The same behind source and destination.
+/// The same after source and destination.
 [[nodiscard]] std::string_view print(const RoceDatagram& datagram, std::span<char> to) noexcept;
 [[nodiscard]] std::string_view print(const NativePacketView& packet, std::span<char> to) noexcept;
 /// BTH to ICRC; octets that are no packet become "malformed (truncated), 7 octets".
@@ -35,7 +35,7 @@ inline constexpr std::size_t kPrintedPacketMax = 320;
 
 /// "ACK", "RNR NAK wait 0.64 ms", "NAK remote access error", ...
 void append(TextLine& line, Syndrome syndrome) noexcept;
-/// An address as people write it: 10.0.0.1, or fe80::1 (RFC 5952).
+/// An address in the usual notation: 10.0.0.1, or fe80::1 (RFC 5952).
 void append(TextLine& line, const Gid& gid) noexcept;
 
 }  // namespace verbatim::wire

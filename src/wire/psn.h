@@ -5,8 +5,8 @@
 
 namespace verbatim::wire {
 
-/// A packet sequence number: 24 bits that wrap (IBA Vol 1, 9.7.2). There is no "less than" on a
-/// circle, so there is none here: distance_from() says how far and in which direction.
+/// A packet sequence number: 24 bits that wrap (IBA Vol 1, 9.7.2). Numbers that wrap have no "less
+/// than", so there is none here: distance_from() says how far and in which direction.
 class Psn {
  public:
   static constexpr std::uint32_t kMask = 0x00ff'ffff;

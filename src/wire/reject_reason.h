@@ -6,7 +6,7 @@
 namespace verbatim::wire {
 
 /// Why a CmRej refuses (IBA Vol 1, 12.6.7.2). A user of rdma_cm sees the number as the status of
-/// its event. Zero and 34 name nothing.
+/// its event. Zero and 34 have no meaning.
 enum class RejectReason : std::uint16_t {
   kNoQp = 1,
   kNoEec = 2,
@@ -44,7 +44,7 @@ enum class RejectReason : std::uint16_t {
   kVendorOption = 35,
 };
 
-/// "?" for a number that names nothing.
+/// "?" for a number without meaning.
 [[nodiscard]] const char* name_of(RejectReason reason) noexcept;
 
 }  // namespace verbatim::wire

@@ -4,13 +4,13 @@
 namespace verbatim::wire {
 namespace {
 
-/// Fills in what the UDP header says. `segment` is all that the IP header promised.
+/// Parses the UDP header. `segment` is everything that the length of the IP header includes.
 Expected<RoceDatagram, WireError> with_udp(RoceDatagram found,
                                            std::span<const std::byte> segment) noexcept {
   const auto udp = UdpView::parse(segment);
   if (!udp) return udp.error();
   if (udp->destination_port() != kRoceUdpPort) return WireError::kNotRoce;
-  // The ICRC covers both lengths and a sender derives both from one, so they may not differ.
+  // The ICRC covers both lengths, and a sender derives both from one, so they must agree.
   if (udp->octets() != segment.size()) return WireError::kBadLength;
   found.envelope.source_port = udp->source_port();
   found.transport = segment.subspan(Udp::kSize);
@@ -47,7 +47,7 @@ Expected<RoceDatagram, WireError> parse_ipv6(std::span<const std::byte> datagram
                                   .flow_label = ip->flow_label()},
                      .dont_fragment = true,
                      .transport = {}};
-  // Mapped addresses belong into an IPv4 header (RFC 4291, 2.5.5.2); as GIDs they would name one.
+  // Mapped addresses belong in an IPv4 header (RFC 4291, 2.5.5.2); as GIDs they would mean one.
   if (found.envelope.is_ipv4()) return WireError::kNotRoce;
   return with_udp(found, datagram.subspan(Ipv6::kSize, ip->payload_octets()));
 }

@@ -15,17 +15,17 @@
 
 namespace verbatim::wire {
 
-/// What stands in front of a RoCEv2 transport packet (IBA Vol 1, annex A17.3): an IP header without
-/// options and a UDP header. A pair of IPv4-mapped GIDs travels over IPv4, any other over IPv6.
+/// The headers before a RoCEv2 transport packet (IBA Vol 1, annex A17.3): an IP header without
+/// options and a UDP header. A pair of IPv4-mapped GIDs uses IPv4, any other IPv6.
 struct RoceEnvelope {
   static constexpr std::size_t kMaxOctets = Ipv6::kSize + Udp::kSize;
   Gid source{};
   Gid destination{};
   std::uint16_t source_port = 0;          // flow entropy (flow_entropy.h)
-  std::uint16_t ipv4_identification = 0;  // covered by the ICRC; nothing over IPv6
+  std::uint16_t ipv4_identification = 0;  // covered by the ICRC; not used over IPv6
   std::uint8_t traffic_class = 0;         // DSCP and ECN
   std::uint8_t hop_limit = 64;
-  std::uint32_t flow_label = 0;  // 20 bits; nothing over IPv4
+  std::uint32_t flow_label = 0;  // 20 bits; not used over IPv4
   friend bool operator==(const RoceEnvelope&, const RoceEnvelope&) noexcept = default;
 
   [[nodiscard]] bool is_ipv4() const noexcept {
@@ -34,9 +34,9 @@ struct RoceEnvelope {
   [[nodiscard]] std::size_t octet_count() const noexcept {
     return (is_ipv4() ? Ipv4::kSize : Ipv6::kSize) + Udp::kSize;
   }
-  /// Writes the headers for a packet that has `transport_octets` from BTH to ICRC: octet_count()
-  /// octets, which is what it returns. "Don't fragment" is set and the UDP checksum zero, as every
-  /// RoCEv2 sender has it. `to` must have room, and the datagram must not exceed 65,535 octets.
+  /// Writes the headers for a packet that has `transport_octets` from BTH to ICRC, and returns
+  /// their octet_count(). "Don't fragment" is set and the UDP checksum zero, as RoCEv2 senders do.
+  /// `to` must have room, and the datagram must not exceed 65,535 octets.
   std::size_t emit(std::span<std::byte> to, std::size_t transport_octets) const noexcept;
 };
 
@@ -48,7 +48,7 @@ struct RoceDatagram {
 
   /// Finds the packet in `datagram`, which starts with the IP header and may end in the padding of
   /// a short Ethernet frame. Options, fragments, extension headers, other protocols and other ports
-  /// are kNotRoce. The UDP checksum is not looked at: the ICRC covers what it covers.
+  /// are kNotRoce. The UDP checksum is not checked: the ICRC covers the same octets.
   static Expected<RoceDatagram, WireError> parse(std::span<const std::byte> datagram) noexcept;
 };
 

@@ -6,7 +6,7 @@
 
 namespace verbatim::wire {
 
-/// Names what a connection request wants at the other end (IBA Vol 1, 12.6.5.2).
+/// Identifies the service that a connection request asks for (IBA Vol 1, 12.6.5.2).
 enum class ServiceId : std::uint64_t {};
 
 /// The ranges of service IDs that rdma_cm maps port numbers into (annex A11.2): bits 63..16 of the

@@ -15,7 +15,7 @@
 
 namespace verbatim::wire {
 
-/// What a subnet management packet reads or writes (IBA Vol 1, 14.2.5).
+/// The attribute that a subnet management packet reads or writes (IBA Vol 1, 14.2.5).
 enum class SmpAttribute : std::uint16_t {
   kNotice = 0x0002,
   kNodeDescription = 0x0010,
@@ -32,7 +32,7 @@ enum class SmpAttribute : std::uint16_t {
   kLedInfo = 0x0031,
 };
 
-/// How the request was done (13.4.7). On a directed route the field has 15 bits.
+/// The result of the request (13.4.7). On a directed route the field has 15 bits.
 enum class SmpStatus : std::uint16_t {
   kOk = 0x0000,
   kBadVersion = 0x0004,
@@ -41,21 +41,21 @@ enum class SmpStatus : std::uint16_t {
   kInvalidField = 0x001c,
 };
 
-/// What a port asks of a manager before it obeys (14.2.4); zero asks nothing.
+/// The key that a manager must present to a port (14.2.4); with zero the port requires none.
 enum class MKey : std::uint64_t {};
 
-/// How a subnet management packet finds its way.
+/// How a subnet management packet is routed.
 enum class SmpRoute : std::uint8_t {
-  kLid,       // as any packet does
-  kDirected,  // port by port along a path that it carries, when there are no LIDs yet (14.2.2)
+  kLid,       // by LID, like any packet
+  kDirected,  // port by port along a path in the packet, when there are no LIDs yet (14.2.2)
 };
 
-/// Ports to leave through or that were entered through, one octet each. Hop 1 is at index 1; index
-/// 0 is not used.
+/// Numbers of ports, one octet each: to leave through, or that the packet was received at. Hop 1 is
+/// at index 1; index 0 is not used.
 using SmpPath = std::array<std::byte, 64>;
 
-/// A subnet management packet we are willing to send (14.2.1). `dr` stands for directed route: on
-/// the LID route those octets are reserved, and emit() leaves them zero whatever the members hold.
+/// A subnet management packet to be sent (14.2.1). `dr` means directed route: on the LID route
+/// those octets are reserved, and emit() writes zeroes whatever the members hold.
 ///
 ///     0..23 header (directed: 4..5 D:1 status:15 | 6 hop pointer | 7 hop count) | 24..31 M_Key
 ///     32..33 dr source LID | 34..35 dr destination LID | 36..63 reserved | 64..127 data
@@ -114,8 +114,8 @@ struct Smp {
   }
 };
 
-/// A subnet management packet that arrived: parse() has checked the class and its version, and no
-/// accessor judges; a hop count or pointer may lie outside of the paths. Borrows the octets.
+/// A subnet management packet that arrived: parse() has checked the class and its version. No
+/// accessor checks its value; a hop count or pointer may lie outside the paths. Borrows the octets.
 class SmpView {
  public:
   static Expected<SmpView, WireError> parse(const MadView& mad) noexcept {
@@ -149,7 +149,7 @@ class SmpView {
     return octets().subspan<64, Smp::kDataSize>();
   }
 
-  // The rest means something on a directed route only.
+  // The following are defined on a directed route only.
   [[nodiscard]] bool returning() const noexcept {
     return (mad_.status() & Smp::kReturningBit) != 0;
   }
@@ -170,7 +170,7 @@ class SmpView {
     return octets().subspan<192, 64>();
   }
 
-  /// The packet as a value; what is reserved on its route does not survive.
+  /// The packet as a value, with the reserved octets of its route zero.
   [[nodiscard]] Smp value() const noexcept {
     Smp smp{.route = is_directed() ? SmpRoute::kDirected : SmpRoute::kLid,
             .method = method(),

@@ -11,7 +11,7 @@
 #include "wire/cm_message.h"
 #include "wire/test_octets.h"
 
-/// What the tests of CM messages share. Nothing but tests includes this.
+/// Helpers of the tests of CM messages. Nothing but tests includes this.
 namespace verbatim::wire::test {
 
 /// A datagram whose first octets are given and whose last is 0xbb: the end of the private data,
@@ -23,7 +23,7 @@ inline Octets cm_octets(std::string_view head) {
   return octets;
 }
 
-/// Private data as cm_octets() has it behind a head that ends in "aa".
+/// The private data in cm_octets() after a head that ends in "aa".
 template <std::size_t kCount>
 std::array<std::byte, kCount> private_data() {
   std::array<std::byte, kCount> octets{};
@@ -39,8 +39,8 @@ Expected<Message, WireError> parsed(const Octets& octets) {
   return Message::parse(*mad);
 }
 
-/// Octets of a message that had every bit set when it arrived, reserved ones too: what is left of
-/// the 232 behind the header.
+/// The 232 octets after the header of a message that was parsed from octets with all bits set and
+/// emitted again: bits that are not part of a field are zero.
 template <typename Message>
 Octets ones_that_survive() {
   Octets octets = emitted(Message{});

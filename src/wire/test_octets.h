@@ -10,13 +10,13 @@
 #include "base/prng.h"
 #include "wire/ids.h"
 
-/// What the tests and fuzzers of this layer share: octets written the way a specification shows
-/// them, and random ones. Nothing but tests includes this.
+/// Helpers of the tests and fuzzers of this layer: octets in the notation of a specification, and
+/// random ones. Nothing but tests includes this.
 namespace verbatim::wire::test {
 
 using Octets = std::vector<std::byte>;
 
-/// "45 00 001c" as octets; blanks are for the eye, any other character ends the text.
+/// "45 00 001c" as octets; blanks are ignored, any other character ends the text.
 inline Octets hex(std::string_view text) {
   Octets octets;
   unsigned value = 0;
@@ -38,7 +38,7 @@ inline Octets hex(std::string_view text) {
   return octets;
 }
 
-/// What a header's emit() writes, into a buffer that was full of ones before.
+/// The octets that emit() of a header writes, into a buffer that was full of ones before.
 template <typename Header>
 Octets emitted(const Header& header) {
   Octets octets(Header::kSize, std::byte{0xff});

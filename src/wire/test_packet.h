@@ -5,7 +5,7 @@
 
 namespace verbatim::wire::test {
 
-/// The headers of a packet that arrived as values that can be sent again. Nothing but tests and
+/// The headers of a packet that arrived, as values that can be emitted. Nothing but tests and
 /// fuzzers includes this.
 inline PacketHeaders headers_of(const PacketView& packet) {
   const OpcodeInfo& info = packet.info();

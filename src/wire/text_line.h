@@ -9,8 +9,8 @@
 
 namespace verbatim::wire {
 
-/// Builds one line of text in a caller's buffer. What does not fit is cut off, never an error: the
-/// reader is a person. Nothing is terminated with a zero.
+/// Builds one line of text in a caller's buffer. Text that does not fit is truncated and no error,
+/// because the line is for people. It is not terminated with a zero.
 class TextLine {
  public:
   explicit constexpr TextLine(std::span<char> to) noexcept : to_(to) {}

@@ -14,7 +14,7 @@
 
 namespace verbatim::wire {
 
-/// Where RoCEv2 listens, in both directions (IBA Vol 1, annex A17; IANA "ri-port").
+/// The UDP destination port of RoCEv2, in both directions (IBA Vol 1, annex A17; IANA "ri-port").
 inline constexpr std::uint16_t kRoceUdpPort = 4791;
 
 /// UDP header (RFC 768).
@@ -25,7 +25,7 @@ struct Udp {
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = kRoceUdpPort;
   std::uint16_t octets = 0;    // this header and all that follows
-  std::uint16_t checksum = 0;  // 0 is "none"; the ICRC covers more than it could
+  std::uint16_t checksum = 0;  // 0 means none; the ICRC protects the packet
 
   void emit(std::span<std::byte, kSize> to) const noexcept {
     store_be<std::uint16_t, 0>(to, source_port);
@@ -35,7 +35,7 @@ struct Udp {
   }
 };
 
-/// A UDP header that arrived: parse() has checked that its eight octets are there.
+/// A UDP header that arrived: parse() has checked that its eight octets are present.
 class UdpView {
  public:
   static Expected<UdpView, WireError> parse(std::span<const std::byte> datagram) noexcept {
@@ -66,9 +66,9 @@ class UdpView {
   std::span<const std::byte, Udp::kSize> octets_;
 };
 
-/// The sum that a UDP checksum adds for the addresses (RFC 768, RFC 8200 8.1): pseudo header, UDP
-/// header and payload. `segment` starts with the UDP header. A result of zero goes out as 0xffff;
-/// over a segment whose checksum is right the result is 0xffff as well.
+/// The UDP checksum (RFC 768, RFC 8200 8.1) over pseudo header, UDP header and payload. `segment`
+/// starts with the UDP header. A sum of zero is sent as 0xffff; over a segment with a right
+/// checksum the result is 0xffff as well.
 [[nodiscard]] inline std::uint16_t udp_checksum(const Gid& source, const Gid& destination,
                                                 std::span<const std::byte> segment) noexcept {
   const bool ipv4 = source.is_ipv4_mapped() && destination.is_ipv4_mapped();

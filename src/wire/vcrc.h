@@ -9,14 +9,15 @@
 namespace verbatim::wire {
 
 /// The variant CRC of native InfiniBand (IBA Vol 1, 7.8.2): 16 bits, generator 0x100B, octets least
-/// significant bit first. It covers a packet from LRH to ICRC as it is, and is computed anew at
-/// every hop. Link packets carry the same CRC over their first four octets, as LPCRC (7.9.4).
+/// significant bit first. It covers a packet from LRH to ICRC without masking, and every hop
+/// computes it again. Link packets have the same CRC over their first four octets, as LPCRC
+/// (7.9.4).
 inline constexpr std::uint16_t kVcrcPreset = 0xffff;
 
 namespace vcrc_tables {
-/// kSlices[i][v]: what an octet of value v leaves in the register when i zeroes follow it.
+/// kSlices[i][v]: the register after an octet of value v and i octets of zeroes.
 inline constexpr auto kSlices = [] {
-  constexpr unsigned kGenerator = 0xd008;  // 0x100B with its bits turned round
+  constexpr unsigned kGenerator = 0xd008;  // 0x100B with its bits reversed
   std::array<std::array<std::uint16_t, 256>, 8> slices{};
   for (unsigned value = 0; value < 256; ++value) {
     unsigned state = value;
@@ -29,7 +30,7 @@ inline constexpr auto kSlices = [] {
 }();
 }  // namespace vcrc_tables
 
-/// Advances the raw register over `octets`, so that a computation can be carried on in pieces.
+/// Advances the raw register over `octets`, so that a computation can be done in pieces.
 [[nodiscard]] constexpr std::uint16_t vcrc_update(std::uint16_t state,
                                                   std::span<const std::byte> octets) noexcept {
   const auto& slices = vcrc_tables::kSlices;
@@ -48,8 +49,8 @@ inline constexpr auto kSlices = [] {
   return state;
 }
 
-/// The finished VCRC of a packet from LRH to ICRC, or the LPCRC of a link packet's four octets, as
-/// it goes on the wire.
+/// The finished VCRC of a packet from LRH to ICRC, or the LPCRC of a link packet's four octets, in
+/// wire order.
 [[nodiscard]] constexpr std::array<std::byte, 2> vcrc_of(
     std::span<const std::byte> octets) noexcept {
   const unsigned finished = ~static_cast<unsigned>(vcrc_update(kVcrcPreset, octets));

@@ -6,19 +6,19 @@
 
 namespace verbatim::wire {
 
-/// Why octets that arrived are not a packet. Each is counted; none is ever answered.
+/// Why octets that arrived are not a valid packet. Each kind is counted; none is answered.
 enum class WireError : std::uint8_t {
   kTruncated,          // shorter than the headers it announces
-  kBadVersion,         // a version field that is not ours
-  kUnknownOpcode,      // BTH opcode that no table lists
-  kBadPadding,         // pad octets that are not there, or a payload that is not a multiple of four
-  kUnexpectedPayload,  // octets after a header that ends its packet
+  kBadVersion,         // a version field with another version
+  kUnknownOpcode,      // a BTH opcode that is not defined
+  kBadPadding,         // missing pad octets, or a payload that is not a multiple of four
+  kUnexpectedPayload,  // octets after a header that must be the last one
   kBadLength,          // a length field that contradicts the octets
   kBadChecksum,        // ICRC, VCRC or IPv4 header checksum
   kNotRoce,            // an IP datagram that is not UDP to port 4791
   kBadClass,           // a MAD of another management class
-  kBadAttribute,       // a MAD attribute that names no message
-  kNotTransport,       // a native packet with something else than a BTH inside
+  kBadAttribute,       // a MAD attribute that is no message
+  kNotTransport,       // a native packet without a BTH
 };
 inline constexpr std::size_t kWireErrorCount = 11;
 

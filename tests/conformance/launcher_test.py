@@ -94,12 +94,12 @@ class Nonsense(unittest.TestCase):
         self.assertEqual(done.stdout, "", words)
 
     def test_commands_and_options_that_do_not_exist_are_named(self):
-        self.expect_refusal([], "which command")
+        self.expect_refusal([], "a command is missing")
         self.expect_refusal(["frob"], "frob")
         self.expect_refusal(["--frob"], "--frob")
         self.expect_refusal(["run", "--frob", "true"], "'--frob'")
         self.expect_refusal(["run", "-x", "true"], "'-x'")
-        self.expect_refusal(["run", "--"], "which program")
+        self.expect_refusal(["run", "--"], "a program is missing")
         for command in ("devices", "demo", "sim", "doctor", "stat"):
             self.expect_refusal([command, "--frob"], "--frob")
             self.expect_refusal([command, "frob"], "frob")
