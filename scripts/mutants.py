@@ -6,7 +6,8 @@ The bugs are the entries of tests/mutants/*.txt. Each names a file, the text to 
 to put there; the old text must stand in the file exactly once, so that an entry that the code has
 outgrown is an error and not a bug that is never tried. The work tree is never touched.
 
-Usage: mutants.py [--build DIR] [--histories N] [--list] [NAME...]
+Usage: mutants.py [--build DIR] [--histories N] [--share K/N] [--list] [NAME...]
+--share 2/4 tries the second quarter of them: four of these, each with a build folder of its own, run side by side.
 A NAME chooses the mutants whose names contain it. Exits 1 when a mutant survives or does not fit.
 """
 import argparse
@@ -98,6 +99,14 @@ def original_of(mutant, tree):
     return original
 
 
+def share(text):
+    """`K/N` as (K, N)."""
+    fits = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not fits or not 1 <= int(fits[1]) <= int(fits[2]):
+        raise argparse.ArgumentTypeError(f"'{text}' is not K/N with K from 1 to N")
+    return int(fits[1]), int(fits[2])
+
+
 class Suite:
     def __init__(self, tree, build, histories):
         self.tree = tree
@@ -180,6 +189,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutants")
     parser.add_argument("--histories", type=int, default=300)
+    parser.add_argument("--share", type=share, default=(1, 1), metavar="K/N")
     parser.add_argument("--list", action="store_true",
                         help="only say which there are, and which do not fit")
     parser.add_argument("names", nargs="*")
@@ -188,6 +198,8 @@ def main():
     mutants = read_mutants()
     if options.names:
         mutants = [m for m in mutants if any(name in m.name for name in options.names)]
+    number, shares = options.share
+    mutants = mutants[number - 1::shares]
     if options.list:
         return list_all(mutants)
 
