@@ -11,7 +11,7 @@
 namespace verbatim::host {
 
 namespace {
-// Neighbouring regions share a view, so that there are few.
+// Parts are mapped in units of this size, so that neighbouring regions share a view.
 constexpr std::uint64_t kGrain = std::uint64_t{64} << 20;
 }  // namespace
 
@@ -39,7 +39,7 @@ ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) no
   void* mapping = ::mmap(nullptr, past - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                          descriptor_.number(), static_cast<off_t>(first));
   if (mapping == MAP_FAILED) return {};
-  (void)::madvise(mapping, past - first, MADV_DONTFORK);  // a child has no business there
+  (void)::madvise(mapping, past - first, MADV_DONTFORK);  // a forked child does not use it
   views_.push_back(
       {.first = first, .octets = past - first, .at = static_cast<std::byte*>(mapping)});
   return views_.back();

@@ -10,13 +10,13 @@ namespace verbatim::host {
 
 namespace {
 
-/// Blocks are held like services, of an address that no host has.
+/// A block is held like a service, at an address that no host has.
 constexpr std::uint64_t kBlockService = std::uint64_t{1} << 63;
 
 }  // namespace
 
 Expected<std::uint16_t> PortBlocks::take_from(Block& block) noexcept {
-  // Round and round: a port that was just given back is the last to be given again.
+  // In a circle: a port that was just given back is the last one to be given again.
   for (std::uint32_t tried = 0; tried < kBlockPorts; ++tried) {
     const std::uint32_t index = block.next++ % kBlockPorts;
     const std::uint64_t bit = std::uint64_t{1} << index;
@@ -38,11 +38,11 @@ Expected<std::uint16_t> PortBlocks::take(std::uint16_t space) {
   return is_none_left ? take_block(space, false) : std::move(taken);
 }
 
-/// With `for_all_users`, one that no process of another user has either, so that listeners of two
-/// users do not get the same port. Any user can occupy the public names; where that leaves no
-/// block, the block is exclusive among the processes of this user only.
+/// With `for_all_users`, the block is also exclusive among all users, so that listeners of two
+/// users do not get the same port. Any user can occupy the public names; where no such block is
+/// left, the caller takes one that is exclusive only among the processes of this user.
 Expected<std::uint16_t> PortBlocks::take_block(std::uint16_t space, bool for_all_users) {
-  const auto start = static_cast<std::uint32_t>(::getpid()) * 7U;  // processes begin apart
+  const auto start = static_cast<std::uint32_t>(::getpid()) * 7U;  // differs between processes
   for (std::uint32_t tried = 0; tried < kBlockCount; ++tried) {
     const std::uint32_t number = (start + tried) % kBlockCount;
     const Service block{.address = {}, .id = kBlockService | std::uint64_t{space} << 16 | number};

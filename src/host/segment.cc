@@ -18,12 +18,12 @@ namespace verbatim::host {
 namespace {
 
 constexpr std::size_t kSmallestBlock = 64;                // a cache line, and the alignment
-constexpr std::size_t kOctetsWorthPunching = 256 * 1024;  // above, pages go back to the system
-constexpr std::size_t kSmallOctets = 4096;                // below, blocks are carved in runs
+constexpr std::size_t kOctetsWorthPunching = 256 * 1024;  // larger: pages go back to the system
+constexpr std::size_t kSmallOctets = 4096;                // smaller: several are made at once
 constexpr std::size_t kRunOctets = 16 * 1024;
 constexpr std::uint64_t kNoNext = ~std::uint64_t{0};
 
-/// Zeroes a block. A large one loses its pages instead, and reads as zeroes from then on.
+/// Zeroes a block. A large one gives its pages back instead, and reads as zeroes from then on.
 void clear(std::span<std::byte> block) noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t head = (page - reinterpret_cast<std::uintptr_t>(block.data()) % page) % page;
@@ -38,7 +38,7 @@ void clear(std::span<std::byte> block) noexcept {
   std::memset(block.data(), 0, block.size());
 }
 
-/// A file longer than the limit would cost the process a SIGXFSZ, so it is asked first.
+/// A file longer than the limit would cause SIGXFSZ, so the limit is checked first.
 bool exceeds_file_limit(std::size_t octets) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -93,7 +93,7 @@ void Segment::privatize() noexcept {
 Segment::SizeClass Segment::class_of(std::size_t octets) noexcept {
   if (octets <= kSmallestBlock) return {.index = 0, .octets = kSmallestBlock};
   const auto order = static_cast<std::size_t>(std::bit_width(octets - 1));
-  const std::size_t below = std::size_t{1} << (order - 1);  // the power of two before it
+  const std::size_t below = std::size_t{1} << (order - 1);  // the next lower power of two
   const std::size_t step = std::max(kSmallestBlock, below / kSteps);
   const std::size_t steps = (octets - below + step - 1) / step;
   return {.index = order * kSteps + steps, .octets = below + steps * step};
@@ -108,8 +108,8 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
     if (free_[index] == nullptr) {
       if (block_octets > size_ - used_) return {};
       block = carve(block_octets);
-      // Small ones come together, so that those of one kind share pages: a peer that visits many
-      // queue pairs in turn needs fewer of them.
+      // Small blocks of one size are made together, so that they share pages: a peer that visits
+      // many queue pairs in turn needs fewer pages.
       const std::size_t run = block_octets < kSmallOctets ? kRunOctets : block_octets;
       const std::size_t end = std::min(used_ + run - block_octets, size_);
       while (used_ + block_octets <= end) put(index, carve(block_octets));
@@ -118,8 +118,8 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
     block = free_[index];
     std::uint64_t next = kNoNext;
     std::memcpy(&next, block, sizeof next);
-    // A peer that still maps the block may have written there: then the rest of the list is lost,
-    // and nothing else is.
+    // A peer that still maps the block may have written to it. Then the rest of the list is lost,
+    // and nothing else.
     const bool names_a_block = next < used_ && next % kSmallestBlock == 0;
     free_[index] = names_a_block ? base_ + next : nullptr;
   }

@@ -33,7 +33,7 @@ void Rehoming::set_dont_fork() noexcept {
 void Rehoming::open_arena() noexcept {
   const Held held(mutex_);
   const auto somewhere = std::bit_cast<std::uintptr_t>(this);
-  (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // without it nothing moves
+  (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // on failure nothing moves
 }
 
 std::size_t Rehoming::moved_octets() {
@@ -53,8 +53,9 @@ void Rehoming::remove_listener(const Watch::Listener& listener) noexcept {
   watch_.remove_listener(listener);
 }
 
-/// Mappings of the arena that a fork has made private are watched by the other descriptor, and the
-/// kernel refuses a range that has one of them.
+/// The descriptor for the arena watches mappings of the arena that a fork has made private, too.
+/// The kernel refuses to watch a range that contains one of them, so each mapping is watched
+/// separately.
 bool Rehoming::watch_each_mapping(Range pages) noexcept {
   bool is_watched = true;
   const long answer = for_each_mapping(pages.begin, [&](const Mapping& mapping) {
@@ -76,15 +77,15 @@ bool Rehoming::watch(Range range) noexcept {
   std::uintptr_t next = pages.begin;
   const auto add = [&](Range part) {
     if (part.empty()) return;
-    // Also where it was watched a moment ago: between an unmapping and its event another thread may
-    // have got new memory there.
+    // Also if it was watched before: between an unmapping and its event another thread may have got
+    // new memory at these addresses.
     if (!watch_.add_other_pages(part)) {
       is_watched &= watch_each_mapping(part);
       return;
     }
     count_watcher(part);
   };
-  // Pages of the arena among them are watched already, by the other descriptor.
+  // The descriptor for the arena watches the pages of the arena in the range already.
   for (const Run& run : runs_.within(pages)) {
     if (run.is_lost) continue;
     add({.begin = next, .end = run.range.begin});
@@ -109,7 +110,7 @@ void Rehoming::unwatch(Range range) noexcept {
   learn_departures();
   const Range pages = outer_pages(range, page_octets());
   watched_.drop_one(pages);
-  // Programs register the same memory again and again: it stays watched until there is much of it.
+  // Programs register the same memory again and again, so it stays watched until it is too much.
   if (watched_.size() < kWatchedMax / 2) return;
   for (const Run& run : watched_.runs()) {
     if (run.count > 0) continue;
@@ -139,7 +140,7 @@ Moved Rehoming::judge(Range region, Range pages) const noexcept {
   return Ok{};
 }
 
-/// What every move needs: the file, and a kernel that tells what becomes of the pages.
+/// Prepares what every move needs: the file, and the monitor.
 Moved Rehoming::get_ready(Range first) noexcept {
   if (const Moved opened = arena_.open(first); !opened) return opened;
   return watch_.start();
@@ -165,7 +166,7 @@ Moved Rehoming::bring_in(Range pages) {
       return opened;
     }
   }
-  // Where the kernel cannot say which pages are pinned, any descriptor that may pin is an obstacle.
+  // Where the kernel does not refuse pinned pages, a descriptor that may pin prevents the move.
   if (!mover_.notices_pins() && may_have_pinned_pages()) return Why::kPinned;
   for (const Stretch& stretch : *survey) {
     if (stretch.is_in_arena) continue;
@@ -174,7 +175,8 @@ Moved Rehoming::bring_in(Range pages) {
   return Ok{};
 }
 
-/// What has come in before a failure stays: it is at its address, and works.
+/// Pages that have moved before a failure stay in the arena: they are at their addresses and
+/// usable.
 Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
   for (const Run& watched : watched_.remove(stretch.range)) {
     watch_.remove_other_pages(watched.range);
@@ -186,13 +188,13 @@ Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
                             octets);
   const Range done{.begin = stretch.range.begin, .end = stretch.range.begin + octets};
   if (!done.empty()) {
-    // A child that no handler prepares (_Fork(3), clone(2)) has nothing there, instead of pages in
-    // which its stores would show in the parent.
+    // A child of _Fork(3) or clone(2), for which no handler runs, has no memory there, instead of
+    // pages whose stores would show in the parent.
     (void)kernel::advise(done.begin, done.octets(), MADV_DONTFORK);
     forbid_growth(done, page_octets());
     runs_.insert({.range = done});
     if (const Moved watched = watch_.add_arena_pages(done); !watched) {
-      // It would not read as zeroes after MADV_DONTNEED: back to private pages.
+      // It would not read as zeroes after MADV_DONTNEED, so it becomes private again.
       const PageMover::Job job{
           .pages = done, .offset = arena_.offset_of(done.begin), .protection = stretch.protection};
       if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
@@ -201,7 +203,7 @@ Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
       if (moved) moved = watched;
     }
   }
-  return moved;  // what is left is watched when its registration ends
+  return moved;  // the rest is watched when its registration ends
 }
 
 void Rehoming::drop(const Placement& placement) {
@@ -211,8 +213,8 @@ void Rehoming::drop(const Placement& placement) {
   free_lost(placement.pages);
 }
 
-/// Whether the places of these addresses in the arena are mapped: there again, by mremap(2) of a
-/// neighbour that has grown, or at other addresses.
+/// Whether the pages of the arena for these addresses are mapped: at their addresses, by mremap(2)
+/// of a neighbour that has grown, or at others.
 bool Rehoming::may_be_mapped(Range pages) const noexcept {
   const Range everywhere{.begin = 0, .end = ~std::uintptr_t{0}};
   const Range where = has_moved_away_ ? everywhere : pages;
@@ -227,7 +229,7 @@ bool Rehoming::may_be_mapped(Range pages) const noexcept {
   return is_found || answer != 0;
 }
 
-/// Pages of the arena that the program has unmapped, and that no region names any longer.
+/// Frees pages of the arena that the program has unmapped and that no region contains.
 void Rehoming::free_lost(Range pages) {
   for (const Run& run : runs_.within(pages)) {
     if (!run.is_lost || run.count > 0 || may_be_mapped(run.range)) continue;
@@ -248,7 +250,7 @@ void Rehoming::learn_departures() {
       free_lost(gone.range);
       continue;
     }
-    // The pages are in use at another address: their place in the arena is taken for good.
+    // The pages are in use at another address, so this part of the arena is never free again.
     has_moved_away_ = true;
     for (const Run& run : runs_.remove(gone.range)) {
       if (!quarantined_.overlaps(run.range)) quarantined_.insert({.range = run.range});
@@ -259,7 +261,7 @@ void Rehoming::learn_departures() {
   watched_.clear();
   for (const Run& run : runs_.runs()) {
     const auto there = stretches_of(run.range);
-    if (!there) continue;  // nothing is lost that cannot be looked at
+    if (!there) continue;  // unknown, so nothing is marked as lost
     std::uintptr_t next = run.range.begin;
     for (const Stretch& stretch : *there) {
       runs_.lose({.begin = next, .end = stretch.range.begin});
@@ -270,7 +272,8 @@ void Rehoming::learn_departures() {
   }
 }
 
-/// The parts that are mapped from the arena at their place; nothing when that cannot be known.
+/// The parts that are mapped from the arena at their own addresses; nothing when the mappings
+/// cannot be read.
 std::optional<std::vector<Stretch>> Rehoming::stretches_of(Range pages) const {
   std::vector<Stretch> found;
   const long answer = for_each_arena_stretch(

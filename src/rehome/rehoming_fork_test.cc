@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that has moved, and children.
+// Moved memory and forked children.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@ using test::kMebi;
 using test::Memory;
 using test::page;
 
-/// The one whose handlers run at fork(2); those of pthread_atfork(3) cannot be taken back.
+/// The object that the handlers of fork(2) use; handlers of pthread_atfork(3) cannot be removed.
 std::atomic<Rehoming*> g_handled = nullptr;
 bool g_is_amid_call = false;  // the fork interrupts a call of the library
 
@@ -56,7 +56,7 @@ class Forked : public test::Moving {
     g_is_amid_call = false;
   }
 
-  /// Runs `body` in a child, after the parent has stored there.
+  /// Runs `body` in a child after the parent has stored to the memory.
   template <typename Body>
   void after_the_parent_stores(const Memory& memory, Body&& body) {
     std::array<int, 2> gate{};
@@ -111,7 +111,7 @@ TEST_P(Forked, ChildHasWhatIsNotRegisteredAlsoInTheMiddleOfACall) {
     const auto rest = memory.part(page(), 3 * page());
     const auto* const at = std::bit_cast<const volatile unsigned char*>(rest.begin);
     unsigned sum = 0;
-    for (std::size_t i = 0; i < rest.octets(); ++i) sum += at[i];  // a fault where it is not there
+    for (std::size_t i = 0; i < rest.octets(); ++i) sum += at[i];  // faults if it is not mapped
     ::_exit(sum == 0 ? 1 : 0);
   }
   int status = 0;
@@ -209,7 +209,7 @@ TEST_P(Forked, ChildInheritsNothingAfterForkInit) {
   after_the_parent_stores(memory, [&] { EXPECT_TRUE(memory.is_filled()) << "no longer a region"; });
 }
 
-/// No handler runs: the child has nothing there, and so cannot store into the parent's memory.
+/// No handler runs: the child has no memory there, so it cannot store to the parent's memory.
 TEST_P(Forked, ChildOfARawForkDoesNotStoreIntoTheParent) {
   const Memory memory(4 * page());
   memory.fill();

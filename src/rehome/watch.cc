@@ -25,20 +25,21 @@ constexpr std::uint64_t kUnmapEvents = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_E
                                        UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
 
-/// So often is a call looked for whose event is there, some milliseconds in all. It is visible at
-/// once, unless the kernel does not show it: io_uring, or a process that others may not trace.
+/// How often a call is searched for whose event exists, some milliseconds in all. The call is
+/// visible at once, unless the kernel does not show it: calls of io_uring, or of a process that
+/// others may not trace.
 constexpr int kLooks = 40;
 
-/// So often are threads given time to go on, a second and more in all.
+/// How often the monitor sleeps to let threads make progress, a second and more in all.
 constexpr int kWaits = 10'000;
 
-/// So often is waited for a moment in which no thread changes watched mappings.
+/// How often wait_for_changes() looks for a moment in which no thread changes watched mappings.
 constexpr int kChangeWaits = 1000;
 
-/// The stack of the monitor: its functions have some 20 KiB of buffers, with a sanitizer more.
+/// The stack of the monitor: its functions have some 20 KiB of buffers, more with a sanitizer.
 constexpr std::size_t kStackOctets = std::size_t{512} << 10;
 
-/// Leaves this thread with a table of descriptors of its own in which only these are open.
+/// Gives this thread a table of descriptors of its own in which only these are open.
 bool keep_only(std::array<int, 4> descriptors) noexcept {
   std::ranges::sort(descriptors);
   unsigned first = 0;
@@ -75,7 +76,7 @@ Moved Watch::start() noexcept {
     if (!outcome_) {
       arena_faults_.close();
       other_faults_.close();
-      // What is short now may be there at the next registration.
+      // Descriptors or memory may be available at the next registration.
       has_started_ = outcome_.error() != Why::kNoDescriptor && outcome_.error() != Why::kNoMemory;
     }
   }
@@ -95,7 +96,8 @@ Moved Watch::launch() noexcept {
   pthread_t thread{};
   int failed = 0;
   {
-    // Not those that the C library uses itself: setuid(2) waits until every thread has had one.
+    // All but the signals that the C library uses itself: setuid(2) waits until each thread gets
+    // one.
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
@@ -106,14 +108,14 @@ Moved Watch::launch() noexcept {
   }
   (void)::pthread_attr_destroy(&attributes);
   if (failed != 0) return Why::kNoMemory;
-  // Descriptors that the program opens and closes later do not reach the monitor's table.
+  // From here on, descriptors that the program opens and closes do not affect the monitor's table.
   while (ready_.load(std::memory_order_acquire) == 0) nap();
   if (ready_.load() != 1) return Why::kNoDescriptor;
   return test();
 }
 
-/// Empties a page of the arena as a program would: does the monitor find the call, and is the page
-/// empty when the call returns?
+/// Empties a page of the arena as a program would. Succeeds if the monitor finds the call, and the
+/// page is empty when the call returns.
 Moved Watch::test() noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t offset = arena_.spare_offset(page);
@@ -149,7 +151,7 @@ void Watch::monitor() noexcept {
   const int other_events = other_faults_.number();
   const bool is_apart =
       keep_only({arena_events, other_events, arena_.descriptor(), MapsFile::of_process().number()});
-  // Not poll(2), which a limit of descriptors below two would refuse.
+  // Not poll(2), which fails when the limit of descriptors is below two.
   const auto epoll = static_cast<int>(kernel::call(SYS_epoll_create1, EPOLL_CLOEXEC));
   const bool is_ready =
       is_apart && add_to_epoll(epoll, arena_events, 0) && add_to_epoll(epoll, other_events, 1);
@@ -166,13 +168,13 @@ void Watch::monitor() noexcept {
   }
 }
 
-/// First what must be done before the waiting calls return, then the event, which lets one of them
-/// go on, then what must not be done before it is certain that the pages are gone.
+/// First does what must be done before the waiting calls return. Then reads the event, which lets
+/// one of them go on. Then does what must wait until the pages are certainly gone.
 ///
-/// The kernel gives out the oldest event. Its call must have been found. It is visible when the
-/// search begins, unless the last reading has woken its thread, which is awaited. A call whose
-/// thread was visited before its event came can be older than one that was found, so there is a
-/// second search.
+/// The kernel returns the oldest event, so the call of that one must have been found. It is visible
+/// when the search begins, unless the last reading has woken its thread; this function waits for
+/// such threads. The search may pass a thread before the thread's event exists, and that event may
+/// be older than the event of a call that was found. So there is a second search.
 void Watch::handle_event(Source& source) noexcept {
   if (source.is_contended) {
     for (int waits = 0; waits < kWaits && !source.clocks.have_all_gone_on(); ++waits) nap();
@@ -207,13 +209,13 @@ ChangingCalls Watch::act_for_waiting_calls() noexcept {
   return calls;
 }
 
-/// Memory of the arena that no region needs is freed at once. Its pages are at their place, because
-/// none has ever been moved away.
+/// Frees memory of the arena that no region needs at once. If pages were never moved away, the
+/// offset of a page follows from its address.
 void Watch::close_unmapped(Range range) noexcept {
   const bool is_needed = close_regions(range);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   (void)for_each_mapping(range.begin - page, [&](const Mapping& mapping) {
-    // mremap(2) would let it grow to where the pages of others were.
+    // mremap(2) would let it grow over pages of the arena that belong to other addresses.
     const bool is_neighbour = mapping.range.end == range.begin && arena_.is_mapped_by(mapping);
     if (is_neighbour) forbid_growth(mapping.range, page);
     return false;
@@ -223,8 +225,8 @@ void Watch::close_unmapped(Range range) noexcept {
   punch(arena_.descriptor(), arena_.offset_of(range.begin), range.octets());
 }
 
-/// MREMAP_DONTUNMAP: the old range of private memory is empty then. That of the arena shows the
-/// same pages as the new one.
+/// For MREMAP_DONTUNMAP: the old range of private memory is empty afterwards, but a mapping of the
+/// arena shows the same pages as the new one. So it is replaced.
 void Watch::leave_empty_memory(Range range) noexcept {
   (void)for_each_mapping(range.begin, [&](const Mapping& mapping) {
     if (mapping.range.begin >= range.end) return false;
@@ -234,16 +236,16 @@ void Watch::leave_empty_memory(Range range) noexcept {
   });
 }
 
-/// Watched as memory that is not of the arena, because regions may still be there.
+/// The new memory is watched as memory outside the arena, because regions may still be there.
 void Watch::replace_by_empty_memory(const Mapping& mapping, Range part) noexcept {
-  // It must not be watched meanwhile: the monitor would wait for itself.
+  // It must not be watched during the change: the monitor would wait for itself.
   arena_faults_.unwatch(part);
   (void)kernel::map(part.begin, part.octets(), protection_of(mapping),
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   (void)add_other_pages(part);
 }
 
-/// The caller has acted for these calls.
+/// The caller has already handled these calls.
 void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
   uffd_msg message{};
   if (kernel::call(SYS_read, descriptor, &message, sizeof message) != sizeof message) return;
@@ -256,7 +258,7 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
   }
   const Range range{.begin = message.arg.remove.start, .end = message.arg.remove.end};
   const bool empties = message.event == UFFD_EVENT_REMOVE;
-  // The end of an mremap(2) is told as an unmapping as well: its pages live on.
+  // The kernel also reports the source of an mremap(2) as unmapped, but its pages still exist.
   const bool is_moved_away =
       calls.covers(Change::kMovesAway, range) || calls.covers(Change::kMovesAwayAndStays, range);
   const bool is_found =
@@ -265,7 +267,7 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
   if (message.event == UFFD_EVENT_UNMAP) {
     handle_departure({.range = range, .is_moved_away = is_moved_away});
   } else if (empties && !is_found) {
-    empty(range, false);  // a call that cannot be seen, as one of io_uring: a moment late
+    empty(range, false);  // a call that is not visible, such as one of io_uring: a moment late
   }
 }
 
@@ -282,8 +284,8 @@ bool Watch::close_regions(Range range) noexcept {
   return is_needed;
 }
 
-/// The pages of the arena that are mapped there become holes, which read as zeroes. The kernel ends
-/// the call at the first mapping that is locked, and keeps that one and what follows.
+/// Makes the pages of the arena that are mapped there holes, which read as zeroes. The kernel ends
+/// a call at the first locked mapping, and leaves that one and the rest unchanged.
 void Watch::empty(Range range, bool includes_locked) noexcept {
   (void)for_each_mapping(range.begin, [&](const Mapping& mapping) {
     if (mapping.range.begin >= range.end) return false;
@@ -299,8 +301,8 @@ void Watch::empty_mapping(const Mapping& mapping, Range part) noexcept {
     punch(arena_.descriptor(), mapping.offset + (part.begin - mapping.range.begin), part.octets());
     return;
   }
-  // A private mapping shows the arena's page when its own is gone. Memory without a file shows
-  // zeroes.
+  // When the page of a private mapping is dropped, the mapping shows the arena's page. Anonymous
+  // memory shows zeroes.
   replace_by_empty_memory(mapping, part);
 }
 
@@ -334,7 +336,7 @@ bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept
   if (unmappings_.load() == moment.unmappings) return false;
   wait_for_changes();
   const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
-  if (missed_.load() || put - moment.departures >= kDeparturesMax) return true;  // perhaps
+  if (missed_.load() || put - moment.departures >= kDeparturesMax) return true;  // unknown
   for (std::uint64_t i = moment.departures; i < put; ++i) {
     if (!common(departures_[i % kDeparturesMax].range, range).empty()) return true;
   }
@@ -345,7 +347,7 @@ void Watch::wait_until_idle() const noexcept {
   while (is_busy_.load()) nap();
 }
 
-/// An event counts as a change until it is read, and the monitor is busy before it reads.
+/// has_changes() is true until the event is read, and is_busy_ is set before it is read.
 void Watch::wait_for_changes() const noexcept {
   const auto has_changes = [&] {
     return arena_faults_.has_changes() || other_faults_.has_changes();
