@@ -5,14 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <map>
 
-#include "base/fork_mutex.h"
-#include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "capture/capturing_link.h"
+#include "device/adapter_registry.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 #include "device/fault_guard.h"
@@ -24,7 +20,6 @@
 #include "host/own_descriptor.h"
 #include "host/peer_calls.h"
 #include "link/faulty_link.h"
-#include "rehome/signals_blocked.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
@@ -38,10 +33,6 @@ namespace {
 // Less will do where the process may not have so much of it (RLIMIT_AS, RLIMIT_FSIZE).
 constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
 constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
-// Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
-constexpr std::uint32_t kFirstNumber = 16;
-// The last number of the last slot means "multicast"; it is left out everywhere, too.
-constexpr std::uint32_t kLastNumber = host::kNumbersPerSlot - 2;
 // Packets that one queue pair sends before the next has its turn: more than a train has, so that
 // one goes on over the end of a message; and it is not cut for that.
 constexpr std::uint32_t kTurnPackets = 96;
@@ -53,39 +44,6 @@ constexpr std::uint32_t kCallsPerRound = 32;
 // engine's naps while callers are there, so that it need not be woken up for them.
 constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
 constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
-
-// Whether there ever was an adapter in this process or its parents; set under a ForkPause.
-bool g_has_opened = false;
-/// The adapters of this process. Never destroyed: programs exit with threads running.
-struct Registry {
-  ForkMutex mutex;
-  std::map<std::string, std::weak_ptr<Adapter>> adapters;  // by device name
-  std::vector<std::shared_ptr<Adapter>> abandoned;         // a parent's; never destroyed
-};
-Registry& registry() {
-  return process_wide([] { return new Registry; });
-}
-
-/// All adapters whose descriptors a child would inherit. They come and go under a ForkPause, with
-/// the lock of the registry, and with signals blocked: a fork in the middle of a call looks here.
-struct ExistingAdapters {
-  std::mutex mutex;
-  std::vector<Adapter*> all;
-
-  void add(Adapter* adapter) {
-    const rehome::SignalsBlocked quiet;
-    const std::lock_guard lock(mutex);
-    all.push_back(adapter);
-  }
-  void remove(Adapter* adapter) {
-    const rehome::SignalsBlocked quiet;
-    const std::lock_guard lock(mutex);
-    std::erase(all, adapter);
-  }
-};
-ExistingAdapters& existing() {
-  return process_wide([] { return new ExistingAdapters; });
-}
 
 /// What a datagram's receive buffer gets in front of the payload: the IPv6 header, or 20 zero
 /// octets and the IPv4 header (annex A17.4.5). The socket shows neither, so they are made again.
@@ -115,31 +73,11 @@ void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40
 
 // ---- Opening and closing ----
 
-Expected<std::shared_ptr<Adapter>> Adapter::for_port(const PortInfo& port, std::string& message) {
-  const ForkPause pause;
-  Registry& all = registry();
-  std::shared_ptr<Adapter> adapter;  // one that fails to open goes when the lock is free again
-  const std::lock_guard lock(all.mutex);
-  if (auto open = all.adapters[port.name].lock()) {
-    // Another interface may have got the name since.
-    const bool is_same = open->port().interface_index == port.interface_index;
-    if (is_same && !open->is_removed()) return open;
-  }
-  adapter = std::make_shared<Adapter>(port);
-  (void)process_rehoming();  // before a fork asks for it
-  g_has_opened = true;
-  existing().add(adapter.get());
-  if (auto opened = adapter->open(message); !opened) return opened.error();
-  all.adapters[port.name] = adapter;
-  return adapter;
-}
-
 Adapter::Adapter(const PortInfo& port)
     : port_(port),
       domain_entries_(kMaxDomains),
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
-      queue_pairs_(host::kNumbersPerSlot, nullptr),
       forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 Adapter::~Adapter() {
@@ -154,8 +92,7 @@ Adapter::~Adapter() {
   link_->close();
   shared_port_.leave();  // and only now the slot: whoever gets it reads its sockets
   slot_ = host::Slot{};
-  const std::lock_guard lock(registry().mutex);
-  existing().remove(this);
+  forget_adapter(*this);
 }
 
 void Adapter::abandon_in_child() noexcept {
@@ -170,150 +107,17 @@ void Adapter::abandon_in_child() noexcept {
   quarantine_.forget();
   strays_.clear();
   next_look_ = Instant::never();
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp != nullptr) qp->abandon_in_child();
-  }
+  queue_pairs_.for_each([](QueuePair& qp) { qp.abandon_in_child(); });
   renew(port_mutex_);  // another thread may have been reading
 }
 
 void Adapter::forget_in_child() noexcept {
   abandoned_ = true;
   segment_.privatize();
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp != nullptr) qp->forget_in_child();
-  }
+  queue_pairs_.for_each([](QueuePair& qp) { qp.forget_in_child(); });
   renew(port_mutex_);
   mutex_.reset();
 }
-
-namespace {
-
-/// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
-/// the parent any more.
-void prepare_fork() {
-  registry().mutex.lock();
-  for (Adapter* adapter : existing().all) adapter->host_peers().serving().lock();
-  for (Adapter* adapter : existing().all) adapter->shared_port().mutex().lock();
-  for (Adapter* adapter : existing().all) adapter->mutex().lock();
-}
-
-void end_fork_in_parent() {
-  for (Adapter* adapter : existing().all) {
-    adapter->mutex().unlock();
-    adapter->shared_port().mutex().unlock();
-    adapter->host_peers().serving().unlock();
-  }
-  registry().mutex.unlock();
-}
-
-void end_fork_in_child() {
-  Registry& all = registry();
-  direct::VisitorList::of_process().forget_in_child();
-  RegionHomes::forget_in_child();
-  for (Adapter* adapter : existing().all) {
-    adapter->abandon_in_child();
-    adapter->host_peers().serving().unlock();
-    adapter->shared_port().mutex().unlock();
-    adapter->mutex().reset();
-  }
-  // An adapter that the program still uses stays; it must not be found again, nor wait for the end
-  // of its engine's thread.
-  for (auto& [name, weak] : all.adapters) {
-    if (auto adapter = weak.lock()) all.abandoned.push_back(std::move(adapter));
-  }
-  all.adapters.clear();
-  all.mutex.unlock();
-}
-
-/// The fork has not waited for the locks of adapters, and a call of this very thread may be in the
-/// middle of changing one.
-void end_fork_of_existing_in_child() {
-  ExistingAdapters& those = existing();
-  if (is_fork_amid_call()) {
-    direct::VisitorList::of_process().forget_in_child();
-    RegionHomes::forget_in_child();
-    for (Adapter* adapter : those.all) adapter->forget_in_child();
-    host::OwnDescriptor::close_all_in_child();  // when the segments do not need them any more
-    renew(those.all);
-  }
-  those.all.clear();
-  those.mutex.unlock();
-}
-
-bool is_adapter_held_by_me() {
-  ExistingAdapters& those = existing();
-  const std::lock_guard lock(those.mutex);
-  return std::ranges::any_of(those.all,
-                             [](Adapter* adapter) { return adapter->mutex().is_held_by_me(); });
-}
-
-/// Memory that has moved is shared by nature. Where it can become private for parent and child, no
-/// peer may reach it by a pointer any longer.
-void prepare_moved_memory() {
-  if (!g_has_opened) return;
-  using ForkMode = rehome::Rehoming::ForkMode;
-  rehome::Rehoming& rehoming = process_rehoming();
-  const auto& adapters = existing().all;
-  ForkMode mode = rehoming.fork_mode();
-  // After ibv_fork_init(3) registered memory stays as it is, and the child does not have it.
-  if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
-    for (Adapter* adapter : adapters) adapter->homes().withdraw_all();
-    const bool have_left =
-        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->wait_for_peers(); });
-    if (!have_left) mode = ForkMode::kCopies;
-    for (Adapter* adapter : adapters) {
-      have_left ? adapter->homes().note_fork() : adapter->homes().restore_all();
-    }
-  }
-  rehoming.prepare_fork(mode);
-}
-
-/// A program that ends has received what it was told it has: the peers are told, too.
-void answer_at_exit() {
-  Registry& all = registry();
-  if (!lock_at_exit(all.mutex)) return;
-  for (Adapter* adapter : existing().all) {
-    if (!lock_at_exit(adapter->mutex())) continue;
-    adapter->send_what_is_owed();
-    adapter->mutex().unlock();
-  }
-  all.mutex.unlock();
-}
-
-const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
-                                 .prepare = prepare_fork,
-                                 .parent = end_fork_in_parent,
-                                 .child = end_fork_in_child,
-                                 .forget = [] { renew(registry()); },
-                                 .is_held_by_me = is_adapter_held_by_me});
-const TakesPartInForks kExistingInForks({.rank = ForkRank::kExistingAdapters,
-                                         .prepare = [] { existing().mutex.lock(); },
-                                         .parent = [] { existing().mutex.unlock(); },
-                                         .child = end_fork_of_existing_in_child,
-                                         .is_quiet = true});
-/// A process that has opened no adapter has moved nothing.
-template <void (rehome::Rehoming::*kStep)() noexcept,
-          void (rehome::Rehoming::*kStepAmidCall)() noexcept>
-void rehome_for_fork() {
-  if (!g_has_opened) return;
-  (process_rehoming().*(is_fork_amid_call() ? kStepAmidCall : kStep))();
-}
-const TakesPartInForks kRehomingInForks(
-    {.rank = ForkRank::kRehoming,
-     .prepare = rehome_for_fork<&rehome::Rehoming::lock_for_fork,
-                                &rehome::Rehoming::prepare_fork_amid_call>,
-     .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent,
-                               &rehome::Rehoming::after_fork_amid_call_in_parent>,
-     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child,
-                              &rehome::Rehoming::after_fork_amid_call_in_child>,
-     .is_first_in_child = true,
-     .is_quiet = true});
-const TakesPartInForks kMovedMemoryInForks({.rank = ForkRank::kMovedMemory,
-                                            .prepare = prepare_moved_memory});
-const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);
-const TakesPartInExit kCaptureInExit(ExitRank::kCapture, link::Capture::flush_at_exit);
-
-}  // namespace
 
 Status Adapter::open(std::string& message) {
   host::Membarrier::enlist();  // before our first thread
@@ -416,14 +220,13 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
   if (change.is_gone) {
     removed_ = true;
     tell(AsyncEvent::kDeviceFatal);
-    for (QueuePair* qp : queue_pairs_) {
-      if (qp == nullptr) continue;
+    queue_pairs_.for_each([&](QueuePair& qp) {
       {
-        const auto held = qp->hold();
-        qp->enter_error();
+        const auto held = qp.hold();
+        qp.enter_error();
       }
-      settle(*qp);
-    }
+      settle(qp);
+    });
   }
   if (change.went_down) tell(AsyncEvent::kPortError);
   if (change.went_up) tell(AsyncEvent::kPortActive);
@@ -431,55 +234,23 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
   gsi_->handle_port_change(change);
 }
 
-/// The header first, at offset zero; then the tables that it names.
 Status Adapter::lay_out_segment(PathCause cause) {
-  const auto header = segment_.take(sizeof(host::SegmentHeader));
-  const auto keys = segment_.take(kMaxKeys * sizeof(memory::KeyEntry));
-  const auto halves = segment_.take(host::kNumbersPerSlot * sizeof(direct::HalfRecord));
-  const auto bells = segment_.take(host::Bells::kOctets);
-  const auto queue_pairs = segment_.take(host::kNumbersPerSlot * sizeof(direct::QueuePairRecord));
-  const auto adapter = segment_.take(sizeof(AdapterRecord));
-  for (const auto& block : {header, keys, halves, bells, queue_pairs, adapter}) {
-    if (block.empty()) return Errc::kNoMemory;
-  }
-  const std::uint32_t first_key = slot_.number() * host::kNumbersPerSlot + 1;
+  auto laid_out = layout_.lay_out(segment_, {.slot = slot_.number(),
+                                             .device = port_.name,
+                                             .interface = port_.interface,
+                                             .addresses = port_.gids,
+                                             .path = path_policy_,
+                                             .path_cause = cause,
+                                             .opened_at = now()});
+  if (!laid_out) return laid_out;
   const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
                     (static_cast<std::uint64_t>(::getpid()) << 32);
-  registry_ = std::make_unique<memory::KeyRegistry>(
-      memory::KeyTable({std::bit_cast<memory::KeyEntry*>(keys.data()), kMaxKeys}, first_key),
-      free_keys_, seed);
+  registry_ = std::make_unique<memory::KeyRegistry>(layout_.keys(), free_keys_, seed);
   homes_ = std::make_unique<RegionHomes>(
       *registry_, RegionHomes::Owner{.lock = &mutex_, .adapter = this, .await_peers = [](void* us) {
                                        (void)static_cast<Adapter*>(us)->wait_for_peers();
                                      }});
-  next_number_ = kFirstNumber + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
-  half_records_ = std::bit_cast<direct::HalfRecord*>(halves.data());
-  bells_ = host::Bells(bells.data());
-  queue_pair_records_ = std::bit_cast<direct::QueuePairRecord*>(queue_pairs.data());
-  record_ = new (adapter.data()) AdapterRecord;
-  record_->opened_at = now().since_start().count();
-  record_->path = path_policy_;
-  record_->path_cause = cause;
-  port_.name.copy(record_->device.data(), record_->device.size() - 1);
-  port_.interface.copy(record_->interface.data(), record_->interface.size() - 1);
-  header_ = new (header.data()) host::SegmentHeader;
-  header_->magic = host::SegmentHeader::kMagic;
-  header_->version = host::SegmentHeader::kVersion;
-  header_->octets = segment_.octets();
-  header_->keys_at = segment_.offset_of(keys.data());
-  header_->key_count = kMaxKeys;
-  header_->first_key = first_key;
-  header_->halves_at = segment_.offset_of(halves.data());
-  header_->half_count = host::kNumbersPerSlot;
-  header_->bells_at = segment_.offset_of(bells.data());
-  header_->queue_pairs_at = segment_.offset_of(queue_pairs.data());
-  header_->adapter_at = segment_.offset_of(adapter.data());
-  header_->slot = slot_.number();
-  header_->fencing = static_cast<std::uint32_t>(host::Membarrier::global());
-  for (const GidEntry& entry : port_.gids) {
-    if (header_->address_count == host::SegmentHeader::kAddressCount) break;
-    header_->addresses[header_->address_count++] = entry.gid.octets;
-  }
+  queue_pairs_.open(slot_.number(), seed);
   return Ok{};
 }
 
@@ -527,29 +298,16 @@ void Adapter::wrap_link(std::unique_ptr<link::Link> wrapper) {
 // ---- Numbers and paths ----
 
 Expected<wire::QpNumber> Adapter::add(QueuePair& qp) {
-  for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
-    if (next_number_ > kLastNumber) next_number_ = kFirstNumber;
-    const std::uint32_t index = next_number_++;
-    if (queue_pairs_[index] != nullptr) continue;
-    queue_pairs_[index] = &qp;
-    present_.insert(&qp);
-    if (qp.setup().type == transport::QpType::kUd) link_->tell_headers();
-    return wire::QpNumber{slot_.number() * host::kNumbersPerSlot + index};
-  }
-  return Errc::kNoMemory;
+  auto number = queue_pairs_.add(qp);
+  if (number && qp.setup().type == transport::QpType::kUd) link_->tell_headers();
+  return number;
 }
 
 void Adapter::remove(QueuePair& qp) noexcept {
-  queue_pairs_[static_cast<std::uint32_t>(qp.number()) % host::kNumbersPerSlot] = nullptr;
-  present_.erase(&qp);
+  queue_pairs_.remove(qp.number());
   if (qp.timer_at() != Instant::never()) timers_.erase({qp.timer_at(), &qp});
   std::erase(ready_, &qp);
   std::erase(waiting_, &qp);
-}
-
-wire::SrqNumber Adapter::next_srq_number() noexcept {
-  return wire::SrqNumber{slot_.number() * host::kNumbersPerSlot +
-                         next_srq_++ % host::kNumbersPerSlot};
 }
 
 // ---- Multicast ----
@@ -615,7 +373,7 @@ void Adapter::transmit(QueuePair& qp, Instant at) noexcept {
     if (qp.machine().only_acknowledges()) {  // touches nobody's memory
       sent = qp.machine().poll_train(at, room);
     } else if (!guarded([&] { sent = qp.machine().poll_train(at, room); })) {
-      ++record_->counters.memory_faults;
+      ++layout_.adapter().counters.memory_faults;
       qp.machine().handle_memory_fault();
       ++packets;
       continue;
@@ -847,11 +605,6 @@ const wire::IcrcSeed& Adapter::seed_of(const link::Incoming& incoming) noexcept 
   } while (!left.empty());
 }
 
-QueuePair* Adapter::find(wire::QpNumber number) const noexcept {
-  QueuePair* qp = queue_pairs_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
-  return qp != nullptr && qp->number() == number ? qp : nullptr;
-}
-
 /// The packets at the front that go on with a message which is arriving at one of our queue pairs:
 /// how many were taken.
 std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t packet_octets,
@@ -861,7 +614,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
   const wire::Operation operation = wire::operation_of(bth->opcode());
   const bool goes_on =
       operation == wire::Operation::kWriteMiddle || operation == wire::Operation::kSendMiddle;
-  QueuePair* qp = find(bth->dest_qp());
+  QueuePair* qp = queue_pairs_.find(bth->dest_qp());
   if (!goes_on || qp == nullptr) return 0;
   if (!qp->takes_packets()) return 0;
   const transport::TrainArrival train{.octets = incoming.octets,
@@ -873,7 +626,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
   std::size_t taken = 0;
   const auto held = qp->hold();
   if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
-    ++record_->counters.memory_faults;
+    ++layout_.adapter().counters.memory_faults;
     qp->machine().handle_memory_fault();
     taken = 0;
   }
@@ -883,7 +636,7 @@ std::size_t Adapter::handle_run(const link::Incoming& incoming, std::size_t pack
 
 void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept {
   const auto count = [&](wire::WireError error) {
-    ++record_->counters.malformed[static_cast<std::size_t>(error)];
+    ++layout_.adapter().counters.malformed[static_cast<std::size_t>(error)];
   };
   auto packet = wire::PacketView::parse(incoming.octets);
   if (!packet) return count(packet.error());
@@ -901,9 +654,9 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   if (slot != slot_.number() && origin.came == Came::kByWire) {
     return forward(slot, incoming);
   }
-  QueuePair* qp = find(packet->bth().dest_qp());
+  QueuePair* qp = queue_pairs_.find(packet->bth().dest_qp());
   if (qp == nullptr) {
-    ++record_->counters.unknown_qp;
+    ++layout_.adapter().counters.unknown_qp;
     return;
   }
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
@@ -913,7 +666,7 @@ void Adapter::handle_packet(const link::Incoming& incoming, const Origin& origin
   const bool is_request = !packet->info().is_response;
   // What is not for it anyway, the queue pair counts and drops.
   if (is_request && !qp->takes_packets() && qp->machine().is_addressed_by(arrival)) {
-    ++record_->counters.unexpected;
+    ++layout_.adapter().counters.unexpected;
     return;
   }
   const bool is_behind_others = qp->has_guests() && qp->machine().is_addressed_by(arrival);
@@ -930,7 +683,7 @@ void Adapter::look_into_waiting_room(Instant at) noexcept {
   let_faults_through_for_burst();
   waiting_room_.let_go([&](const link::Incoming& guest) {
     const auto packet = wire::PacketView::parse(guest.octets);
-    QueuePair* qp = packet ? find(packet->bth().dest_qp()) : nullptr;
+    QueuePair* qp = packet ? queue_pairs_.find(packet->bth().dest_qp()) : nullptr;
     if (qp == nullptr) return true;
     if (qp->lets_wait(arrival_of(guest, *packet), at)) return false;
     qp->count_guests(-1);
@@ -965,7 +718,7 @@ void Adapter::deliver(QueuePair& qp, const link::Incoming& incoming, const wire:
     if (packet.operation() == wire::Operation::kAcknowledge) {  // touches nobody's memory
       qp.machine().handle_packet(at, arrival);
     } else if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
-      ++record_->counters.memory_faults;
+      ++layout_.adapter().counters.memory_faults;
       qp.machine().handle_memory_fault();
     }
   }
@@ -978,11 +731,11 @@ void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::Packe
   const auto members = multicast_.members(incoming.destination);
   const bool is_datagram = packet.info().has(wire::OpcodeInfo::kDeth);
   if (members.empty() || !is_datagram) {
-    ++record_->counters.unknown_qp;
+    ++layout_.adapter().counters.unknown_qp;
     return;
   }
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
-    ++record_->counters.malformed[static_cast<std::size_t>(wire::WireError::kBadChecksum)];
+    ++layout_.adapter().counters.malformed[static_cast<std::size_t>(wire::WireError::kBadChecksum)];
     return;
   }
   const wire::QpNumber sender = packet.deth().source_qp;
@@ -994,7 +747,7 @@ void Adapter::deliver_to_group(const link::Incoming& incoming, const wire::Packe
 
 void Adapter::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
   const std::size_t octets = pack_forwarded(incoming, forwarded_);
-  ++record_->counters.forwarded;
+  ++layout_.adapter().counters.forwarded;
   // Whoever has gone since is a dead host: the packet is lost, and the sender finds out by itself.
   (void)slot_.forward(slot, std::span(forwarded_).first(octets));
 }

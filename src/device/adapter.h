@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/expected.h"
-#include "device/adapter_record.h"
 #include "device/config.h"
 #include "device/engine.h"
 #include "device/event_pipe.h"
@@ -18,14 +17,13 @@
 #include "device/host_peers.h"
 #include "device/multicast_table.h"
 #include "device/port_info.h"
+#include "device/queue_pair_table.h"
 #include "device/quota.h"
 #include "device/region_homes.h"
+#include "device/segment_layout.h"
 #include "device/waiting_room.h"
 #include "direct/half.h"
-#include "direct/half_record.h"
-#include "direct/queue_pair_record.h"
 #include "direct/target.h"
-#include "host/bells.h"
 #include "host/membarrier.h"
 #include "host/quarantine.h"
 #include "host/queue_lock.h"
@@ -58,14 +56,12 @@ class Adapter {
  public:
   using Lock = host::AdapterLock;
 
-  /// The process's adapter for this port, opened at first use. On failure `message` says why and
-  /// what to do about it.
-  [[nodiscard]] static Expected<std::shared_ptr<Adapter>> for_port(const PortInfo& port,
-                                                                   std::string& message);
   explicit Adapter(const PortInfo& port);
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
   ~Adapter();
+  /// On failure `message` says why and what to do about it.
+  [[nodiscard]] Status open(std::string& message);
 
   [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
   /// As it is now: it changes while the device is open.
@@ -74,10 +70,11 @@ class Adapter {
     return port_;
   }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
+  [[nodiscard]] SegmentLayout& layout() noexcept { return layout_; }
   [[nodiscard]] link::SharedPort& shared_port() noexcept { return shared_port_; }
   /// With the lock held.
   [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept {
-    return find(number) != nullptr;
+    return queue_pairs_.find(number) != nullptr;
   }
   [[nodiscard]] HostPeers& host_peers() noexcept { return host_peers_; }
   /// Whether data may go directly from process to process.
@@ -112,14 +109,7 @@ class Adapter {
   /// Gives a queue pair a number. kNoMemory when none is left.
   [[nodiscard]] Expected<wire::QpNumber> add(QueuePair& qp);
   void remove(QueuePair& qp) noexcept;
-  [[nodiscard]] wire::SrqNumber next_srq_number() noexcept;
-  /// Where other processes find the receiving half of a queue pair of ours.
-  [[nodiscard]] direct::HalfRecord& half_record(wire::QpNumber number) const noexcept;
-  /// What viewers see of it.
-  [[nodiscard]] direct::QueuePairRecord& queue_pair_record(wire::QpNumber number) const noexcept;
-  void count_completion_queues(int change) noexcept {
-    record_->completion_queues += static_cast<std::uint32_t>(change);
-  }
+  [[nodiscard]] QueuePairTable<QueuePair>& queue_pairs() noexcept { return queue_pairs_; }
   /// Ourselves, as other queue pairs of ours see us.
   [[nodiscard]] direct::Target::Own as_target() const noexcept;
   /// In place of Segment::give_back(): not before a peer that is stopped has left it alone.
@@ -208,7 +198,9 @@ class Adapter {
   /// descriptors stay for OwnDescriptor::close_all_in_child().
   void forget_in_child() noexcept;
 
-  [[nodiscard]] const AdapterCounters& counters() const noexcept { return record_->counters; }
+  [[nodiscard]] const AdapterCounters& counters() const noexcept {
+    return layout_.adapter().counters;
+  }
   [[nodiscard]] const link::Link& link() const noexcept { return *link_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_.number(); }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
@@ -216,7 +208,6 @@ class Adapter {
   }
 
  private:
-  [[nodiscard]] Status open(std::string& message);
   void take_addresses(PortChange& change);
   void apply(const PortChange& change, const std::vector<Interface>& interfaces);
   [[nodiscard]] Status fit_link(const LinkConfig& config, std::string& message);
@@ -234,7 +225,6 @@ class Adapter {
   [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
                                        const Origin& origin) noexcept;
   void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
-  [[nodiscard]] QueuePair* find(wire::QpNumber number) const noexcept;
   void look_into_waiting_room(Instant at) noexcept;
   [[nodiscard]] transport::Arrival arrival_of(const link::Incoming& incoming,
                                               const wire::PacketView& packet) const noexcept;
@@ -281,6 +271,7 @@ class Adapter {
   link::SharedPort shared_port_;
   link::Backpressure backpressure_{shared_port_};
   host::Segment segment_;
+  SegmentLayout layout_;
   host::Quarantine quarantine_{segment_};
   std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> strays_;
   Instant next_look_ = Instant::never();               // at the strays
@@ -293,10 +284,7 @@ class Adapter {
   std::unique_ptr<memory::KeyRegistry> registry_;
   std::unique_ptr<RegionHomes> homes_;
   Quotas quotas_;
-  std::vector<QueuePair*> queue_pairs_;  // by number within the slot
-  std::set<QueuePair*> present_;         // those that there are
-  std::uint32_t next_number_ = 0;        // where the search for a free number begins
-  std::uint32_t next_srq_ = 1;
+  QueuePairTable<QueuePair> queue_pairs_;
   MulticastTable multicast_;
   std::set<std::pair<Instant, QueuePair*>> timers_;
   std::vector<QueuePair*> ready_;    // have got packets, or have more to send than one turn allows
@@ -305,11 +293,6 @@ class Adapter {
   std::vector<std::byte> forwarded_;
   std::array<std::byte, 40> network_header_{};
   HostPeers host_peers_;
-  host::SegmentHeader* header_ = nullptr;                  // in the segment
-  AdapterRecord* record_ = nullptr;                        // likewise
-  direct::HalfRecord* half_records_ = nullptr;             // likewise, by number within the slot
-  direct::QueuePairRecord* queue_pair_records_ = nullptr;  // likewise
-  host::Bells bells_;
   bool has_door_ = false;
   PathPolicy path_policy_ = PathPolicy::kAutomatic;
   bool has_peer_calls_ = true;  // memory is lent and borrowed

@@ -28,16 +28,8 @@ bool Adapter::is_own_address(const wire::Gid& gid) const noexcept {
                      [&](const GidEntry& entry) { return entry.gid == gid; });
 }
 
-direct::HalfRecord& Adapter::half_record(wire::QpNumber number) const noexcept {
-  return half_records_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
-}
-
-direct::QueuePairRecord& Adapter::queue_pair_record(wire::QpNumber number) const noexcept {
-  return queue_pair_records_[static_cast<std::uint32_t>(number) % host::kNumbersPerSlot];
-}
-
 direct::Target::Own Adapter::as_target() const noexcept {
-  return {.segment = std::bit_cast<std::byte*>(header_),
+  return {.segment = std::bit_cast<std::byte*>(&layout_.header()),
           .bell = &engine_->bell(),
           .has_peer_calls = has_peer_calls_};
 }
@@ -49,7 +41,7 @@ std::vector<QueuePair*> Adapter::await_visitors() {
   full_fence();  // pairs with the one in Target::meet(): who claims a half later sees the change
   if (!has_direct_use_.load(std::memory_order_relaxed)) return {};
   std::vector<direct::Half*> visited;
-  for (QueuePair* qp : present_) {
+  for (QueuePair* qp : queue_pairs_.present()) {
     if (!qp->half().exists() || !qp->half().is_claimed_directly()) continue;
     visited.push_back(&qp->half());
   }
@@ -57,7 +49,7 @@ std::vector<QueuePair*> Adapter::await_visitors() {
   const auto stuck = direct::Half::await(visited, QueuePair::kLeavingPatience);
   std::vector<QueuePair*> hosts;
   if (stuck.empty()) return {};
-  for (QueuePair* qp : present_) {
+  for (QueuePair* qp : queue_pairs_.present()) {
     if (std::ranges::find(stuck, &qp->half()) == stuck.end()) continue;
     qp->note_stray();
     hosts.push_back(qp);
@@ -80,7 +72,7 @@ void Adapter::wait_for_calls(std::unique_lock<Lock>& lock, std::uint64_t address
     if (visitor.calls_into(address, octets)) calling.emplace_back(visitor, visit);
   };
   for (const auto& [visitor, visit] : strays_) note(visitor);
-  for (QueuePair* qp : present_) {
+  for (QueuePair* qp : queue_pairs_.present()) {
     if (qp->half().exists() && qp->half().is_claimed_directly()) note(qp->half().visitor());
   }
   const auto is_over = [&](const auto& call) {
@@ -137,8 +129,8 @@ void Adapter::lock_out(QueuePair& qp) {
 
 void Adapter::take_bells() noexcept {
   if (abandoned_) return;
-  bells_.take([&](std::uint32_t index) {
-    QueuePair* qp = queue_pairs_[index];
+  layout_.bells().take([&](std::uint32_t index) {
+    QueuePair* qp = queue_pairs_.at(index);
     if (qp == nullptr) return;
     {
       const auto held = qp->hold();
@@ -155,7 +147,7 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
   const auto octets = saying.subspan(sizeof errand);
   const std::lock_guard lock(mutex_);
   if (errand.kind == direct::Errand::Kind::kReply) {
-    QueuePair* qp = find(errand.requester);
+    QueuePair* qp = queue_pairs_.find(errand.requester);
     if (qp == nullptr) return;
     {
       const auto held = qp->hold();
@@ -172,7 +164,7 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
   void* fault_at = nullptr;
   if (slot_of(errand.target) == slot_.number() && target.stand_in() &&
       !guarded([&] { target.execute(errand, bounce); }, &fault_at)) {
-    ++record_->counters.memory_faults;
+    ++layout_.adapter().counters.memory_faults;
     const direct::Answer answer = target.handle_fault(fault_at);  // our queue pair fails, too
     target.leave();
     const bool was_there = answer != direct::Answer::kDone;
@@ -185,10 +177,9 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
 }
 
 void Adapter::handle_news(const HostPeers::News& news) noexcept {
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr) continue;
-    if (news.has_deaths && qp->way() != QueuePair::Way::kPackets) list_ready(*qp);
-  }
+  queue_pairs_.for_each([&](QueuePair& qp) {
+    if (news.has_deaths && qp.way() != QueuePair::Way::kPackets) list_ready(qp);
+  });
   if (!quarantine_.is_empty()) look_after_strays(now());
 }
 

@@ -45,12 +45,12 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
       lanes_(kFirstPlaces),
       queue_(transport::CompletionBoard::create(block, kHintCount), lanes_, capacity) {
   const std::lock_guard lock(adapter_->mutex());
-  adapter_->count_completion_queues(1);
+  ++adapter_->layout().adapter().completion_queues;
 }
 
 CompletionQueue::~CompletionQueue() {
   const std::lock_guard lock(adapter_->mutex());
-  adapter_->count_completion_queues(-1);
+  --adapter_->layout().adapter().completion_queues;
   adapter_->quotas().completion_queues.give_back();
   adapter_->give_back(block_);
 }

@@ -23,14 +23,15 @@ enum class ForkRank : int {
   kEvents,            // abi/rdmacm/channel.cc: the events of rdma_cm, and which id has which
   kPause,             // ForkPause, below
   kRehoming,          // rehome: memory that has moved
-  kAdapters,  // device/adapter.cc: the table of adapters; then, of all adapters, what is heard from
-              // peers, the shared sockets, and the adapters' own locks
-  kMovedMemory,       // device/adapter.cc: how the child gets the memory that has moved; no lock
-  kPortWatch,         // device/port_watch.cc: the adapters that are told of changes
-  kGivenPorts,        // device/gsi.cc: the ports that were given to ids
-  kHandles,           // abi/verbs/handles.cc: which handles exist
-  kDevices,           // abi/verbs/device.cc: the devices that programs have seen
-  kExistingAdapters,  // device/adapter.cc: which adapters there are
+  kAdapters,  // device/adapter_registry.cc: the table of adapters; then, of all adapters, what is
+              // heard from peers, the shared sockets, and the adapters' own locks
+  kMovedMemory,  // device/adapter_registry.cc: how the child gets the memory that has moved; no
+                 // lock
+  kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
+  kGivenPorts,   // device/gsi.cc: the ports that were given to ids
+  kHandles,      // abi/verbs/handles.cc: which handles exist
+  kDevices,      // abi/verbs/device.cc: the devices that programs have seen
+  kExistingAdapters,  // device/adapter_registry.cc: which adapters there are
   kPools,             // device/block_pool.cc: memory for objects
 };
 
@@ -82,8 +83,8 @@ class TakesPartInForks {
 /// _Fork(3) or clone(2): what such a child has is its parent's.
 enum class ExitRank : int {
   kConnections,  // abi/rdmacm/device.cc: peers are told that connections end
-  kAdapters,     // device/adapter.cc: peers get the answers that they are owed
-  kCapture,      // device/adapter.cc: the capture is written out
+  kAdapters,     // device/adapter_registry.cc: peers get the answers that they are owed
+  kCapture,      // device/adapter_registry.cc: the capture is written out
 };
 class TakesPartInExit {
  public:

@@ -124,10 +124,10 @@ Status QueuePair::build() {
   if (!number) return number.error();
   number_ = *number;
   numbered_ = true;
-  direct::QueuePairRecord& record = adapter_->queue_pair_record(number_);
+  direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
   record = {.number = number_, .life = record.life + 1, .type = setup_.type};
   if (is_connected(setup_.type)) {
-    half_ = direct::Half(&adapter_->half_record(number_), half_parts());
+    half_ = direct::Half(&adapter_->layout().half(number_), half_parts());
     visiting().choose_packets({});  // the last one with this number may have
   }
   recount();
@@ -162,7 +162,7 @@ QueuePair::~QueuePair() {
   }
   if (machine_) set_way(Way::kPackets);
   if (numbered_) {
-    adapter_->queue_pair_record(number_).number = {};
+    adapter_->layout().queue_pair(number_).number = {};
     adapter_->remove(*this);
   }
   numbered_ = false;
@@ -293,7 +293,7 @@ void QueuePair::finish(Rest rest) noexcept {
 }
 
 void QueuePair::show() noexcept {
-  direct::QueuePairRecord& record = adapter_->queue_pair_record(number_);
+  direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
   const transport::Path& path = machine_->path();
   record.state = machine_->state();
   record.way = way_;

@@ -200,7 +200,7 @@ class QueuePair : public Pooled<QueuePair> {
   void set_way(Way way) noexcept;
   /// What we tell peers of our sending half.
   [[nodiscard]] direct::Visiting& visiting() noexcept {
-    return adapter_->half_record(number_).visiting;
+    return adapter_->layout().half(number_).visiting;
   }
   void recount() noexcept;
   /// True with the queue pair's own lock held, which is enough when `alone` says so; false with the

@@ -95,7 +95,7 @@ void QueuePair::start_directly(bool afresh) noexcept {
       .is_reliable = setup_.type == transport::QpType::kRc,
       .signal_all = setup_.signal_all,
       .ack_timeout = now.timeout == 0 ? Duration::zero() : Duration(4096LL << now.timeout),
-      .traffic = &adapter_->queue_pair_record(number_).traffic};
+      .traffic = &adapter_->layout().queue_pair(number_).traffic};
   afresh ? direct_->start(config, now.send_psn) : direct_->reconfigure(config);
   direct_->pause(now.state == transport::QpState::kSendQueueDrained);
 }

@@ -24,7 +24,7 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
     adapter->quotas().shared_queues.give_back();
     return Errc::kNoMemory;
   }
-  const auto number = adapter->next_srq_number();
+  const auto number = adapter->queue_pairs().next_shared_number();
   auto queue = std::make_unique<SharedReceiveQueue>(std::move(adapter), block, domain, limits);
   queue->async_ = async;
   queue->user_tag_ = user_tag;

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/adapter_registry.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/fork_mutex.h"
+#include "base/process_wide.h"
+#include "capture/capture.h"
+#include "device/adapter.h"
+#include "device/process.h"
+#include "device/region_homes.h"
+#include "direct/visitor.h"
+#include "host/own_descriptor.h"
+#include "rehome/signals_blocked.h"
+
+namespace verbatim::device {
+namespace {
+
+// Whether there ever was an adapter in this process or its parents; set under a ForkPause.
+bool g_has_opened = false;
+/// The adapters of this process. Never destroyed: programs exit with threads running.
+struct Registry {
+  ForkMutex mutex;
+  std::map<std::string, std::weak_ptr<Adapter>> adapters;  // by device name
+  std::vector<std::shared_ptr<Adapter>> abandoned;         // a parent's; never destroyed
+};
+Registry& registry() {
+  return process_wide([] { return new Registry; });
+}
+
+/// All adapters whose descriptors a child would inherit. They come and go under a ForkPause, with
+/// the lock of the registry, and with signals blocked: a fork in the middle of a call looks here.
+struct ExistingAdapters {
+  std::mutex mutex;
+  std::vector<Adapter*> all;
+
+  void add(Adapter* adapter) {
+    const rehome::SignalsBlocked quiet;
+    const std::lock_guard lock(mutex);
+    all.push_back(adapter);
+  }
+  void remove(Adapter* adapter) {
+    const rehome::SignalsBlocked quiet;
+    const std::lock_guard lock(mutex);
+    std::erase(all, adapter);
+  }
+};
+ExistingAdapters& existing() {
+  return process_wide([] { return new ExistingAdapters; });
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port, std::string& message) {
+  const ForkPause pause;
+  Registry& all = registry();
+  std::shared_ptr<Adapter> adapter;  // one that fails to open goes when the lock is free again
+  const std::lock_guard lock(all.mutex);
+  if (auto open = all.adapters[port.name].lock()) {
+    // Another interface may have got the name since.
+    const bool is_same = open->port().interface_index == port.interface_index;
+    if (is_same && !open->is_removed()) return open;
+  }
+  adapter = std::make_shared<Adapter>(port);
+  (void)process_rehoming();  // before a fork asks for it
+  g_has_opened = true;
+  existing().add(adapter.get());
+  if (auto opened = adapter->open(message); !opened) return opened.error();
+  all.adapters[port.name] = adapter;
+  return adapter;
+}
+
+void forget_adapter(Adapter& adapter) noexcept {
+  const std::lock_guard lock(registry().mutex);
+  existing().remove(&adapter);
+}
+
+namespace {
+
+/// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
+/// the parent any more.
+void prepare_fork() {
+  registry().mutex.lock();
+  for (Adapter* adapter : existing().all) adapter->host_peers().serving().lock();
+  for (Adapter* adapter : existing().all) adapter->shared_port().mutex().lock();
+  for (Adapter* adapter : existing().all) adapter->mutex().lock();
+}
+
+void end_fork_in_parent() {
+  for (Adapter* adapter : existing().all) {
+    adapter->mutex().unlock();
+    adapter->shared_port().mutex().unlock();
+    adapter->host_peers().serving().unlock();
+  }
+  registry().mutex.unlock();
+}
+
+void end_fork_in_child() {
+  Registry& all = registry();
+  direct::VisitorList::of_process().forget_in_child();
+  RegionHomes::forget_in_child();
+  for (Adapter* adapter : existing().all) {
+    adapter->abandon_in_child();
+    adapter->host_peers().serving().unlock();
+    adapter->shared_port().mutex().unlock();
+    adapter->mutex().reset();
+  }
+  // An adapter that the program still uses stays; it must not be found again, nor wait for the end
+  // of its engine's thread.
+  for (auto& [name, weak] : all.adapters) {
+    if (auto adapter = weak.lock()) all.abandoned.push_back(std::move(adapter));
+  }
+  all.adapters.clear();
+  all.mutex.unlock();
+}
+
+/// The fork has not waited for the locks of adapters, and a call of this very thread may be in the
+/// middle of changing one.
+void end_fork_of_existing_in_child() {
+  ExistingAdapters& those = existing();
+  if (is_fork_amid_call()) {
+    direct::VisitorList::of_process().forget_in_child();
+    RegionHomes::forget_in_child();
+    for (Adapter* adapter : those.all) adapter->forget_in_child();
+    host::OwnDescriptor::close_all_in_child();  // when the segments do not need them any more
+    renew(those.all);
+  }
+  those.all.clear();
+  those.mutex.unlock();
+}
+
+bool is_adapter_held_by_me() {
+  ExistingAdapters& those = existing();
+  const std::lock_guard lock(those.mutex);
+  return std::ranges::any_of(those.all,
+                             [](Adapter* adapter) { return adapter->mutex().is_held_by_me(); });
+}
+
+/// Memory that has moved is shared by nature. Where it can become private for parent and child, no
+/// peer may reach it by a pointer any longer.
+void prepare_moved_memory() {
+  if (!g_has_opened) return;
+  using ForkMode = rehome::Rehoming::ForkMode;
+  rehome::Rehoming& rehoming = process_rehoming();
+  const auto& adapters = existing().all;
+  ForkMode mode = rehoming.fork_mode();
+  // After ibv_fork_init(3) registered memory stays as it is, and the child does not have it.
+  if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
+    for (Adapter* adapter : adapters) adapter->homes().withdraw_all();
+    const bool have_left =
+        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->wait_for_peers(); });
+    if (!have_left) mode = ForkMode::kCopies;
+    for (Adapter* adapter : adapters) {
+      have_left ? adapter->homes().note_fork() : adapter->homes().restore_all();
+    }
+  }
+  rehoming.prepare_fork(mode);
+}
+
+/// A program that ends has received what it was told it has: the peers are told, too.
+void answer_at_exit() {
+  Registry& all = registry();
+  if (!lock_at_exit(all.mutex)) return;
+  for (Adapter* adapter : existing().all) {
+    if (!lock_at_exit(adapter->mutex())) continue;
+    adapter->send_what_is_owed();
+    adapter->mutex().unlock();
+  }
+  all.mutex.unlock();
+}
+
+const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
+                                 .prepare = prepare_fork,
+                                 .parent = end_fork_in_parent,
+                                 .child = end_fork_in_child,
+                                 .forget = [] { renew(registry()); },
+                                 .is_held_by_me = is_adapter_held_by_me});
+const TakesPartInForks kExistingInForks({.rank = ForkRank::kExistingAdapters,
+                                         .prepare = [] { existing().mutex.lock(); },
+                                         .parent = [] { existing().mutex.unlock(); },
+                                         .child = end_fork_of_existing_in_child,
+                                         .is_quiet = true});
+/// A process that has opened no adapter has moved nothing.
+template <void (rehome::Rehoming::*kStep)() noexcept,
+          void (rehome::Rehoming::*kStepAmidCall)() noexcept>
+void rehome_for_fork() {
+  if (!g_has_opened) return;
+  (process_rehoming().*(is_fork_amid_call() ? kStepAmidCall : kStep))();
+}
+const TakesPartInForks kRehomingInForks(
+    {.rank = ForkRank::kRehoming,
+     .prepare = rehome_for_fork<&rehome::Rehoming::lock_for_fork,
+                                &rehome::Rehoming::prepare_fork_amid_call>,
+     .parent = rehome_for_fork<&rehome::Rehoming::after_fork_in_parent,
+                               &rehome::Rehoming::after_fork_amid_call_in_parent>,
+     .child = rehome_for_fork<&rehome::Rehoming::after_fork_in_child,
+                              &rehome::Rehoming::after_fork_amid_call_in_child>,
+     .is_first_in_child = true,
+     .is_quiet = true});
+const TakesPartInForks kMovedMemoryInForks({.rank = ForkRank::kMovedMemory,
+                                            .prepare = prepare_moved_memory});
+const TakesPartInExit kInExit(ExitRank::kAdapters, answer_at_exit);
+const TakesPartInExit kCaptureInExit(ExitRank::kCapture, link::Capture::flush_at_exit);
+
+}  // namespace
+
+}  // namespace verbatim::device

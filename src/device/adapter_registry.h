@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/expected.h"
+#include "device/port_info.h"
+
+/// The adapters of this process: one for each port that the program has opened, how they go through
+/// a fork, and what they do when the process exits.
+namespace verbatim::device {
+
+class Adapter;
+
+/// The process's adapter for this port, opened at first use. On failure `message` says why and what
+/// to do about it.
+[[nodiscard]] Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port,
+                                                              std::string& message);
+
+/// For the end of an adapter's destructor, under a ForkPause: a fork does not look at it any more.
+void forget_adapter(Adapter& adapter) noexcept;
+
+}  // namespace verbatim::device

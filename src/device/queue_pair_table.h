@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/prng.h"
+#include "device/limits.h"
+#include "host/slot.h"
+#include "wire/ids.h"
+
+namespace verbatim::device {
+
+/// The queue pairs of an adapter, by number. The slot of the process is the upper part of each
+/// number; the lower part is the place in this table. The numbers of shared receive queues are made
+/// the same way; they have no places.
+///
+/// `Qp` is any type: the table keeps pointers and looks at nothing behind them. Guarded by the
+/// adapter's lock.
+template <typename Qp>
+class QueuePairTable {
+ public:
+  // Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
+  static constexpr std::uint32_t kFirst = 16;
+  // The last number of the last slot means "multicast"; it is left out everywhere, too.
+  static constexpr std::uint32_t kLast = host::kNumbersPerSlot - 2;
+  static_assert(kLast - kFirst + 1 == kMaxQueuePairs);
+
+  QueuePairTable() : places_(host::kNumbersPerSlot, nullptr) {}
+
+  /// Before the first add(). The seed decides where the search for a free number begins: numbers of
+  /// an earlier process in this slot are not reused at once.
+  void open(std::uint32_t slot, std::uint64_t seed) noexcept {
+    slot_ = slot;
+    next_ = kFirst + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
+  }
+
+  /// Gives a queue pair a number. kNoMemory when none is left.
+  [[nodiscard]] Expected<wire::QpNumber> add(Qp& qp) {
+    for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
+      if (next_ > kLast) next_ = kFirst;
+      const std::uint32_t index = next_++;
+      if (places_[index] != nullptr) continue;
+      places_[index] = &qp;
+      present_.insert(&qp);
+      return wire::QpNumber{slot_ * host::kNumbersPerSlot + index};
+    }
+    return Errc::kNoMemory;
+  }
+  void remove(wire::QpNumber number) noexcept {
+    present_.erase(std::exchange(places_[index_of(number)], nullptr));
+  }
+
+  /// Null when no queue pair has this number.
+  [[nodiscard]] Qp* find(wire::QpNumber number) const noexcept {
+    Qp* qp = places_[index_of(number)];
+    return static_cast<std::uint32_t>(number) / host::kNumbersPerSlot == slot_ ? qp : nullptr;
+  }
+  /// The same by the place in the table.
+  [[nodiscard]] Qp* at(std::uint32_t index) const noexcept { return places_[index]; }
+  [[nodiscard]] static constexpr std::uint32_t index_of(wire::QpNumber number) noexcept {
+    return static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
+  }
+
+  /// Those that exist, in no particular order.
+  [[nodiscard]] const std::set<Qp*>& present() const noexcept { return present_; }
+  /// Calls `visit(qp)` for each, in the order of the numbers. It reads every place: for what is
+  /// rare. It also works in a child whose fork came in the middle of add() or remove().
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (Qp* qp : places_) {
+      if (qp != nullptr) visit(*qp);
+    }
+  }
+
+  /// The number of a new shared receive queue. Numbers come again after 65,536 of them.
+  [[nodiscard]] wire::SrqNumber next_shared_number() noexcept {
+    return wire::SrqNumber{slot_ * host::kNumbersPerSlot + next_shared_++ % host::kNumbersPerSlot};
+  }
+
+ private:
+  std::vector<Qp*> places_;
+  std::set<Qp*> present_;
+  std::uint32_t slot_ = 0;
+  std::uint32_t next_ = kFirst;  // where the search for a free number begins
+  std::uint32_t next_shared_ = 1;
+};
+
+}  // namespace verbatim::device
