@@ -6,6 +6,7 @@
 
 #include "transport/segmentation.h"
 #include "transport/send_side.h"
+#include "transport/verdict.h"
 
 namespace verbatim::direct {
 
@@ -31,6 +32,13 @@ constexpr Duration kAnswerLooksMax = std::chrono::milliseconds(64);
 // they wait for, whatever else they have posted, rely on an adapter's patience.
 constexpr Duration kMourning = std::chrono::milliseconds(20);
 constexpr std::uint8_t kForever = 7;  // an RNR retry limit of seven is none (9.7.5.2.8)
+
+/// How a request ends that was refused.
+WcStatus failure_of(Answer refusal) noexcept {
+  const auto nak = nak_of(refusal);
+  const auto status = nak ? transport::requester_status(*nak) : std::nullopt;
+  return status.value_or(WcStatus::kRemoteOperation);
+}
 
 }  // namespace
 
@@ -250,15 +258,13 @@ Requester::Step Requester::step_of(SendEntry& entry, Answer answer) noexcept {
       return Step::kNotReady;
     case Answer::kSilence:
       return Step::kSilence;
-    case Answer::kInvalidRequest:
-      return fail(entry, WcStatus::kRemoteInvalidRequest, Reason::kRemoteNak);
-    case Answer::kAccessRefused:
-      return fail(entry, WcStatus::kRemoteAccess, Reason::kRemoteNak);
     case Answer::kOwnerNeeded:
       on_errand_ = OnErrand::kToSend;
       return Step::kPart;
+    case Answer::kInvalidRequest:
+    case Answer::kAccessRefused:
     case Answer::kOperationError:
-      return fail(entry, WcStatus::kRemoteOperation, Reason::kRemoteNak);
+      return fail(entry, failure_of(answer), Reason::kRemoteNak);
   }
   return Step::kFailed;
 }

@@ -11,30 +11,25 @@
 
 #include "host/membarrier.h"
 #include "host/ring.h"
-#include "memory/atomics.h"
-#include "memory/window.h"
+#include "transport/message_end.h"
+#include "transport/request_rules.h"
 #include "wire/aeth.h"
 
 namespace verbatim::direct {
 
-using memory::Access;
 using transport::Completion;
-using transport::QpEvent;
+using transport::Judgement;
 using transport::Reason;
 using transport::reason_of;
+using transport::Request;
+using transport::RequestKind;
 using transport::SendEntry;
 using transport::SendOpcode;
-using transport::WcFlags;
-using transport::WcOpcode;
-using transport::WcStatus;
+using transport::Verdict;
 
 namespace {
 
 constexpr std::size_t kPieceLimit = 64;
-
-bool has_immediate(SendOpcode opcode) noexcept {
-  return opcode == SendOpcode::kSendImm || opcode == SendOpcode::kWriteImm;
-}
 
 /// Hands out what the pieces of a chunk hold, a run of octets at a time.
 class PieceCursor {
@@ -207,55 +202,18 @@ void Target::execute(Errand& errand, std::span<std::byte> octets) noexcept {
 
 // ---- Refusing ----
 
-/// The half has failed, as its own responder would have failed it: a receive that was taken says
-/// why, otherwise an event does (9.9.2). The owner finishes it.
-Answer Target::refuse(const Verdict& verdict) noexcept {
-  state_->event = verdict.event;
-  state_->event_due = !state_->receive_taken;
-  state_->reason = verdict.reason;
-  transport::mark_failing(*state_);
-  if (state_->receive_taken) {
-    const Completion completion{.status = verdict.status,
-                                .opcode = WcOpcode::kReceive,
-                                .vendor_error = static_cast<std::uint32_t>(verdict.reason)};
-    (void)landing_.complete_receive(completion);  // a full queue has overrun already
-  }
-  landing_.abandon_message();
-  calls_owner_ = true;
-  transport::mark_failed(*state_);
-  return verdict.answer;
-}
-
-Answer Target::refuse_access(Reason reason) noexcept {
-  if (!is_reliable()) return lose();
-  return refuse({.answer = Answer::kAccessRefused,
-                 .reason = reason,
-                 .status = WcStatus::kLocalAccess,  // of a WRITE with immediate (11.6.2)
-                 .event = QpEvent::kAccessError});
-}
-
-Answer Target::refuse_request(Reason reason) noexcept {
-  if (!is_reliable()) return lose();
-  return refuse({.answer = Answer::kInvalidRequest, .reason = reason});
-}
-
-/// An unreliable connection loses what it cannot take; the sender does not hear of it.
-Answer Target::lose() noexcept {
-  landing_.abandon_message();
-  return Answer::kLost;
-}
-
-/// The receive's own list is at fault, or its memory is gone.
-Answer Target::refuse_placement(Reason reason) noexcept {
-  if (!is_reliable()) {
-    landing_.fail(reason);
-    calls_owner_ = true;
+/// The half ends, as its own responder would have ended it; the owner finishes that. An unreliable
+/// connection loses what it cannot take, and the sender does not hear of it.
+Answer Target::refuse(const Judgement& judgement) noexcept {
+  const auto consequence = transport::consequence_of(judgement.verdict);
+  if (!is_reliable() && !consequence.ends_unreliable) {
+    landing_.abandon_message();
     return Answer::kLost;
   }
-  return refuse({.answer = Answer::kOperationError,
-                 .reason = reason,
-                 .status = WcStatus::kLocalProtection,
-                 .event = QpEvent::kFatal});
+  if (judgement.verdict == Verdict::kNotReady) return Answer::kNotReady;
+  transport::end_half(*state_, landing_, judgement);
+  calls_owner_ = true;
+  return is_reliable() ? direct::answer_of(consequence.nak) : Answer::kLost;
 }
 
 /// Octets of the peer's that are registered could not be reached.
@@ -272,14 +230,14 @@ Answer Target::answer_of(Reached reached) noexcept {
       constexpr Reason kReason = reason_of(memory::Refusal::kInvalidated);
       if (!is_ours()) return Answer::kSilence;
       // The key that went is that of the receive, or that of the request.
-      return state_->inbound == transport::Inbound::kSend ? refuse_placement(kReason)
-                                                          : refuse_access(kReason);
+      const bool is_receive = state_->inbound == transport::Inbound::kSend;
+      return refuse({is_receive ? Verdict::kPlacementFailed : Verdict::kAccessRefused, kReason});
     }
     case Reached::kNotMapped:
     case Reached::kByCall:
       break;
   }
-  return refuse_placement(Reason::kMemoryGone);
+  return refuse({Verdict::kPlacementFailed, Reason::kMemoryGone});
 }
 
 // ---- Reaching the peer's memory ----
@@ -351,31 +309,21 @@ Reached Target::in_parts(const Place& place, std::span<const iovec> pieces, Move
 
 // ---- The checks ----
 
-memory::KeyTable::Want Target::want(const SendEntry& entry, std::uint64_t offset,
-                                    std::uint64_t octets, Access need) const noexcept {
-  return {.key = entry.rkey,
-          .domain = state_->domain,
-          .qp = state_->number,
-          .address = entry.remote_address + offset,
-          .octets = octets,
-          .need = need};
-}
-
-Answer Target::check_enabled(Access need) noexcept {
-  if (allows(state_->access, need)) [[likely]]
-    return Answer::kDone;
-  return refuse_request(Reason::kOperationNotEnabled);
+/// The checks of a request before its key is looked at.
+Judgement Target::judge(const Request& request) const noexcept {
+  if (const auto no = transport::check_allowed(*state_, request.kind); !no.accepted()) return no;
+  return transport::check_form(request);
 }
 
 /// Octets that were reached by a pointer may have been those of pages which the owner has replaced
 /// by then. A system call reaches the pages that the owner has at that address.
 bool Target::counts_late(const SendEntry& entry) const noexcept {
   if (!is_ours()) return false;
-  const bool names_memory = entry.opcode != SendOpcode::kSend &&
-                            entry.opcode != SendOpcode::kSendImm &&
-                            entry.opcode != SendOpcode::kSendInvalidate;
-  if (!names_memory || entry.octets == 0) return true;
-  const auto grant = keys_.check_remote(want(entry, 0, entry.octets, Access::kNone));
+  const Request request = transport::request_of(entry);
+  if (request.kind == RequestKind::kSend || entry.octets == 0) return true;
+  auto want = transport::want_of(*state_, request, 0, entry.octets);
+  want.need = memory::Access::kNone;
+  const auto grant = keys_.check_remote(want);
   return grant && grant->generation == granted_.generation &&
          (!granted_.by_pointer || has_shared_octets(*grant));
 }
@@ -388,14 +336,10 @@ bool Target::counts_late(transport::ShortRequest request) noexcept {
 // ---- SEND and WRITE ----
 
 Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
-  if (!landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
+  if (!landing_.take_receive()) return refuse({Verdict::kNotReady, Reason::kNoReceive});
   if (chunk.is_first) {
-    const std::uint64_t room = landing_.receive_octets();
-    if (entry.octets > room) {
-      if (!is_reliable()) return lose();
-      return refuse({.answer = Answer::kInvalidRequest,
-                     .reason = Reason::kMessageTooLong,
-                     .status = WcStatus::kLocalLength});
+    if (const auto no = transport::check_room(landing_, entry.octets); !no.accepted()) {
+      return refuse(no);
     }
     state_->arrived = 0;
     state_->scatter = {};
@@ -403,9 +347,7 @@ Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
   }
   memory::SgeCursor cursor = state_->scatter;
   if (const Answer placed = scatter(chunk, cursor); placed != Answer::kDone) return placed;
-  if (chunk.is_last) {
-    return finish_receive(entry, WcOpcode::kReceive, state_->arrived + chunk.octets);
-  }
+  if (chunk.is_last) return finish_receive(entry, state_->arrived + chunk.octets);
   // Its octets may be in pages that no program sees. The chunk comes again, to the same place.
   if (is_given_up()) [[unlikely]]
     return ignore_late();
@@ -420,8 +362,9 @@ Answer Target::scatter(const Chunk& chunk, memory::SgeCursor& cursor) noexcept {
   const auto list = landing_.list();
   std::uint32_t left = chunk.octets;
   while (left > 0) {
-    if (cursor.index >= list.size())
-      return refuse_placement(reason_of(memory::Refusal::kBeyondRange));
+    if (cursor.index >= list.size()) {
+      return refuse({Verdict::kPlacementFailed, reason_of(memory::Refusal::kBeyondRange)});
+    }
     const memory::Sge sge = list[cursor.index];  // read once
     const std::uint32_t octets = std::min(left, sge.octets - std::min(cursor.offset, sge.octets));
     if (octets > 0) {
@@ -442,91 +385,66 @@ Answer Target::place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t
                                         .qp = {},
                                         .address = sge.address + offset,
                                         .octets = octets,
-                                        .need = Access::kLocalWrite});
-  if (!grant) return refuse_placement(reason_of(grant.error()));
+                                        .need = memory::Access::kLocalWrite});
+  if (!grant) return refuse({Verdict::kPlacementFailed, reason_of(grant.error())});
   const Reached reached = store({.grant = *grant, .key = sge.lkey, .octets = octets}, pieces);
   return reached == Reached::kYes ? Answer::kDone : answer_of(reached);
 }
 
 Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
+  const Request request = transport::request_of(entry);
   if (chunk.is_first) {
-    if (const Answer no = check_enabled(Access::kRemoteWrite); no != Answer::kDone) return no;
+    if (const auto no = judge(request); !no.accepted()) [[unlikely]]
+      return refuse(no);
   }
-  const bool completes = chunk.is_last && entry.opcode == SendOpcode::kWriteImm;
+  const bool completes = chunk.is_last && takes_receive(request);
   // A receive is taken by the last packet, and the key is looked at with the first (9.7.4.1).
   const bool has_more_packets = completes && entry.octets > state_->path_mtu;
   if (chunk.is_first && (!chunk.is_last || has_more_packets)) {
-    const auto whole = keys_.check_remote(want(entry, 0, entry.octets, Access::kRemoteWrite));
-    if (!whole) return refuse_access(reason_of(whole.error()));
+    const auto whole = transport::check_key(keys_, *state_, request);
+    if (!whole) return refuse(whole.error());
   }
-  if (completes && !landing_.take_receive()) return is_reliable() ? Answer::kNotReady : lose();
-  const auto grant =
-      keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteWrite));
-  if (!grant) return refuse_access(reason_of(grant.error()));
+  if (completes && !landing_.take_receive())
+    return refuse({Verdict::kNotReady, Reason::kNoReceive});
+  const auto grant = transport::check_key(keys_, *state_, request, chunk.offset, chunk.octets);
+  if (!grant) [[unlikely]]
+    return refuse(grant.error());
   note(*grant);
   const Reached reached =
       store({.grant = *grant, .key = entry.rkey, .octets = chunk.octets}, chunk.pieces);
   if (reached != Reached::kYes) [[unlikely]]
     return answer_of(reached);
   if (!chunk.is_last) return Answer::kDone;
-  if (completes) {
-    return finish_receive(entry, WcOpcode::kReceiveWithImm, entry.octets);
-  }
+  if (completes) return finish_receive(entry, entry.octets);
   ++state_->msn;
   return Answer::kDone;
 }
 
-Answer Target::finish_receive(const SendEntry& entry, WcOpcode opcode,
-                              std::uint32_t octets) noexcept {
-  Completion completion{.opcode = opcode,
-                        .solicited = has(entry.flags, transport::SendFlags::kSolicited),
-                        .octets = octets};
-  if (has_immediate(entry.opcode)) {
-    completion.flags = completion.flags | WcFlags::kWithImm;
-    completion.imm_or_key = static_cast<std::uint32_t>(entry.immediate);
-  }
+Answer Target::finish_receive(const SendEntry& entry, std::uint32_t octets) noexcept {
   // What we have written may be in no receive any more; then nobody is told of it.
   if (is_given_up()) [[unlikely]]
     return ignore_late();
-  if (entry.opcode == SendOpcode::kSendInvalidate) {
-    const auto refused = memory::invalidate(keys_, {.domain = state_->domain, .qp = state_->number},
-                                            entry.invalidate_key);
-    if (refused != memory::BindRefusal::kNone) {
-      return refuse({.answer = Answer::kAccessRefused,
-                     .reason = reason_of(refused),
-                     .status = WcStatus::kRemoteInvalidRequest,
-                     .event = QpEvent::kAccessError});
-    }
-    completion.flags = completion.flags | WcFlags::kWithInvalidate;
-    completion.imm_or_key = static_cast<std::uint32_t>(entry.invalidate_key);
-  }
-  ++state_->msn;
-  const Answer answer = publish_receive(completion);
-  landing_.abandon_message();
-  return answer;
-}
-
-Answer Target::refuse_overrun() noexcept {
-  (void)refuse(
-      {.answer = Answer::kSilence, .reason = Reason::kCompletionOverrun, .event = QpEvent::kFatal});
-  return is_reliable() ? Answer::kSilence : Answer::kLost;
+  const auto judgement = transport::finish_receive(
+      transport::request_of(entry), octets, *state_, landing_,
+      [this](const Completion& completion) noexcept { return put_out(completion); });
+  return judgement.accepted() ? Answer::kDone : refuse(judgement);
 }
 
 // ---- READ, atomics, FLUSH ----
 
 Answer Target::begin_read(const SendEntry& entry) noexcept {
-  if (const Answer no = check_enabled(Access::kRemoteRead); no != Answer::kDone) return no;
-  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
-  const auto whole = keys_.check_remote(want(entry, 0, entry.octets, Access::kRemoteRead));
-  if (!whole) return refuse_access(reason_of(whole.error()));
+  const Request request = transport::request_of(entry);
+  if (const auto no = judge(request); !no.accepted()) return refuse(no);
+  const auto whole = transport::check_key(keys_, *state_, request);
+  if (!whole) return refuse(whole.error());
   ++state_->msn;
   return Answer::kDone;
 }
 
 Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
-  const auto grant =
-      keys_.check_remote(want(entry, chunk.offset, chunk.octets, Access::kRemoteRead));
-  if (!grant) return refuse_access(reason_of(grant.error()));
+  const auto grant = transport::check_key(keys_, *state_, transport::request_of(entry),
+                                          chunk.offset, chunk.octets);
+  if (!grant) return refuse(grant.error());
   note(*grant);
   begin_reading();
   const Reached reached =
@@ -535,56 +453,39 @@ Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
   return answer_of(reached);
 }
 
-Expected<std::byte*, Answer> Target::find_eight(const SendEntry& entry, Access need) noexcept {
-  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
-  if (entry.remote_address % 8 != 0) return refuse_request(Reason::kMisaligned);
-  const auto grant = keys_.check_remote(want(entry, 0, 8, need));
-  if (!grant) return refuse_access(reason_of(grant.error()));
+Answer Target::execute_eight(const Request& request, std::uint64_t& original) noexcept {
+  if (const auto no = judge(request); !no.accepted()) [[unlikely]]
+    return refuse(no);
+  const auto grant = transport::find_eight(keys_, *state_, request);
+  if (!grant) [[unlikely]]
+    return refuse(grant.error());
   note(*grant);
-  if (!memory::is_aligned_for_atomics(grant->local())) return refuse_request(Reason::kMisaligned);
-  std::byte* const at = reach_.pointer(*grant, 8);
+  std::byte* const at = reach_.pointer(*grant, sizeof original);
   if (at == nullptr) return Answer::kOwnerNeeded;
-  reach_.touch(at, 8);
-  return at;
+  reach_.touch(at, sizeof original);
+  original = transport::execute_eight(request, at);
+  ++state_->msn;
+  return Answer::kDone;
 }
 
 Answer Target::atomic(const SendEntry& entry, std::uint64_t& original) noexcept {
-  if (const Answer no = check_enabled(Access::kRemoteAtomic); no != Answer::kDone) return no;
-  const auto at = find_eight(entry, Access::kRemoteAtomic);
-  if (!at) return at.error();
-  original = entry.opcode == SendOpcode::kCompareSwap
-                 ? memory::compare_swap(*at, entry.compare_or_add, entry.swap)
-                 : memory::fetch_add(*at, entry.compare_or_add);
-  ++state_->msn;
-  return Answer::kDone;
+  return execute_eight(transport::request_of(entry), original);
 }
 
 Answer Target::atomic_write(const SendEntry& entry, std::uint64_t value) noexcept {
-  if (const Answer no = check_enabled(Access::kRemoteWrite); no != Answer::kDone) return no;
-  if (entry.octets != 8) return refuse_request(Reason::kBadPacketLength);
-  const auto at = find_eight(entry, Access::kRemoteWrite);
-  if (!at) return at.error();
-  memory::store_eight(*at, value);
-  ++state_->msn;
-  return Answer::kDone;
+  Request request = transport::request_of(entry);
+  request.operand = value;
+  std::uint64_t ignored;
+  return execute_eight(request, ignored);
 }
 
 Answer Target::flush(const SendEntry& entry) noexcept {
-  constexpr unsigned kPlacements = wire::Feth::kGlobalVisibility | wire::Feth::kPersistence;
-  const wire::Feth feth = entry.flush;
-  if (state_->replay_limit == 0) return refuse_request(Reason::kTooManyReads);
-  const bool is_defined = feth.selectivity <= wire::Feth::kWholeRegion && feth.placement != 0 &&
-                          (feth.placement & ~kPlacements) == 0;
-  if (!is_defined) return refuse_request(Reason::kReservedValue);
-  Access need = Access::kNone;
-  if ((feth.placement & wire::Feth::kGlobalVisibility) != 0) need = need | Access::kFlushGlobal;
-  if ((feth.placement & wire::Feth::kPersistence) != 0) need = need | Access::kFlushPersistent;
-  const auto wanted = want(entry, 0, entry.flush_octets, need);
-  const bool whole = feth.selectivity == wire::Feth::kWholeRegion;
-  const auto grant = whole ? keys_.check_whole(wanted) : keys_.check_remote(wanted);
-  if (!grant) return refuse_access(reason_of(grant.error()));
+  const Request request = transport::request_of(entry);
+  if (const auto no = judge(request); !no.accepted()) return refuse(no);
+  const auto grant = transport::check_key(keys_, *state_, request);
+  if (!grant) return refuse(grant.error());
   note(*grant);
-  (void)std::atomic_ref(state_->msn).fetch_add(1, std::memory_order_seq_cst);
+  transport::execute_flush(*state_);
   return Answer::kDone;
 }
 

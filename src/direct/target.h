@@ -15,8 +15,10 @@
 #include "host/own_descriptor.h"
 #include "host/peer.h"
 #include "transport/landing.h"
+#include "transport/request.h"
 #include "transport/send_queue.h"
 #include "transport/short_request.h"
+#include "transport/verdict.h"
 
 namespace verbatim::direct {
 
@@ -130,15 +132,16 @@ class Target {
   [[nodiscard]] bool counts_late(transport::ShortRequest request) noexcept;
   /// For an atomic that does not count: its effect is there or not, so it is not repeated.
   [[nodiscard]] Answer refuse_late() noexcept {
-    return refuse_access(transport::reason_of(memory::Refusal::kInvalidated));
+    return refuse(
+        {transport::Verdict::kAccessRefused, transport::reason_of(memory::Refusal::kInvalidated)});
   }
 
   /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
   /// kDone when it was ours.
   [[nodiscard]] Answer handle_fault(const void* at) noexcept {
     std::atomic_ref(visiting_->call_octets).store(0, std::memory_order_release);
-    return reach_.was_fault_there(at) ? refuse_placement(transport::Reason::kMemoryGone)
-                                      : Answer::kDone;
+    if (!reach_.was_fault_there(at)) return Answer::kDone;
+    return refuse({transport::Verdict::kPlacementFailed, transport::Reason::kMemoryGone});
   }
 
   [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
@@ -176,21 +179,18 @@ class Target {
     return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
   }
   void bind_parts() noexcept;
-  [[nodiscard]] Answer check_enabled(memory::Access need) noexcept;
-  [[nodiscard]] memory::KeyTable::Want want(const transport::SendEntry& entry, std::uint64_t offset,
-                                            std::uint64_t octets,
-                                            memory::Access need) const noexcept;
+  [[nodiscard]] transport::Judgement judge(const transport::Request& request) const noexcept;
   [[nodiscard]] Answer scatter(const Chunk& chunk, memory::SgeCursor& cursor) noexcept;
   [[nodiscard]] Answer place(const memory::Sge& sge, std::uint32_t offset, std::uint32_t octets,
                              std::span<const iovec> pieces) noexcept;
-  [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry, transport::WcOpcode opcode,
+  [[nodiscard]] Answer finish_receive(const transport::SendEntry& entry,
                                       std::uint32_t octets) noexcept;
   /// For a part of a message whose visit was given up: it is as if it had not come.
   [[nodiscard]] Answer ignore_late() const noexcept {
     return is_reliable() ? Answer::kSilence : Answer::kLost;
   }
-  [[nodiscard, gnu::always_inline]] Answer publish_receive(
-      transport::Completion completion) noexcept {
+  /// Reports the receive; false when the owner's completion queue has no place.
+  [[nodiscard, gnu::always_inline]] bool put_out(transport::Completion completion) noexcept {
     if (board_.keeps_time()) [[unlikely]]
       completion.timestamp = transport::stamp_of(clock_());
     const bool placed = landing_.complete_receive(completion);
@@ -198,9 +198,14 @@ class Target {
                        (shared_.exists() && shared_.has_limit_event());
     if (fires) [[unlikely]]
       calls_owner_ = true;
-    return placed ? Answer::kDone : refuse_overrun();
+    return placed;
   }
-  [[nodiscard]] Answer refuse_overrun() noexcept;
+  [[nodiscard, gnu::always_inline]] Answer publish_receive(
+      const transport::Completion& completion) noexcept {
+    if (put_out(completion)) [[likely]]
+      return Answer::kDone;
+    return refuse({transport::Verdict::kOverrun, transport::Reason::kCompletionOverrun});
+  }
   /// The peer's octets that a short request may use so; null: no word about it.
   [[nodiscard]] std::byte* recall(const transport::ShortRequest& request,
                                   memory::Access need) noexcept;
@@ -216,17 +221,9 @@ class Target {
   [[nodiscard]] static bool has_shared_octets(const memory::Grant& grant) noexcept {
     return grant.backing == memory::Backing::kShared || grant.shared.octets > 0;
   }
-  [[nodiscard]] Expected<std::byte*, Answer> find_eight(const transport::SendEntry& entry,
-                                                        memory::Access need) noexcept;
-  struct Verdict {
-    Answer answer = Answer::kInvalidRequest;
-    transport::Reason reason = transport::Reason::kNone;
-    transport::WcStatus status = transport::WcStatus::kRemoteInvalidRequest;  // of a receive
-    transport::QpEvent event = transport::QpEvent::kRequestError;
-  };
-  [[nodiscard]] Answer refuse(const Verdict& verdict) noexcept;
-  [[nodiscard]] Answer refuse_access(transport::Reason reason) noexcept;
-  [[nodiscard]] Answer refuse_request(transport::Reason reason) noexcept;
+  [[nodiscard]] Answer execute_eight(const transport::Request& request,
+                                     std::uint64_t& original) noexcept;
+  [[nodiscard]] Answer refuse(const transport::Judgement& judgement) noexcept;
   [[nodiscard]] Answer answer_of(Reached reached) noexcept;
   /// Octets of the peer's that `key` grants.
   struct Place {
@@ -241,8 +238,6 @@ class Target {
                                  Move&& move) noexcept;
   template <typename Call>
   [[nodiscard]] Reached announce(const Place& place, Call&& call) noexcept;
-  [[nodiscard]] Answer refuse_placement(transport::Reason reason) noexcept;
-  [[nodiscard]] Answer lose() noexcept;
   void call_owner() noexcept;
 
   // What every request needs comes first, close together: many queue pairs share a cache.

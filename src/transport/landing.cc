@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/fence.h"
+#include "transport/request_rules.h"
 
 namespace verbatim::transport {
 
@@ -66,39 +67,29 @@ std::span<std::byte> Landing::write_run(std::uint64_t octets) const noexcept {
   if (due <= state_->arrived) return {};
   octets = std::min(octets, due - state_->arrived - 1);
   if (octets == 0) return {};
-  auto grant = keys_.check_remote({.key = state_->write_key,
-                                   .domain = state_->domain,
-                                   .qp = state_->number,
-                                   .address = state_->write_address + state_->arrived,
-                                   .octets = octets,
-                                   .need = memory::Access::kRemoteWrite});
+  auto grant = keys_.check_remote(next_of_write(octets));
   if (!grant) return {};
   return {grant->local(), octets};
 }
 
-BasicStatus<memory::Refusal> Landing::begin_write(const wire::Reth& reth) noexcept {
-  auto grant = keys_.check_remote({.key = reth.rkey,
-                                   .domain = state_->domain,
-                                   .qp = state_->number,
-                                   .address = reth.address,
-                                   .octets = reth.dma_octets,
-                                   .need = memory::Access::kRemoteWrite});
-  if (!grant) return grant.error();
-  state_->write_address = reth.address;
-  state_->write_key = reth.rkey;
-  state_->write_octets = reth.dma_octets;
-  return Ok{};
+memory::KeyTable::Want Landing::next_of_write(std::uint64_t octets) const noexcept {
+  const Request request{.kind = RequestKind::kWrite,
+                        .key = state_->write_key,
+                        .address = state_->write_address,
+                        .octets = state_->write_octets};
+  return want_of(*state_, request, state_->arrived, octets);
+}
+
+void Landing::begin_write(const Request& request) noexcept {
+  state_->write_address = request.address;
+  state_->write_key = request.key;
+  state_->write_octets = static_cast<std::uint32_t>(request.octets);
 }
 
 BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) noexcept {
   if (payload.empty()) return Ok{};
   // Checked again for every packet: the key may have gone since the first.
-  auto grant = keys_.check_remote({.key = state_->write_key,
-                                   .domain = state_->domain,
-                                   .qp = state_->number,
-                                   .address = state_->write_address + state_->arrived,
-                                   .octets = payload.size(),
-                                   .need = memory::Access::kRemoteWrite});
+  auto grant = keys_.check_remote(next_of_write(payload.size()));
   if (!grant) return grant.error();
   std::memcpy(grant->local(), payload.data(), payload.size());
   return Ok{};
@@ -128,21 +119,6 @@ void Landing::abandon_message() noexcept {
   state_->inbound = Inbound::kNone;
   state_->arrived = 0;
   state_->scatter = {};
-}
-
-void Landing::fail(Reason reason) noexcept {
-  state_->reason = reason;
-  state_->event = QpEvent::kFatal;
-  state_->event_due = !state_->receive_taken;
-  mark_failing(*state_);
-  if (state_->receive_taken) {
-    (void)complete_receive(  // a full queue has overrun already
-        {.status = WcStatus::kLocalProtection,
-         .opcode = WcOpcode::kReceive,
-         .vendor_error = static_cast<std::uint32_t>(reason)});
-  }
-  abandon_message();
-  mark_failed(*state_);
 }
 
 void Landing::flush() noexcept {

@@ -7,9 +7,9 @@
 #include "memory/key_table.h"
 #include "transport/completion_queue.h"
 #include "transport/receive_queue.h"
+#include "transport/request.h"
 #include "transport/responder_state.h"
 #include "transport/shared_receive_queue.h"
-#include "wire/extension_headers.h"
 
 namespace verbatim::transport {
 
@@ -84,8 +84,8 @@ class Landing {
   /// Places payload behind what arrived before. Not for payload that does not fit.
   [[nodiscard]] BasicStatus<memory::Refusal> scatter(std::span<const std::byte> payload) noexcept;
 
-  /// Whether the whole range of a WRITE may be written; remembers it.
-  [[nodiscard]] BasicStatus<memory::Refusal> begin_write(const wire::Reth& reth) noexcept;
+  /// Remembers where a WRITE goes. Its key has been checked for the whole range.
+  void begin_write(const Request& request) noexcept;
   /// Writes payload behind what arrived before.
   [[nodiscard]] BasicStatus<memory::Refusal> write(std::span<const std::byte> payload) noexcept;
 
@@ -114,9 +114,6 @@ class Landing {
   }
   /// The message is over, without a completion; a receive it had taken stays for the next one.
   void abandon_message() noexcept;
-  /// Our own receive list is at fault, or its memory is gone: the receive says so, the queue pair
-  /// ends.
-  void fail(Reason reason) noexcept;
   /// Decides what became of the receive that a requester in another process was working on when it
   /// died: its completion is out, or the receive is still taken, or it was never more than claimed
   /// and goes back. Wherever the requester stopped, the receive ends once. Only when nobody is at
@@ -137,6 +134,8 @@ class Landing {
     return queue_.exists() ? queue_.front() : nullptr;
   }
   [[nodiscard]] bool take_shared() noexcept;
+  /// The next octets of the WRITE that is arriving.
+  [[nodiscard]] memory::KeyTable::Want next_of_write(std::uint64_t octets) const noexcept;
   [[nodiscard]] std::uint32_t claimant() const noexcept {
     return claimant_of(state_->number, state_->life);
   }

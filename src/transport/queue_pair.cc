@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 
+#include "transport/message_end.h"
 #include "transport/post_rules.h"
 #include "transport/qp_state.h"
 
@@ -360,7 +361,12 @@ void QueuePair::handle_memory_fault() noexcept {
       requester_.handle_fault_while_placing();
       break;
     case Work::kExecuting:
-      is_reliable() ? rc_.handle_fault_while_executing() : rc_.landing().fail(Reason::kMemoryGone);
+      if (is_reliable()) {
+        rc_.handle_fault_while_executing();
+      } else {
+        end_half(*parts_.responder, rc_.landing(),
+                 {Verdict::kPlacementFailed, Reason::kMemoryGone});
+      }
       break;
   }
   settle();

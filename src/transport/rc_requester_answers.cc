@@ -5,6 +5,7 @@
 
 #include "transport/rc_requester.h"
 #include "transport/send_side.h"
+#include "transport/verdict.h"
 
 namespace verbatim::transport {
 
@@ -122,20 +123,7 @@ void RcRequester::handle_sequence_nak(Instant now, Psn psn) noexcept {
 
 void RcRequester::handle_fatal_nak(Instant now, Psn psn, wire::Syndrome::Nak code) noexcept {
   if (!acknowledge_before(now, psn)) return;
-  switch (code) {
-    case wire::Syndrome::Nak::kInvalidRequest:
-    case wire::Syndrome::Nak::kInvalidRd:
-      fail_head(WcStatus::kRemoteInvalidRequest, Reason::kRemoteNak);
-      return;
-    case wire::Syndrome::Nak::kRemoteAccess:
-      fail_head(WcStatus::kRemoteAccess, Reason::kRemoteNak);
-      return;
-    case wire::Syndrome::Nak::kRemoteOperation:
-      fail_head(WcStatus::kRemoteOperation, Reason::kRemoteNak);
-      return;
-    case wire::Syndrome::Nak::kSequence:
-      return;
-  }
+  if (const auto status = requester_status(code)) fail_head(*status, Reason::kRemoteNak);
 }
 
 /// The request that an answer with this PSN belongs to: the oldest, and expecting exactly this

@@ -2,95 +2,15 @@
 // How a responder judges and executes requests; what it answers is in rc_responder_answers.cc.
 #include "transport/rc_responder.h"
 
-#include <array>
-#include <atomic>
-#include <cstring>
-
-#include "memory/atomics.h"
-#include "memory/window.h"
+#include "transport/message_end.h"
+#include "transport/packet_rules.h"
+#include "transport/request_rules.h"
 #include "transport/segmentation.h"
 
 namespace verbatim::transport {
 
-using memory::Access;
-using wire::OpcodeInfo;
-using wire::Operation;
 using wire::PacketView;
 using wire::Psn;
-
-namespace {
-
-/// The families that the checks tell apart.
-enum class Family : std::uint8_t { kSend, kWrite, kRead, kAtomic, kFlush, kAtomicWrite, kResponse };
-
-constexpr Family classify(Operation operation) noexcept {
-  switch (operation) {
-    case Operation::kSendFirst:
-    case Operation::kSendMiddle:
-    case Operation::kSendLast:
-    case Operation::kSendLastImm:
-    case Operation::kSendOnly:
-    case Operation::kSendOnlyImm:
-    case Operation::kSendLastInvalidate:
-    case Operation::kSendOnlyInvalidate:
-      return Family::kSend;
-    case Operation::kWriteFirst:
-    case Operation::kWriteMiddle:
-    case Operation::kWriteLast:
-    case Operation::kWriteLastImm:
-    case Operation::kWriteOnly:
-    case Operation::kWriteOnlyImm:
-      return Family::kWrite;
-    case Operation::kReadRequest:
-      return Family::kRead;
-    case Operation::kCompareSwap:
-    case Operation::kFetchAdd:
-      return Family::kAtomic;
-    case Operation::kFlush:
-      return Family::kFlush;
-    case Operation::kAtomicWrite:
-      return Family::kAtomicWrite;
-    case Operation::kReadResponseFirst:
-    case Operation::kReadResponseMiddle:
-    case Operation::kReadResponseLast:
-    case Operation::kReadResponseOnly:
-    case Operation::kAcknowledge:
-    case Operation::kAtomicAcknowledge:
-      return Family::kResponse;
-  }
-  return Family::kResponse;
-}
-
-/// Asked many times for each packet.
-constexpr auto kFamilies = [] {
-  std::array<Family, 32> families{};
-  for (std::size_t i = 0; i < families.size(); ++i) families[i] = classify(Operation(i));
-  return families;
-}();
-
-Family family_of(Operation operation) noexcept {
-  return kFamilies[static_cast<std::size_t>(operation)];
-}
-
-bool is_remembered(Family family) noexcept {
-  return family != Family::kSend && family != Family::kWrite;
-}
-
-/// Selectivity and placement as annex A19 defines them; every other value is reserved.
-bool is_defined(const wire::Feth& feth) noexcept {
-  constexpr unsigned kPlacements = wire::Feth::kGlobalVisibility | wire::Feth::kPersistence;
-  return feth.selectivity <= wire::Feth::kWholeRegion && feth.placement != 0 &&
-         (feth.placement & ~kPlacements) == 0;
-}
-
-Access flush_rights(const wire::Feth& feth) noexcept {
-  Access need = Access::kNone;
-  if ((feth.placement & wire::Feth::kGlobalVisibility) != 0) need = need | Access::kFlushGlobal;
-  if ((feth.placement & wire::Feth::kPersistence) != 0) need = need | Access::kFlushPersistent;
-  return need;
-}
-
-}  // namespace
 
 [[gnu::flatten]] void RcResponder::handle_request(const PacketView& packet,
                                                   SharedReceiveQueue named) noexcept {
@@ -109,26 +29,28 @@ Access flush_rights(const wire::Feth& feth) noexcept {
     }
     return;
   }
+  const Request request = request_of(packet);
   Judgement judgement{Verdict::kInvalidRequest, Reason::kOutOfOrderOpcode};
-  if (transport_ != wire::Transport::kXrc || use_named(packet, named)) judgement = judge(packet);
-  if (judgement.accepted()) judgement = execute(packet);
+  if (transport_ != wire::Transport::kXrc || use_named(packet, named)) {
+    judgement = judge(packet, request);
+  }
+  if (judgement.accepted()) judgement = execute(packet, request);
   if (!judgement.accepted()) {
     refuse(packet, judgement);
     return;
   }
-  count(packet);
+  count(packet, request);
   note_accepted();
   // What is remembered is answered by its own response.
-  const bool wants_ack =
-      packet.bth().ack_request() && !is_remembered(family_of(packet.operation()));
+  const bool wants_ack = packet.bth().ack_request() && !is_remembered(request.kind);
   if (wants_ack) owe(wire::Syndrome::ack(), packet.psn());
 }
 
-void RcResponder::count(const PacketView& packet) noexcept {
+void RcResponder::count(const PacketView& packet, const Request& request) noexcept {
   ++counters_.requests;
   if (packet.info().ends_message) ++counters_.messages;
-  const bool asks = family_of(packet.operation()) == Family::kRead;
-  counters_.octets += asks ? packet.reth().dma_octets : packet.payload().size();
+  const bool asks = request.kind == RequestKind::kRead;
+  counters_.octets += asks ? request.octets : packet.payload().size();
 }
 
 void RcResponder::note_accepted() noexcept {
@@ -152,305 +74,136 @@ bool RcResponder::use_named(const PacketView& packet, SharedReceiveQueue named) 
 
 // ---- The checks ----
 
-RcResponder::Judgement RcResponder::judge(const PacketView& packet) noexcept {
-  if (const auto no = check_opcode_sequence(packet); !no.accepted()) return no;
-  if (const auto no = check_enabled(packet); !no.accepted()) return no;
-  if (const auto no = check_resources(packet); !no.accepted()) return no;
-  if (const auto no = check_lengths(packet); !no.accepted()) return no;
-  return check_key(packet);
-}
-
-/// Middle and Last only continue a message of their own kind; everything else begins one
-/// (9.7.4.1.2).
-RcResponder::Judgement RcResponder::check_opcode_sequence(const PacketView& packet) const noexcept {
-  const Family family = family_of(packet.operation());
-  Inbound needed = Inbound::kNone;
-  if (!packet.info().starts_message) {
-    needed = family == Family::kSend ? Inbound::kSend : Inbound::kWrite;
-  }
-  if (state_->inbound == needed) return {};
-  return {Verdict::kInvalidRequest, Reason::kOutOfOrderOpcode};
-}
-
-RcResponder::Judgement RcResponder::check_enabled(const PacketView& packet) const noexcept {
-  Access need = Access::kNone;
-  switch (family_of(packet.operation())) {
-    case Family::kWrite:
-    case Family::kAtomicWrite:
-      need = Access::kRemoteWrite;
-      break;
-    case Family::kRead:
-      need = Access::kRemoteRead;
-      break;
-    case Family::kAtomic:
-      need = Access::kRemoteAtomic;
-      break;
-    case Family::kSend:
-    case Family::kFlush:  // the region's rights decide
-    case Family::kResponse:
-      break;
-  }
-  if (allows(state_->access, need)) return {};
-  return {Verdict::kInvalidRequest, Reason::kOperationNotEnabled};
+Judgement RcResponder::judge(const PacketView& packet, const Request& request) noexcept {
+  const auto sequence = check_sequence(state_->inbound, packet.info(), request.kind);
+  if (!sequence.accepted()) return sequence;
+  if (const auto no = check_allowed(*state_, request.kind); !no.accepted()) return no;
+  if (const auto no = check_resources(request); !no.accepted()) return no;
+  if (const auto no = check_lengths(packet, request); !no.accepted()) return no;
+  return check_memory(packet, request);
 }
 
 /// A receive for what consumes one, a place to remember for what is remembered (9.7.4.1.5).
-RcResponder::Judgement RcResponder::check_resources(const PacketView& packet) noexcept {
-  const Family family = family_of(packet.operation());
-  const bool takes_receive = family == Family::kSend || packet.info().has(OpcodeInfo::kImmDt);
-  if (takes_receive && transport_ == wire::Transport::kXrc && !landing_.has_shared()) {
-    return {Verdict::kInvalidRequest, Reason::kUnknownSharedQueue};
+Judgement RcResponder::check_resources(const Request& request) noexcept {
+  if (takes_receive(request)) {
+    if (transport_ == wire::Transport::kXrc && !landing_.has_shared()) {
+      return {Verdict::kInvalidRequest, Reason::kUnknownSharedQueue};
+    }
+    if (!landing_.take_receive()) return {Verdict::kNotReady, Reason::kNoReceive};
   }
-  if (takes_receive && !landing_.take_receive()) return {Verdict::kNotReady, Reason::kNoReceive};
-  if (!is_remembered(family)) return {};
-  if (state_->replay_limit == 0) return {Verdict::kInvalidRequest, Reason::kTooManyReads};
+  if (!is_remembered(request.kind)) return {};
   if (state_->replay_count < state_->replay_limit) return {};
   // A peer that keeps the limit has the oldest answer when it asks for one more.
   if (replay_at(0).answered) return {};
   return {Verdict::kInvalidRequest, Reason::kTooManyReads};
 }
 
-RcResponder::Judgement RcResponder::check_lengths(const PacketView& packet) const noexcept {
-  const Judgement wrong{Verdict::kInvalidRequest, Reason::kBadPacketLength};
+Judgement RcResponder::check_lengths(const PacketView& packet,
+                                     const Request& request) const noexcept {
   const std::size_t octets = packet.payload().size();
-  switch (packet.info().payload) {
-    case wire::PayloadRule::kExactlyMtu:
-      if (octets != state_->path_mtu) return wrong;
-      break;
-    case wire::PayloadRule::kOneToMtu:
-      if (octets == 0 || octets > state_->path_mtu) return wrong;
-      break;
-    case wire::PayloadRule::kUpToMtu:
-      if (octets > state_->path_mtu) return wrong;
-      break;
-    case wire::PayloadRule::kEight:
-      if (octets != 8 || packet.reth().dma_octets != 8) return wrong;
-      if (packet.reth().address % 8 != 0) return {Verdict::kInvalidRequest, Reason::kMisaligned};
-      return {};
-    case wire::PayloadRule::kNone:
-      break;
+  const auto payload = check_payload(packet.info().payload, octets, state_->path_mtu);
+  if (!payload.accepted()) return payload;
+  if (const auto no = check_form(request); !no.accepted()) return no;
+  if (request.kind == RequestKind::kSend) {
+    return check_room(landing_, std::uint64_t{state_->arrived} + octets);
   }
-  switch (family_of(packet.operation())) {
-    case Family::kSend: {
-      const std::uint64_t total = std::uint64_t{state_->arrived} + octets;
-      if (total > kMaxMessageOctets || total > landing_.receive_octets()) {
-        return {Verdict::kTooLong, Reason::kMessageTooLong};
-      }
-      return {};
-    }
-    case Family::kWrite: {
-      const bool starts = packet.info().starts_message;
-      const std::uint64_t due = starts ? packet.reth().dma_octets : state_->write_octets;
-      const std::uint64_t total = (starts ? 0 : std::uint64_t{state_->arrived}) + octets;
-      if (due > kMaxMessageOctets) return wrong;
-      const bool ends = packet.info().ends_message;
-      return (ends ? total == due : total < due) ? Judgement{} : wrong;
-    }
-    case Family::kRead:
-      return packet.reth().dma_octets > kMaxMessageOctets ? wrong : Judgement{};
-    case Family::kAtomic:
-      if (packet.atomic_eth().address % 8 == 0) return {};
-      return {Verdict::kInvalidRequest, Reason::kMisaligned};
-    case Family::kFlush:
-      if (is_defined(packet.feth())) return {};
-      return {Verdict::kInvalidRequest, Reason::kReservedValue};
-    case Family::kAtomicWrite:
-    case Family::kResponse:
-      return {};
+  if (request.kind == RequestKind::kWrite) {
+    const bool starts = packet.info().starts_message;
+    const std::uint64_t announced = starts ? request.octets : state_->write_octets;
+    return check_announced(packet.info(), announced, starts ? 0 : state_->arrived, octets);
   }
   return {};
 }
 
-RcResponder::Judgement RcResponder::check_key(const PacketView& packet) noexcept {
-  const auto judge_grant = [](const auto& grant) -> Judgement {
-    if (grant.ok()) return {};
-    return {Verdict::kAccessRefused, reason_of(grant.error())};
-  };
-  const auto want = [&](wire::MemoryKey key, std::uint64_t address, std::uint64_t octets,
-                        Access need) {
-    return memory::KeyTable::Want{.key = key,
-                                  .domain = state_->domain,
-                                  .qp = state_->number,
-                                  .address = address,
-                                  .octets = octets,
-                                  .need = need};
-  };
-  const memory::KeyTable& keys = landing_.keys();
-  switch (family_of(packet.operation())) {
-    case Family::kWrite:
-      if (!packet.info().starts_message) return {};
-      return judge_grant(landing_.begin_write(packet.reth()));
-    case Family::kRead: {
-      const wire::Reth reth = packet.reth();
-      return judge_grant(
-          keys.check_remote(want(reth.rkey, reth.address, reth.dma_octets, Access::kRemoteRead)));
-    }
-    case Family::kAtomic: {
-      const wire::AtomicEth eth = packet.atomic_eth();
-      const auto place = find_eight(eth.rkey, eth.address, Access::kRemoteAtomic);
-      return place ? Judgement{} : place.error();
-    }
-    case Family::kAtomicWrite: {
-      const wire::Reth reth = packet.reth();
-      const auto place = find_eight(reth.rkey, reth.address, Access::kRemoteWrite);
-      return place ? Judgement{} : place.error();
-    }
-    case Family::kFlush: {
-      const wire::Reth reth = packet.reth();
-      const auto wanted =
-          want(reth.rkey, reth.address, reth.dma_octets, flush_rights(packet.feth()));
-      const bool whole = packet.feth().selectivity == wire::Feth::kWholeRegion;
-      return judge_grant(whole ? keys.check_whole(wanted) : keys.check_remote(wanted));
-    }
-    case Family::kSend:
-    case Family::kResponse:
-      return {};
-  }
+/// The key, with the first packet of what names memory.
+Judgement RcResponder::check_memory(const PacketView& packet, const Request& request) noexcept {
+  if (request.kind == RequestKind::kSend || request.kind == RequestKind::kNone) return {};
+  if (!packet.info().starts_message) return {};
+  const auto grant = is_of_eight(request.kind) ? find_eight(landing_.keys(), *state_, request)
+                                               : check_key(landing_.keys(), *state_, request);
+  if (!grant) return grant.error();
+  if (request.kind == RequestKind::kWrite) landing_.begin_write(request);
   return {};
 }
 
 // ---- Executing ----
 
-RcResponder::Judgement RcResponder::execute(const PacketView& packet) noexcept {
+Judgement RcResponder::execute(const PacketView& packet, const Request& request) noexcept {
   Judgement judgement;
   std::uint32_t sequence_numbers = 1;
-  switch (family_of(packet.operation())) {
-    case Family::kSend:
-      judgement = execute_send(packet);
+  switch (request.kind) {
+    case RequestKind::kSend:
+      judgement = execute_send(packet, request);
       break;
-    case Family::kWrite:
-      judgement = execute_write(packet);
+    case RequestKind::kWrite:
+      judgement = execute_write(packet, request);
       break;
-    case Family::kRead:
-      sequence_numbers = packet_count(packet.reth().dma_octets, state_->path_mtu);
-      execute_read(packet);
+    case RequestKind::kRead:
+      sequence_numbers = packet_count(static_cast<std::uint32_t>(request.octets), state_->path_mtu);
+      execute_read(request, packet.psn());
       break;
-    case Family::kAtomic:
-      judgement = execute_atomic(packet);
+    case RequestKind::kCompareSwap:
+    case RequestKind::kFetchAdd:
+    case RequestKind::kAtomicWrite:
+      judgement = execute_eight(request, packet.psn());
       break;
-    case Family::kFlush:
-      execute_flush(packet);
+    case RequestKind::kFlush:
+      execute_flush(*state_);
+      (void)remember(request.kind, packet.psn());
       break;
-    case Family::kAtomicWrite:
-      judgement = execute_atomic_write(packet);
-      break;
-    case Family::kResponse:
+    case RequestKind::kNone:
       break;
   }
   if (judgement.accepted()) state_->expected_psn = state_->expected_psn + sequence_numbers;
   return judgement;
 }
 
-RcResponder::Judgement RcResponder::execute_send(const PacketView& packet) noexcept {
+Judgement RcResponder::execute_send(const PacketView& packet, const Request& request) noexcept {
   state_->inbound = Inbound::kSend;
   if (auto placed = landing_.scatter(packet.payload()); !placed) {
     return {Verdict::kPlacementFailed, reason_of(placed.error())};
   }
   state_->arrived += static_cast<std::uint32_t>(packet.payload().size());
-  if (!packet.info().ends_message) return {};
-  return finish_receive(packet, WcOpcode::kReceive);
+  return packet.info().ends_message ? finish_receive(request) : Judgement{};
 }
 
-RcResponder::Judgement RcResponder::execute_write(const PacketView& packet) noexcept {
+Judgement RcResponder::execute_write(const PacketView& packet, const Request& request) noexcept {
   state_->inbound = Inbound::kWrite;
   if (auto written = landing_.write(packet.payload()); !written) {
-    return {Verdict::kAccessRefused, reason_of(written.error())};
+    return refused_by_key(written.error());
   }
   state_->arrived += static_cast<std::uint32_t>(packet.payload().size());
   if (!packet.info().ends_message) return {};
-  if (packet.info().has(OpcodeInfo::kImmDt)) {
-    return finish_receive(packet, WcOpcode::kReceiveWithImm);
-  }
+  if (takes_receive(request)) return finish_receive(request);
   ++state_->msn;
   landing_.abandon_message();
   return {};
 }
 
-/// The last packet of a message that a receive was taken for.
-RcResponder::Judgement RcResponder::finish_receive(const PacketView& packet,
-                                                   WcOpcode opcode) noexcept {
-  Completion completion{
-      .opcode = opcode, .solicited = packet.bth().solicited(), .octets = state_->arrived};
-  if (packet.info().has(OpcodeInfo::kImmDt)) {
-    completion.flags = completion.flags | WcFlags::kWithImm;
-    completion.imm_or_key = static_cast<std::uint32_t>(packet.imm_dt().immediate);
-  }
-  if (packet.info().has(OpcodeInfo::kIeth)) {
-    // The data is in place; then the key goes, then the program hears of it (9.4.1.1.3).
-    const wire::MemoryKey key = packet.ieth().rkey;
-    const auto refused =
-        memory::invalidate(landing_.keys(), {.domain = state_->domain, .qp = state_->number}, key);
-    if (refused != memory::BindRefusal::kNone) {
-      return {Verdict::kInvalidateRefused, reason_of(refused)};
-    }
-    completion.flags = completion.flags | WcFlags::kWithInvalidate;
-    completion.imm_or_key = static_cast<std::uint32_t>(key);
-  }
+Judgement RcResponder::finish_receive(const Request& request) noexcept {
+  return transport::finish_receive(
+      request, state_->arrived, *state_, landing_,
+      [this](const Completion& completion) { return landing_.complete_receive(completion); });
+}
+
+void RcResponder::execute_read(const Request& request, Psn psn) noexcept {
+  const auto octets = static_cast<std::uint32_t>(request.octets);
   ++state_->msn;
-  const bool placed = landing_.complete_receive(completion);
-  landing_.abandon_message();
-  if (!placed) return {Verdict::kOverrun, Reason::kCompletionOverrun};
-  return {};
+  ReplayEntry& entry = remember(request.kind, psn);
+  entry.packets = packet_count(octets, state_->path_mtu);
+  entry.address = request.address;
+  entry.rkey = request.key;
+  entry.octets = octets;
 }
 
-void RcResponder::execute_read(const PacketView& packet) noexcept {
-  const wire::Reth reth = packet.reth();
-  ++state_->msn;
-  ReplayEntry& entry = remember(ReplayEntry::Kind::kRead, packet.psn());
-  entry.packets = packet_count(reth.dma_octets, state_->path_mtu);
-  entry.address = reth.address;
-  entry.rkey = reth.rkey;
-  entry.octets = reth.dma_octets;
-}
-
-/// Where an 8-octet operation goes. Asked again when it is executed: another thread may have taken
-/// the key away since it was judged.
-Expected<std::byte*, RcResponder::Judgement> RcResponder::find_eight(wire::MemoryKey key,
-                                                                     std::uint64_t address,
-                                                                     Access need) const noexcept {
-  auto grant = landing_.keys().check_remote({.key = key,
-                                             .domain = state_->domain,
-                                             .qp = state_->number,
-                                             .address = address,
-                                             .octets = 8,
-                                             .need = need});
-  if (!grant) return Judgement{Verdict::kAccessRefused, reason_of(grant.error())};
-  // Keys may call the octets by other addresses than their own.
-  if (!memory::is_aligned_for_atomics(grant->local())) {
-    return Judgement{Verdict::kInvalidRequest, Reason::kMisaligned};
-  }
-  return grant->local();
-}
-
-RcResponder::Judgement RcResponder::execute_atomic(const PacketView& packet) noexcept {
-  const wire::AtomicEth eth = packet.atomic_eth();
-  const auto place = find_eight(eth.rkey, eth.address, Access::kRemoteAtomic);
+/// The key is asked again: another thread may have taken it away since the request was judged.
+/// First the memory, which may be gone: nothing is owed for what was not done.
+Judgement RcResponder::execute_eight(const Request& request, Psn psn) noexcept {
+  const auto place = find_eight(landing_.keys(), *state_, request);
   if (!place) return place.error();
-  // First the memory, which may be gone: nothing is owed for what was not done.
-  const std::uint64_t original = packet.operation() == Operation::kCompareSwap
-                                     ? memory::compare_swap(*place, eth.compare, eth.swap_or_add)
-                                     : memory::fetch_add(*place, eth.swap_or_add);
+  const std::uint64_t original = transport::execute_eight(request, place->local());
   ++state_->msn;
-  remember(ReplayEntry::Kind::kAtomic, packet.psn()).original = original;
-  return {};
-}
-
-/// Earlier WRITEs are in memory already; they become visible before the number that the answer
-/// carries (annex A19). A fence would do as well, but the thread sanitizer knows none.
-void RcResponder::execute_flush(const PacketView& packet) noexcept {
-  (void)std::atomic_ref(state_->msn).fetch_add(1, std::memory_order_seq_cst);
-  (void)remember(ReplayEntry::Kind::kFlush, packet.psn());
-}
-
-RcResponder::Judgement RcResponder::execute_atomic_write(const PacketView& packet) noexcept {
-  const wire::Reth reth = packet.reth();
-  const auto place = find_eight(reth.rkey, reth.address, Access::kRemoteWrite);
-  if (!place) return place.error();
-  std::uint64_t value;
-  std::memcpy(&value, packet.payload().data(), sizeof value);
-  memory::store_eight(*place, value);
-  ++state_->msn;
-  (void)remember(ReplayEntry::Kind::kAtomicWrite, packet.psn());
+  remember(request.kind, psn).original = original;
   return {};
 }
 

@@ -8,8 +8,10 @@
 
 #include "transport/landing.h"
 #include "transport/path.h"
+#include "transport/request.h"
 #include "transport/responder_state.h"
 #include "transport/train.h"
+#include "transport/verdict.h"
 #include "wire/packet.h"
 
 namespace verbatim::transport {
@@ -79,32 +81,15 @@ class RcResponder {
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
-  /// What became of a request, in the words of the specification.
-  enum class Verdict : std::uint8_t {
-    kAccepted,
-    kNotReady,        // no receive: RNR NAK
-    kInvalidRequest,  // NAK 0x61
-    kTooLong,         // NAK 0x61, the receive reports a length error
-    kAccessRefused,   // NAK 0x62
-    kInvalidateRefused,
-    kPlacementFailed,  // NAK 0x63: our own receive list is at fault
-    kOverrun,          // no place for the completion: no answer at all
-  };
-  struct Judgement {
-    Verdict verdict = Verdict::kAccepted;
-    Reason reason = Reason::kNone;
-    [[nodiscard]] bool accepted() const noexcept { return verdict == Verdict::kAccepted; }
-  };
-
   [[nodiscard]] bool use_named(const wire::PacketView& packet, SharedReceiveQueue named) noexcept;
 
   // The checks, in the order of the specification (9.7.4.1).
-  [[nodiscard]] Judgement judge(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement check_opcode_sequence(const wire::PacketView& packet) const noexcept;
-  [[nodiscard]] Judgement check_enabled(const wire::PacketView& packet) const noexcept;
-  [[nodiscard]] Judgement check_resources(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement check_lengths(const wire::PacketView& packet) const noexcept;
-  [[nodiscard]] Judgement check_key(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement judge(const wire::PacketView& packet, const Request& request) noexcept;
+  [[nodiscard]] Judgement check_resources(const Request& request) noexcept;
+  [[nodiscard]] Judgement check_lengths(const wire::PacketView& packet,
+                                        const Request& request) const noexcept;
+  [[nodiscard]] Judgement check_memory(const wire::PacketView& packet,
+                                       const Request& request) noexcept;
 
   // Many at once.
   struct Middles {
@@ -113,21 +98,18 @@ class RcResponder {
   };
   [[nodiscard]] Middles find_middles(const TrainArrival& train, wire::PKey pkey) const noexcept;
   [[nodiscard]] std::size_t place(const TrainArrival& train, const Middles& middles) noexcept;
-  void count(const wire::PacketView& packet) noexcept;
+  void count(const wire::PacketView& packet, const Request& request) noexcept;
   void note_accepted() noexcept;
 
   // Executing.
-  [[nodiscard]] Judgement execute(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement execute_send(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement execute_write(const wire::PacketView& packet) noexcept;
-  void execute_read(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement execute_atomic(const wire::PacketView& packet) noexcept;
-  void execute_flush(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Judgement execute_atomic_write(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] Expected<std::byte*, Judgement> find_eight(wire::MemoryKey key,
-                                                           std::uint64_t address,
-                                                           memory::Access need) const noexcept;
-  [[nodiscard]] Judgement finish_receive(const wire::PacketView& packet, WcOpcode opcode) noexcept;
+  [[nodiscard]] Judgement execute(const wire::PacketView& packet, const Request& request) noexcept;
+  [[nodiscard]] Judgement execute_send(const wire::PacketView& packet,
+                                       const Request& request) noexcept;
+  [[nodiscard]] Judgement execute_write(const wire::PacketView& packet,
+                                        const Request& request) noexcept;
+  void execute_read(const Request& request, wire::Psn psn) noexcept;
+  [[nodiscard]] Judgement execute_eight(const Request& request, wire::Psn psn) noexcept;
+  [[nodiscard]] Judgement finish_receive(const Request& request) noexcept;
 
   // Answering.
   void refuse(const wire::PacketView& packet, const Judgement& judgement) noexcept;
@@ -136,7 +118,7 @@ class RcResponder {
   void answer_duplicate(const wire::PacketView& packet) noexcept;
   void repeat_read(const wire::PacketView& packet) noexcept;
   void owe(wire::Syndrome syndrome, wire::Psn psn) noexcept;
-  [[nodiscard]] ReplayEntry& remember(ReplayEntry::Kind kind, wire::Psn psn) noexcept;
+  [[nodiscard]] ReplayEntry& remember(RequestKind kind, wire::Psn psn) noexcept;
   void forget_oldest() noexcept;
   void forget_ancient() noexcept;
   [[nodiscard]] ReplayEntry& replay_at(std::uint32_t age) noexcept;

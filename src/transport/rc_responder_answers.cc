@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a responder owes the peer: acknowledgements, refusals, data, and the same again for
 // duplicates.
+#include "transport/message_end.h"
 #include "transport/rc_responder.h"
+#include "transport/request_rules.h"
 #include "transport/segmentation.h"
 #include "wire/packet_builder.h"
 
 namespace verbatim::transport {
 
-using wire::OpcodeInfo;
 using wire::Operation;
 using wire::PacketView;
 using wire::Psn;
@@ -31,50 +32,11 @@ void RcResponder::refuse(const PacketView& packet, const Judgement& judgement) n
   fail(packet.psn(), judgement);
 }
 
-/// The connection is over. A receive that was taken says why; otherwise an event does (9.9.2).
+/// The connection is over.
 void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
-  Syndrome::Nak nak = Syndrome::Nak::kInvalidRequest;
-  WcStatus status = WcStatus::kRemoteInvalidRequest;
-  QpEvent event = QpEvent::kRequestError;
-  switch (judgement.verdict) {
-    case Verdict::kTooLong:
-      status = WcStatus::kLocalLength;
-      break;
-    case Verdict::kAccessRefused:
-      nak = Syndrome::Nak::kRemoteAccess;
-      status = WcStatus::kLocalAccess;  // of a WRITE with immediate (11.6.2)
-      event = QpEvent::kAccessError;
-      break;
-    case Verdict::kInvalidateRefused:
-      nak = Syndrome::Nak::kRemoteAccess;
-      event = QpEvent::kAccessError;
-      break;
-    case Verdict::kPlacementFailed:
-      nak = Syndrome::Nak::kRemoteOperation;
-      status = WcStatus::kLocalProtection;
-      event = QpEvent::kFatal;
-      break;
-    case Verdict::kOverrun:
-      event = QpEvent::kFatal;
-      break;
-    case Verdict::kInvalidRequest:
-    case Verdict::kAccepted:
-    case Verdict::kNotReady:
-      break;
-  }
-  if (judgement.verdict != Verdict::kOverrun) owe(Syndrome::nak(nak), psn);
-  state_->failed = true;
-  state_->event = event;
-  state_->event_due = true;
-  state_->reason = judgement.reason;
-  if (state_->receive_taken) {
-    state_->event_due = false;
-    const Completion completion{.status = status,
-                                .opcode = WcOpcode::kReceive,
-                                .vendor_error = static_cast<std::uint32_t>(judgement.reason)};
-    (void)landing_.complete_receive(completion);  // a full queue has overrun already
-  }
-  landing_.abandon_message();
+  const auto nak = consequence_of(judgement.verdict).nak;
+  if (nak) owe(Syndrome::nak(*nak), psn);
+  end_half(*state_, landing_, judgement);
 }
 
 void RcResponder::handle_fault_while_executing() noexcept {
@@ -98,31 +60,27 @@ void RcResponder::fail_answer(const ReplayEntry& entry, const Judgement& judgeme
 
 namespace {
 
-/// What a request that is answered from memory of it is remembered as.
-ReplayEntry::Kind kind_of(Operation operation) noexcept {
-  if (operation == Operation::kFlush) return ReplayEntry::Kind::kFlush;
-  if (operation == Operation::kAtomicWrite) return ReplayEntry::Kind::kAtomicWrite;
+/// What the request is remembered as.
+ReplayEntry::Kind replay_kind(RequestKind kind) noexcept {
+  if (kind == RequestKind::kRead) return ReplayEntry::Kind::kRead;
+  if (kind == RequestKind::kFlush) return ReplayEntry::Kind::kFlush;
+  if (kind == RequestKind::kAtomicWrite) return ReplayEntry::Kind::kAtomicWrite;
   return ReplayEntry::Kind::kAtomic;
 }
 
 }  // namespace
 
 void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
-  switch (packet.operation()) {
-    case Operation::kReadRequest:
-      repeat_read(packet);
-      return;
-    case Operation::kCompareSwap:
-    case Operation::kFetchAdd:
-    case Operation::kFlush:
-    case Operation::kAtomicWrite: {
-      const auto age = find_replay(packet.psn());
-      if (!age || replay_at(*age).kind != kind_of(packet.operation())) return;
-      send_again(*age);
-      return;
-    }
-    default:
-      break;
+  const RequestKind kind = kind_of(packet.operation());
+  if (kind == RequestKind::kRead) {
+    repeat_read(packet);
+    return;
+  }
+  if (is_of_eight(kind) || kind == RequestKind::kFlush) {
+    const auto age = find_replay(packet.psn());
+    if (!age || replay_at(*age).kind != replay_kind(kind)) return;
+    send_again(*age);
+    return;
   }
   if (!packet.bth().ack_request() || state_->answer_owed) return;
   // Acknowledge as much as there is, but nothing behind an answer that may have been lost: that
@@ -151,13 +109,7 @@ void RcResponder::repeat_read(const PacketView& packet) noexcept {
     return;
   }
   // A copy that the network kept back may come when its key has gone, and must not harm anybody.
-  const auto grant = landing_.keys().check_remote({.key = reth.rkey,
-                                                   .domain = state_->domain,
-                                                   .qp = state_->number,
-                                                   .address = reth.address,
-                                                   .octets = reth.dma_octets,
-                                                   .need = memory::Access::kRemoteRead});
-  if (!grant) return;
+  if (!check_key(landing_.keys(), *state_, request_of(packet))) return;
   send_again(*age);
   entry->start = entry->next = skipped;
 }
@@ -179,10 +131,10 @@ void RcResponder::send_again(std::uint32_t age) noexcept {
   if (first_pending_age() > age) state_->replay_from = state_->replay_oldest + age;
 }
 
-ReplayEntry& RcResponder::remember(ReplayEntry::Kind kind, Psn psn) noexcept {
+ReplayEntry& RcResponder::remember(RequestKind kind, Psn psn) noexcept {
   while (state_->replay_count >= state_->replay_limit) forget_oldest();
   ReplayEntry& entry = replay_at(state_->replay_count++);
-  entry = {.kind = kind, .pending = true, .first_psn = psn, .msn = state_->msn};
+  entry = {.kind = replay_kind(kind), .pending = true, .first_psn = psn, .msn = state_->msn};
   ++state_->replay_pending;
   return entry;
 }
@@ -280,14 +232,10 @@ std::size_t RcResponder::send_replay(ReplayEntry& entry, const Path& path,
     operation = read_response(entry);
     const std::uint32_t offset = entry.next * state_->path_mtu;
     const std::uint32_t octets = std::min(state_->path_mtu, entry.octets - offset);
-    auto grant = landing_.keys().check_remote({.key = entry.rkey,
-                                               .domain = state_->domain,
-                                               .qp = state_->number,
-                                               .address = entry.address + offset,
-                                               .octets = octets,
-                                               .need = memory::Access::kRemoteRead});
+    const Request request{.kind = RequestKind::kRead, .key = entry.rkey, .address = entry.address};
+    const auto grant = check_key(landing_.keys(), *state_, request, offset, octets);
     if (!grant) {
-      fail_answer(entry, {Verdict::kAccessRefused, reason_of(grant.error())});
+      fail_answer(entry, grant.error());
       return send_answer(path, frame, identification);
     }
     if (octets > 0) payload = {grant->local(), octets};

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/rc_responder.h"
+#include "transport/request_rules.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -54,7 +55,7 @@ RcResponder::Middles RcResponder::find_middles(const TrainArrival& train,
   if (state_->failed || state_->inbound == Inbound::kNone) return {};
   if (train.packet_octets != Bth::kSize + mtu + wire::kIcrcSize) return {};
   const bool is_send = state_->inbound == Inbound::kSend;
-  if (!is_send && !allows(state_->access, memory::Access::kRemoteWrite)) return {};
+  if (!is_send && !check_allowed(*state_, RequestKind::kWrite).accepted()) return {};
   std::size_t count = train.octets.size() / train.packet_octets;
   const auto first = wire::BthView::parse(train.octets);
   if (!first || count == 0 || first->dest_qp() != state_->number) return {};

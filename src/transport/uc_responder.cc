@@ -1,35 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/uc_responder.h"
 
+#include "transport/message_end.h"
+#include "transport/packet_rules.h"
+#include "transport/request_rules.h"
+
 namespace verbatim::transport {
 
-using wire::OpcodeInfo;
 using wire::PacketView;
-
-namespace {
-
-bool is_write(const PacketView& packet) noexcept {
-  return packet.operation() >= wire::Operation::kWriteFirst;  // UC has nothing above the WRITEs
-}
-
-}  // namespace
 
 void UcResponder::handle_request(const PacketView& packet) noexcept {
   if (state_->failed) return;
   const bool in_order = packet.psn() == state_->expected_psn;
   state_->expected_psn = packet.psn() + 1;
   if (!in_order || packet.info().starts_message) lose_message();
-  if (accept(packet)) {
-    ++counters_.requests;
-    if (packet.info().ends_message) ++counters_.messages;
-    counters_.octets += packet.payload().size();
-    return;
-  }
-  if (state_->failed) return;
-  const bool was_refused_at_once =
-      packet.info().starts_message && state_->inbound == Inbound::kNone;
-  if (was_refused_at_once) ++counters_.messages_lost;
-  lose_message();
+  if (const auto no = accept(packet); !no.accepted()) return refuse(packet, no);
+  ++counters_.requests;
+  if (packet.info().ends_message) ++counters_.messages;
+  counters_.octets += packet.payload().size();
 }
 
 /// A message that had begun is given up; without one this does nothing.
@@ -38,83 +26,73 @@ void UcResponder::lose_message() noexcept {
   landing_.abandon_message();
 }
 
-bool UcResponder::accept(const PacketView& packet) noexcept {
-  if (!continues_message(packet) || !has_right_length(packet)) return false;
-  return is_write(packet) ? accept_write(packet) : accept_send(packet);
-}
-
-bool UcResponder::continues_message(const PacketView& packet) const noexcept {
-  if (packet.info().starts_message) return true;
-  return state_->inbound == (is_write(packet) ? Inbound::kWrite : Inbound::kSend);
-}
-
-bool UcResponder::has_right_length(const PacketView& packet) const noexcept {
-  const std::size_t octets = packet.payload().size();
-  switch (packet.info().payload) {
-    case wire::PayloadRule::kExactlyMtu:
-      return octets == state_->path_mtu;
-    case wire::PayloadRule::kOneToMtu:
-      return octets > 0 && octets <= state_->path_mtu;
-    case wire::PayloadRule::kUpToMtu:
-      return octets <= state_->path_mtu;
-    case wire::PayloadRule::kNone:
-    case wire::PayloadRule::kEight:
-      return false;
+void UcResponder::refuse(const PacketView& packet, const Judgement& judgement) noexcept {
+  if (consequence_of(judgement.verdict).ends_unreliable) {
+    end_half(*state_, landing_, judgement);
+    return;
   }
-  return false;
+  const bool was_refused_at_once =
+      packet.info().starts_message && state_->inbound == Inbound::kNone;
+  if (was_refused_at_once) ++counters_.messages_lost;
+  lose_message();
 }
 
-bool UcResponder::accept_send(const PacketView& packet) noexcept {
-  if (!landing_.take_receive()) return false;
-  const std::uint64_t total = std::uint64_t{state_->arrived} + packet.payload().size();
-  if (total > kMaxMessageOctets || total > landing_.receive_octets()) return false;
+Judgement UcResponder::accept(const PacketView& packet) noexcept {
+  const Request request = request_of(packet);
+  const auto sequence = check_sequence(state_->inbound, packet.info(), request.kind);
+  if (!sequence.accepted()) return sequence;
+  if (const auto no = check_allowed(*state_, request.kind); !no.accepted()) return no;
+  const auto payload =
+      check_payload(packet.info().payload, packet.payload().size(), state_->path_mtu);
+  if (!payload.accepted()) return payload;
+  if (request.kind == RequestKind::kSend) return accept_send(packet, request);
+  if (request.kind == RequestKind::kWrite) return accept_write(packet, request);
+  return {Verdict::kInvalidRequest, Reason::kNotOfThisService};
+}
+
+Judgement UcResponder::accept_send(const PacketView& packet, const Request& request) noexcept {
+  const std::size_t octets = packet.payload().size();
+  if (!landing_.take_receive()) return {Verdict::kNotReady, Reason::kNoReceive};
+  if (const auto no = check_room(landing_, state_->arrived + octets); !no.accepted()) return no;
   state_->inbound = Inbound::kSend;
   if (auto placed = landing_.scatter(packet.payload()); !placed) {
-    landing_.fail(reason_of(placed.error()));
-    return false;
+    return {Verdict::kPlacementFailed, reason_of(placed.error())};
   }
-  state_->arrived += static_cast<std::uint32_t>(packet.payload().size());
-  if (packet.info().ends_message) finish_receive(packet, WcOpcode::kReceive);
-  return !state_->failed;
+  state_->arrived += static_cast<std::uint32_t>(octets);
+  return packet.info().ends_message ? finish_receive(request) : Judgement{};
 }
 
-bool UcResponder::accept_write(const PacketView& packet) noexcept {
-  if (!allows(state_->access, memory::Access::kRemoteWrite)) return false;
+Judgement UcResponder::accept_write(const PacketView& packet, const Request& request) noexcept {
+  const std::size_t octets = packet.payload().size();
   if (packet.info().starts_message) {
-    if (packet.reth().dma_octets > kMaxMessageOctets) return false;
-    if (!landing_.begin_write(packet.reth())) return false;
+    if (const auto no = check_form(request); !no.accepted()) return no;
+    if (const auto grant = check_key(landing_.keys(), *state_, request); !grant) {
+      return grant.error();
+    }
+    landing_.begin_write(request);
   }
-  const std::uint64_t total = std::uint64_t{state_->arrived} + packet.payload().size();
-  const bool ends = packet.info().ends_message;
-  if (ends ? total != state_->write_octets : total >= state_->write_octets) return false;
-  const bool has_immediate = packet.info().has(OpcodeInfo::kImmDt);
-  if (has_immediate && !landing_.take_receive()) return false;
+  const auto announced =
+      check_announced(packet.info(), state_->write_octets, state_->arrived, octets);
+  if (!announced.accepted()) return announced;
+  if (takes_receive(request) && !landing_.take_receive()) {
+    return {Verdict::kNotReady, Reason::kNoReceive};
+  }
   state_->inbound = Inbound::kWrite;
-  if (!landing_.write(packet.payload())) return false;
-  state_->arrived += static_cast<std::uint32_t>(packet.payload().size());
-  if (!ends) return true;
-  if (has_immediate) {
-    finish_receive(packet, WcOpcode::kReceiveWithImm);
-  } else {
-    landing_.abandon_message();
+  if (auto written = landing_.write(packet.payload()); !written) {
+    return refused_by_key(written.error());
   }
-  return !state_->failed;
+  state_->arrived += static_cast<std::uint32_t>(octets);
+  if (!packet.info().ends_message) return {};
+  if (takes_receive(request)) return finish_receive(request);
+  ++state_->msn;
+  landing_.abandon_message();
+  return {};
 }
 
-void UcResponder::finish_receive(const PacketView& packet, WcOpcode opcode) noexcept {
-  Completion completion{
-      .opcode = opcode, .solicited = packet.bth().solicited(), .octets = state_->arrived};
-  if (packet.info().has(OpcodeInfo::kImmDt)) {
-    completion.flags = completion.flags | WcFlags::kWithImm;
-    completion.imm_or_key = static_cast<std::uint32_t>(packet.imm_dt().immediate);
-  }
-  if (!landing_.complete_receive(completion)) {
-    state_->failed = true;
-    state_->event = QpEvent::kFatal;
-    state_->event_due = true;
-    state_->reason = Reason::kCompletionOverrun;
-  }
-  landing_.abandon_message();
+Judgement UcResponder::finish_receive(const Request& request) noexcept {
+  return transport::finish_receive(
+      request, state_->arrived, *state_, landing_,
+      [this](const Completion& completion) { return landing_.complete_receive(completion); });
 }
 
 }  // namespace verbatim::transport

@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "transport/landing.h"
+#include "transport/request.h"
 #include "transport/responder_state.h"
+#include "transport/verdict.h"
 #include "wire/packet.h"
 
 namespace verbatim::transport {
@@ -39,12 +41,13 @@ class UcResponder {
 
  private:
   void lose_message() noexcept;
-  [[nodiscard]] bool accept(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] bool continues_message(const wire::PacketView& packet) const noexcept;
-  [[nodiscard]] bool has_right_length(const wire::PacketView& packet) const noexcept;
-  [[nodiscard]] bool accept_send(const wire::PacketView& packet) noexcept;
-  [[nodiscard]] bool accept_write(const wire::PacketView& packet) noexcept;
-  void finish_receive(const wire::PacketView& packet, WcOpcode opcode) noexcept;
+  void refuse(const wire::PacketView& packet, const Judgement& judgement) noexcept;
+  [[nodiscard]] Judgement accept(const wire::PacketView& packet) noexcept;
+  [[nodiscard]] Judgement accept_send(const wire::PacketView& packet,
+                                      const Request& request) noexcept;
+  [[nodiscard]] Judgement accept_write(const wire::PacketView& packet,
+                                       const Request& request) noexcept;
+  [[nodiscard]] Judgement finish_receive(const Request& request) noexcept;
 
   ResponderState* state_ = nullptr;
   Landing landing_;

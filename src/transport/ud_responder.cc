@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ud_responder.h"
 
+#include "transport/message_end.h"
+
 namespace verbatim::transport {
 
 void UdResponder::handle_request(const wire::PacketView& packet,
@@ -22,32 +24,20 @@ void UdResponder::handle_request(const wire::PacketView& packet,
   }
   state_->scatter = {};
   const bool is_ipv6 = (std::to_integer<unsigned>(network_header[0]) >> 4) == 6;
-  Completion completion{.opcode = WcOpcode::kReceive,
-                        .flags = is_ipv6 ? WcFlags::kGrh : WcFlags::kGrh | WcFlags::kIpv4,
-                        .solicited = packet.bth().solicited(),
-                        .octets = static_cast<std::uint32_t>(octets),
-                        .source_qp = deth.source_qp};
-  if (packet.info().has(wire::OpcodeInfo::kImmDt)) {
-    completion.flags = completion.flags | WcFlags::kWithImm;
-    completion.imm_or_key = static_cast<std::uint32_t>(packet.imm_dt().immediate);
-  }
   auto placed = landing_.scatter(network_header);
   if (placed) placed = landing_.scatter(packet.payload());
   if (!placed) {
-    state_->failed = true;
-    state_->reason = reason_of(placed.error());
-    completion = {.status = WcStatus::kLocalProtection,
-                  .opcode = WcOpcode::kReceive,
-                  .vendor_error = static_cast<std::uint32_t>(state_->reason)};
-  }
-  if (!landing_.complete_receive(completion)) {
-    state_->failed = true;
-    state_->event = QpEvent::kFatal;
-    state_->event_due = true;
-    state_->reason = Reason::kCompletionOverrun;
+    end_half(*state_, landing_, {Verdict::kPlacementFailed, reason_of(placed.error())});
     return;
   }
-  if (state_->failed) return;
+  Completion completion =
+      receive_completion(request_of(packet), static_cast<std::uint32_t>(octets));
+  completion.flags = completion.flags | (is_ipv6 ? WcFlags::kGrh : WcFlags::kGrh | WcFlags::kIpv4);
+  completion.source_qp = deth.source_qp;
+  if (!landing_.complete_receive(completion)) {
+    end_half(*state_, landing_, {Verdict::kOverrun, Reason::kCompletionOverrun});
+    return;
+  }
   ++counters_.requests;
   counters_.octets += packet.payload().size();
 }
