@@ -17,10 +17,10 @@ namespace verbatim::device {
 /// locks of later ranks only. A fork takes all of them in exactly this order, so it waits for no
 /// thread that waits for it.
 enum class ForkRank : int {
-  kListeners,         // abi/rdmacm/wildcards.cc: where ids listen
-  kConnectedDevices,  // abi/rdmacm/device.cc: the devices of rdma_cm
-  kNeighbours,        // abi/rdmacm/neighbours.cc: the neighbours that are looked for
-  kEvents,            // abi/rdmacm/channel.cc: the events of rdma_cm, and which id has which
+  kListeners,         // connect/listening.cc: where ids listen
+  kConnectedDevices,  // connect/device_list.cc: the devices of connections
+  kNeighbours,        // connect/host_system.cc: the neighbours that are looked for
+  kConnections,       // connect/lock.cc: the ids and their events
   kPause,             // ForkPause, below
   kRehoming,          // rehome: memory that has moved
   kAdapters,  // device/adapter_registry.cc: the table of adapters; then, of all adapters, what is
@@ -82,7 +82,7 @@ class TakesPartInForks {
 /// called in the process that registered them and in children of fork(3), not in a child of
 /// _Fork(3) or clone(2): what such a child has is its parent's.
 enum class ExitRank : int {
-  kConnections,  // abi/rdmacm/device.cc: peers are told that connections end
+  kConnections,  // connect/device_list.cc: peers are told that connections end
   kAdapters,     // device/adapter_registry.cc: peers get the answers that they are owed
   kCapture,      // device/adapter_registry.cc: the capture is written out
 };

@@ -2,6 +2,7 @@
 // What programs do to the threads that use rdma_cm, and to themselves meanwhile: they cancel
 // threads that wait for events, and fork beside threads that connect and disconnect. No lock stays
 // taken, no event is lost, and parent and child both go on.
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,7 +11,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <thread>
 
 #include "base/test_cancelled_thread.h"
@@ -56,6 +59,13 @@ struct Taken {
     }
   }
 };
+
+bool is_asleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  return line.find(") S ") != std::string::npos;
+}
 
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -112,6 +122,70 @@ TEST(RdmacmChannel, IsDestroyedBetweenTwoCallsOfAThread) {
                 if (::pthread_join(thread, &result) != 0) return 14;
                 if (result != PTHREAD_CANCELED) return 15;
               }
+              return 0;
+            }),
+            0);
+}
+
+/// A program destroys the listener that one of its threads waits for requests of. The thread goes
+/// on waiting, in a channel that does not exist any more for the program.
+TEST(RdmacmChannel, OfASynchronousListenerIsDestroyedUnderAThread) {
+  EXPECT_EQ(in_process([] {
+              struct Accepts {
+                rdma_cm_id* listener = nullptr;
+                std::atomic<pid_t> thread{0};  // set when it is about to call
+                static void* run(void* argument) {
+                  test::expect_cancellation();
+                  auto& accepts = *static_cast<Accepts*>(argument);
+                  rdma_cm_id* id = nullptr;
+                  accepts.thread = ::gettid();
+                  (void)rdma_get_request(accepts.listener, &id);
+                  return nullptr;
+                }
+              };
+              for (int round = 0; round < 200; ++round) {
+                Accepts accepts;
+                if (rdma_create_id(nullptr, &accepts.listener, nullptr, RDMA_PS_TCP) != 0)
+                  return 10;
+                if (rdma_listen(accepts.listener, 1) != 0) return 11;
+                pthread_t thread;
+                if (::pthread_create(&thread, nullptr, Accepts::run, &accepts) != 0) return 12;
+                while (accepts.thread == 0 || !is_asleep(accepts.thread)) std::this_thread::yield();
+                if (rdma_destroy_id(accepts.listener) != 0) return 13;
+                ::usleep(static_cast<useconds_t>(round));
+                ::pthread_cancel(thread);
+                void* result = nullptr;
+                if (::pthread_join(thread, &result) != 0) return 14;
+                if (result != PTHREAD_CANCELED) return 15;
+              }
+              return 0;
+            }),
+            0);
+}
+
+/// A thread takes the event of an id and fills it in while another thread destroys the id. The
+/// first one does not wait for events, so that it is awake when one comes.
+TEST(RdmacmId, IsDestroyedWhileAThreadIsAboutToShowItsEvent) {
+  EXPECT_EQ(in_process([] {
+              rdma_event_channel* const channel = rdma_create_event_channel();
+              if (::fcntl(channel->fd, F_SETFL, O_NONBLOCK) != 0) return 9;
+              std::atomic<bool> is_over{false};
+              std::thread reads([&] {
+                while (!is_over) {
+                  rdma_cm_event* event = nullptr;
+                  if (rdma_get_cm_event(channel, &event) == 0) (void)rdma_ack_cm_event(event);
+                }
+              });
+              for (int round = 0; round < 20000; ++round) {
+                rdma_cm_id* id = nullptr;
+                if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) return 10;
+                sockaddr_in address = ipv4("127.0.0.1", 9);
+                if (rdma_resolve_addr(id, nullptr, as_sockaddr(address), 2000) != 0) return 12;
+                for (int pause = 0; pause < round % 40; ++pause) (void)::getppid();
+                if (rdma_destroy_id(id) != 0) return 13;
+              }
+              is_over = true;
+              reads.join();
               return 0;
             }),
             0);

@@ -11,6 +11,7 @@ constexpr int kResolveMs = 2000;  // nothing here takes that long
 int prepare(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* init) {
   IdHandle& handle = handle_of(id);
   id->qp_type = static_cast<ibv_qp_type>(info.ai_qp_type);
+  handle.object->options().is_datagram = id->qp_type == IBV_QPT_UD;
   if (init != nullptr) init->qp_type = id->qp_type;
   if ((info.ai_flags & RAI_PASSIVE) != 0) {
     if (bind_addr(id, info.ai_src_addr) != 0) return -1;

@@ -8,6 +8,7 @@
 #include "abi/border.h"
 #include "abi/rdmacm/functions.h"
 #include "abi/rdmacm/id.h"
+#include "abi/rdmacm/newer.h"
 
 namespace verbatim::abi {
 namespace {
@@ -151,7 +152,7 @@ int resolve_addrinfo(rdma_cm_id* id, const char* node, const char* service,
   if (handle.resolved_info != nullptr) freeaddrinfo(handle.resolved_info);
   handle.resolved_info = info;
   const int kind = failed == 0 ? kEventAddrinfoResolved : kEventAddrinfoError;
-  abi::notify(handle, make_event(handle, static_cast<rdma_cm_event_type>(kind), -failed));
+  handle.object->post({.kind = kind, .status = -failed});
   return complete(handle);
 }
 

@@ -7,30 +7,22 @@
 #include "abi/border.h"
 #include "abi/rdmacm/functions.h"
 #include "abi/rdmacm/id.h"
+#include "connect/error.h"
 
 namespace verbatim::abi {
 namespace {
-
-/// What both ends have agreed; nothing before there is a reply or a request.
-std::optional<cm::QpSettings> settings_of(IdHandle& id) {
-  if (id.device == nullptr || id.communication == wire::CommId{}) return std::nullopt;
-  const std::lock_guard lock(id.device->adapter().mutex());
-  auto settings = id.device->gsi().agent().qp_settings(id.communication);
-  if (!settings) return std::nullopt;
-  return *settings;
-}
 
 void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   attr.pkey_index = 0;
   attr.port_num = 1;
   mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (id.is_datagram()) {
-    attr.qkey = kUdpQKey;
+    attr.qkey = RDMA_UDP_QKEY;
     mask |= IBV_QP_QKEY;
     return;
   }
   attr.qp_access_flags = 0;
-  if (const auto settings = settings_of(id)) {
+  if (const auto settings = id.object->settings()) {
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (settings->responder_resources > 0) {
       attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -42,7 +34,7 @@ void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
 int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   mask = IBV_QP_STATE;
   if (id.is_datagram()) return 0;
-  const auto settings = settings_of(id);
+  const auto settings = id.object->settings();
   if (!settings) return EINVAL;
   attr.ah_attr = address_vector(id, settings->address);
   attr.ah_attr.grh.flow_label = settings->travel.flow_label;
@@ -51,10 +43,10 @@ int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   attr.ah_attr.sl = settings->travel.service_level;
   attr.path_mtu = static_cast<ibv_mtu>(settings->path_mtu);
   attr.dest_qp_num = static_cast<std::uint32_t>(settings->remote_qpn);
-  attr.rq_psn = id.starting_psn.raw();
+  attr.rq_psn = id.object->terms().starting_psn.raw();
   mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (id.id.qp_type == IBV_QPT_UC) return 0;
-  attr.max_dest_rd_atomic = std::min(settings->responder_resources, kResourcesMax);
+  attr.max_dest_rd_atomic = std::min(settings->responder_resources, connect::kResourcesMax);
   attr.min_rnr_timer = 0;
   mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   return 0;
@@ -64,14 +56,15 @@ int fill_rts(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   attr.sq_psn = 0;
   if (id.is_datagram()) return 0;
-  const auto settings = settings_of(id);
+  const auto settings = id.object->settings();
   if (!settings) return EINVAL;
   attr.sq_psn = settings->send_psn.raw();
   if (id.id.qp_type == IBV_QPT_UC) return 0;
   attr.retry_cnt = settings->retry_count;
   attr.rnr_retry = settings->rnr_retry_count;
-  attr.timeout = id.ack_timeout.value_or(static_cast<std::uint8_t>(settings->ack_timeout));
-  attr.max_rd_atomic = std::min(settings->initiator_depth, kResourcesMax);
+  attr.timeout =
+      id.object->options().ack_timeout.value_or(static_cast<std::uint8_t>(settings->ack_timeout));
+  attr.max_rd_atomic = std::min(settings->initiator_depth, connect::kResourcesMax);
   mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT | IBV_QP_MAX_QP_RD_ATOMIC;
   return 0;
 }
@@ -208,6 +201,48 @@ int modify_to_error(IdHandle& id) noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   return modify(id, attr, IBV_QP_STATE);
+}
+
+// ---- As connections see it ----
+
+namespace {
+
+connect::Outcome status_of(int error) noexcept {
+  return error == 0 ? connect::Outcome(Ok{}) : connect::Outcome(connect::error_of_system(error));
+}
+
+ibv_gid gid_of(const wire::Gid& gid) noexcept {
+  ibv_gid result;
+  std::memcpy(result.raw, gid.octets.data(), sizeof result.raw);
+  return result;
+}
+
+}  // namespace
+
+bool PairOfId::has_pair() const noexcept { return owner_.id.qp != nullptr; }
+
+connect::Outcome PairOfId::make_ready(const Depths& depths) {
+  if (!has_pair()) return Ok{};
+  int refused = modify_to_init(owner_);
+  if (refused == 0) refused = modify_to_rtr(owner_, depths.responder_resources);
+  if (refused == 0) refused = modify_to_rts(owner_, depths.initiator_depth);
+  return status_of(refused);
+}
+
+connect::Outcome PairOfId::enter_error() { return status_of(modify_to_error(owner_)); }
+
+connect::Outcome PairOfId::attach(const wire::Gid& group) {
+  const ibv_gid gid = gid_of(group);
+  return status_of(ibv_attach_mcast(owner_.id.qp, &gid, 0));
+}
+
+void PairOfId::detach(const wire::Gid& group) noexcept {
+  const ibv_gid gid = gid_of(group);
+  (void)ibv_detach_mcast(owner_.id.qp, &gid, 0);  // it was attached
+}
+
+void PairOfId::await_data(wire::CommId communication) noexcept {
+  handle_of<QpHandle>(owner_.id.qp).object->set_awaited(communication);
 }
 
 namespace cm_functions {

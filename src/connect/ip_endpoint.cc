@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "abi/rdmacm/address.h"
-
-#include <unistd.h>
+#include "connect/ip_endpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include "abi/rdmacm/probe.h"
-
-namespace verbatim::abi {
+namespace verbatim::connect {
 namespace {
 
 constexpr std::size_t kIpv4At = 12;  // in an IPv4-mapped address
@@ -22,6 +17,13 @@ wire::Gid mapped(const in_addr& address) noexcept {
 }
 
 }  // namespace
+
+IpEndpoint IpEndpoint::any(bool is_ipv4) noexcept {
+  IpEndpoint any;
+  any.is_ipv4 = is_ipv4;
+  if (is_ipv4) any.address.octets[10] = any.address.octets[11] = 0xff;
+  return any;
+}
 
 bool IpEndpoint::is_any() const noexcept {
   const auto first = address.octets.begin() + (is_ipv4 ? kIpv4At : 0);
@@ -77,57 +79,4 @@ void store(const IpEndpoint& endpoint, sockaddr_storage& to) noexcept {
   std::memcpy(&to, &in6, sizeof in6);
 }
 
-Probe::Probe(bool is_ipv4) noexcept
-    : descriptor_(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-
-Probe::~Probe() {
-  const int error = errno;
-  if (descriptor_ >= 0) ::close(descriptor_);
-  errno = error;
-}
-
-template <typename Call>
-bool Probe::apply(Call call, const IpEndpoint& to) noexcept {
-  sockaddr_storage storage{};
-  store(to, storage);
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  return descriptor_ >= 0 && call(descriptor_, address, octets_of(address)) == 0;
-}
-
-bool Probe::bind(IpEndpoint to) noexcept {
-  to.port = 0;
-  return apply(::bind, to);
-}
-
-bool Probe::connect(IpEndpoint to) noexcept {
-  if (to.port == 0) to.port = 1;  // some systems refuse none
-  return apply(::connect, to);
-}
-
-void Probe::knock() noexcept { (void)!::send(descriptor_, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL); }
-
-std::optional<IpEndpoint> Probe::name() noexcept {
-  sockaddr_storage storage{};
-  socklen_t octets = sizeof storage;
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (::getsockname(descriptor_, address, &octets) != 0) return std::nullopt;
-  return endpoint_of(address);
-}
-
-std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
-                                       const std::optional<IpEndpoint>& source) {
-  const bool has_source = source && !source->is_any();
-  // Where a group is sent from is the sender's choice, not the route's.
-  if (destination.address.is_multicast() && has_source) return source;
-  Probe probe(destination.is_ipv4);
-  if (has_source && !probe.bind(*source)) return std::nullopt;
-  if (!probe.connect(destination)) return std::nullopt;
-  return probe.name();
-}
-
-bool is_local(const IpEndpoint& endpoint) noexcept {
-  Probe probe(endpoint.is_ipv4);
-  return probe.bind(endpoint);
-}
-
-}  // namespace verbatim::abi
+}  // namespace verbatim::connect

@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/expected.h"
 #include "wire/ids.h"
 
 /// Socket addresses as rdma_cm has them, and what they mean to an adapter.
-namespace verbatim::abi {
+namespace verbatim::connect {
 
 /// An IP address and a port: IPv4 addresses are kept as IPv4-mapped ones.
 struct IpEndpoint {
@@ -19,6 +18,11 @@ struct IpEndpoint {
   std::uint16_t port = 0;
   std::uint32_t scope = 0;  // interface of a link-local IPv6 address
   bool is_ipv4 = true;      // an IPv4-mapped address in an IPv6 sockaddr counts as IPv4
+
+  friend bool operator==(const IpEndpoint&, const IpEndpoint&) noexcept = default;
+
+  /// The address of all of a family.
+  [[nodiscard]] static IpEndpoint any(bool is_ipv4) noexcept;
 
   [[nodiscard]] bool is_any() const noexcept;
   [[nodiscard]] bool is_loopback() const noexcept;
@@ -32,11 +36,4 @@ struct IpEndpoint {
 [[nodiscard]] socklen_t octets_of(const sockaddr* address) noexcept;
 void store(const IpEndpoint& endpoint, sockaddr_storage& to) noexcept;
 
-/// The local address that packets to `destination` leave from, as the system routes them; of those
-/// of `source`, if that names one. On failure, errno says why.
-[[nodiscard]] std::optional<IpEndpoint> route_source(const IpEndpoint& destination,
-                                                     const std::optional<IpEndpoint>& source);
-/// Whether some interface of this host has the address.
-[[nodiscard]] bool is_local(const IpEndpoint& endpoint) noexcept;
-
-}  // namespace verbatim::abi
+}  // namespace verbatim::connect

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "connect/services.h"
+#include "device/adapter.h"
+#include "device/gsi.h"
+
+namespace verbatim::connect {
+
+/// The services of an adapter of this process, with the adapter's lock.
+class AdapterServices final : public Services, private device::CmReader {
+ public:
+  explicit AdapterServices(std::shared_ptr<device::Adapter> adapter) noexcept;
+
+  [[nodiscard]] device::PortInfo port() const override { return adapter_->port(); }
+  [[nodiscard]] bool is_removed() const noexcept override { return adapter_->is_removed(); }
+  [[nodiscard]] Instant now() const noexcept override;
+  void set_reader(Device* reader) noexcept override;
+
+  void lock() noexcept override { adapter_->mutex().lock(); }
+  [[nodiscard]] bool try_lock() noexcept override { return adapter_->mutex().try_lock(); }
+  void unlock() noexcept override { adapter_->mutex().unlock(); }
+
+  [[nodiscard]] cm::Agent& agent() noexcept override { return adapter_->gsi().agent(); }
+  void send() noexcept override { adapter_->gsi().send(); }
+  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept override {
+    return adapter_->gsi().poll_port_change();
+  }
+  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) override {
+    return adapter_->gsi().claim(address, service);
+  }
+  void release(const wire::Gid& address, wire::ServiceId service) noexcept override {
+    adapter_->gsi().release(address, service);
+  }
+  void attract(const wire::Gid& address, wire::ServiceId service) noexcept override {
+    adapter_->gsi().attract(address, service);
+  }
+  [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept override {
+    return adapter_->has_queue_pair(number);
+  }
+  void progress() noexcept override { (void)adapter_->progress(); }
+  void leave() noexcept override { adapter_->gsi().leave(); }
+
+ private:
+  void handle_news() noexcept override;
+
+  std::shared_ptr<device::Adapter> adapter_;
+  Device* reader_ = nullptr;  // set before the adapter has events, and kept: it is never destroyed
+};
+
+}  // namespace verbatim::connect

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "connect/id.h"
+#include "wire/ip_cm_header.h"
+
+namespace verbatim::connect {
+
+Device::Device(std::unique_ptr<Services> services, void* border)
+    : services_(std::move(services)), border_(border) {
+  services_->set_reader(this);
+}
+
+std::optional<std::uint32_t> Device::index_of(const wire::Gid& gid) const {
+  if (gid == wire::Gid{}) return std::nullopt;  // an entry that has gone
+  const auto gids = port().gids;
+  for (std::size_t i = 0; i < gids.size(); ++i) {
+    if (gids[i].gid == gid) return static_cast<std::uint32_t>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<wire::Gid> Device::loopback_gid(bool is_ipv4) const {
+  // Link-local addresses come first in the table, and are the last choice.
+  const auto gids = port().gids;
+  const auto found = std::find_if(gids.rbegin(), gids.rend(), [&](const device::GidEntry& entry) {
+    return entry.gid.is_ipv4_mapped() == is_ipv4;
+  });
+  if (found == gids.rend()) return std::nullopt;
+  return found->gid;
+}
+
+void Device::add_communication(wire::CommId communication, Id& id) {
+  communications_[static_cast<std::uint32_t>(communication)] = &id;
+}
+void Device::remove_communication(wire::CommId communication) noexcept {
+  communications_.erase(static_cast<std::uint32_t>(communication));
+}
+void Device::add_listener(cm::ListenerId listener, Id& id) {
+  listeners_[static_cast<std::uint32_t>(listener)] = &id;
+}
+void Device::remove_listener(cm::ListenerId listener) noexcept {
+  listeners_.erase(static_cast<std::uint32_t>(listener));
+}
+void Device::add_user(Id& id, const wire::Gid& address) { users_[&id] = address; }
+void Device::remove_user(Id& id) noexcept { users_.erase(&id); }
+
+void Device::handle_news() noexcept {
+  const std::lock_guard lock(connections_mutex());
+  poll();
+}
+
+/// In batches, so that the lock of the services is not held while events are handled.
+void Device::poll() noexcept {
+  for (;;) {
+    std::vector<cm::Event> events;
+    std::vector<device::PortChange> changes;
+    {
+      const std::lock_guard lock(*services_);
+      while (auto event = services_->agent().poll_event()) events.push_back(std::move(*event));
+      while (auto change = services_->poll_port_change()) changes.push_back(std::move(*change));
+    }
+    if (events.empty() && changes.empty()) return;
+    for (const cm::Event& event : events) handle(event);
+    for (const device::PortChange& change : changes) handle(change);
+  }
+}
+
+void Device::handle(const cm::Event& event) {
+  const bool is_request =
+      event.kind == cm::EventKind::kConnectRequest || event.kind == cm::EventKind::kServiceRequest;
+  if (!is_request) {
+    const auto found = communications_.find(static_cast<std::uint32_t>(event.id));
+    if (found != communications_.end()) found->second->handle(event);
+    return;
+  }
+  const auto found = listeners_.find(static_cast<std::uint32_t>(event.listener));
+  const auto header = wire::IpCmHeader::parse(event.private_data());
+  if (found != listeners_.end() && header) {
+    return found->second->handle_request(*this, event, *header);
+  }
+  (void)on_agent([&](cm::Agent& agent, Instant now) {
+    return agent.destroy(now, event.id);  // which refuses it
+  });
+}
+
+/// As Linux tells it: a device that goes ends all that stands on it; an id whose address has gone,
+/// or is behind other hardware, may have lost its peer.
+void Device::handle(const device::PortChange& change) {
+  for (const auto& [id, address] : users_) {
+    const bool is_moved = change.has_new_mac || std::find(change.lost.begin(), change.lost.end(),
+                                                          address) != change.lost.end();
+    if (change.is_gone) {
+      id->tell(EventKind::kDeviceRemoved);
+    } else if (is_moved) {
+      id->tell(EventKind::kAddressChanged);
+    }
+  }
+}
+
+void Device::take_leave() noexcept {
+  services_->set_reader(nullptr);
+  for (const auto& [communication, id] : communications_) {
+    (void)services_->agent().destroy(services_->now(), wire::CommId{communication});
+  }
+  communications_.clear();
+  services_->send();
+  await_farewells();
+  services_->leave();
+}
+
+/// What a kernel would do after the program has ended: a disconnect that got lost is said again.
+/// Peers that are there answer within a round trip; a peer that does not answer is not waited for
+/// long.
+void Device::await_farewells() noexcept {
+  constexpr auto kPause = std::chrono::microseconds(100);
+  constexpr int kPausesPerCopy = 100;
+  constexpr int kCopies = 15;
+  cm::Agent& agent = services_->agent();
+  for (int copy = 0; copy < kCopies && agent.has_farewells(); ++copy) {
+    for (int pause = 0; pause < kPausesPerCopy && agent.has_farewells(); ++pause) {
+      std::this_thread::sleep_for(kPause);
+      services_->progress();
+    }
+    agent.repeat_farewells();
+    services_->send();
+  }
+}
+
+}  // namespace verbatim::connect

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/expected.h"
+
+namespace verbatim::connect {
+
+/// Why a command on a connection was refused or has failed: what the layers below say, and what
+/// concerns addresses. The border turns each into the errno of the man pages.
+enum class Error : std::uint8_t {
+  kInvalidArgument,      // EINVAL
+  kNoMemory,             // ENOMEM
+  kBusy,                 // EBUSY
+  kNotSupported,         // EOPNOTSUPP
+  kNoSuchObject,         // ENOENT
+  kTryAgain,             // EAGAIN: nothing there now
+  kAccessDenied,         // EACCES
+  kFault,                // EFAULT
+  kAlreadyExists,        // EEXIST
+  kNoDevice,             // ENODEV: not an address of a device
+  kTimedOut,             // ETIMEDOUT
+  kAddressInUse,         // EADDRINUSE
+  kNoData,               // ENODATA
+  kInterrupted,          // EINTR: a signal came first
+  kClosed,               // EBADF: the program has closed the descriptor
+  kNoDescriptors,        // EMFILE: the process has no descriptor left
+  kNotPermitted,         // EPERM
+  kAddressFamily,        // EAFNOSUPPORT: not a family of addresses that this host has
+  kAddressNotAvailable,  // EADDRNOTAVAIL: no interface of this host has the address
+  kNetworkUnreachable,   // ENETUNREACH: no route leads there
+  kHostUnreachable,      // EHOSTUNREACH
+};
+
+[[nodiscard]] Error error_of(Errc error) noexcept;
+/// A failure by the number that the system, or a function of the border, gave. Numbers without an
+/// enumerator of their own are kInvalidArgument.
+[[nodiscard]] Error error_of_system(int number) noexcept;
+
+/// Success, or the reason for refusing; also what a layer below says.
+class [[nodiscard]] Outcome {
+ public:
+  Outcome(Ok) noexcept {}                                       // NOLINT: implicit on purpose
+  Outcome(Error error) noexcept : error_(error), ok_(false) {}  // NOLINT: implicit on purpose
+  Outcome(const Status& status) noexcept                        // NOLINT: implicit on purpose
+      : error_(status ? Error{} : error_of(status.error())), ok_(status.ok()) {}
+
+  [[nodiscard]] bool ok() const noexcept { return ok_; }
+  explicit operator bool() const noexcept { return ok_; }
+  [[nodiscard]] Error error() const noexcept {
+    VB_ASSERT(!ok_);
+    return error_;
+  }
+
+ private:
+  Error error_{};
+  bool ok_ = true;
+};
+
+}  // namespace verbatim::connect

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "cm/event.h"
+#include "connect/error.h"
+#include "wire/ids.h"
+
+namespace verbatim::connect {
+
+class Id;
+
+/// What happens to an id. In brackets: what else the event says.
+enum class EventKind : std::uint8_t {
+  kAddressResolved,
+  kAddressFailed,  // [error]
+  kRouteResolved,
+  kRequest,        // a peer asks a listener; `id` is new [cause, made]
+  kReply,          // the peer has accepted and waits for establish() [cause]
+  kEstablished,    // [cause]
+  kConnectFailed,  // the peer has accepted, and the queue pair could not be made ready [error]
+  kUnreachable,    // [error, or number: a SidrStatus]
+  kRejected,       // [number: a RejectReason; cause]
+  kDisconnected,   // [cause; error where the peer did not answer]
+  kTimewaitExit,
+  kDeviceRemoved,   // the device of the id has gone
+  kAddressChanged,  // the address of the id has gone, or has other hardware behind it
+  kJoined,          // [group, context]
+  kJoinFailed,      // [error]
+  kOfBorder,        // the border has posted it itself [of_border]
+};
+
+/// One event, from its cause until the program has acknowledged it.
+struct Event {
+  Event() noexcept;
+  Event(EventKind kind, Id& id) noexcept;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+
+  EventKind kind{};
+  Id* id = nullptr;
+  Id* counted = nullptr;         // its end waits until the event is acknowledged: of a request, the
+                                 // listener; else `id`
+  std::optional<Error> error{};  // nothing: no failure of this side
+  std::uint16_t number = 0;      // what the peer says
+  std::optional<cm::Event> cause{};  // with the peer's message
+  std::unique_ptr<Id> made;          // of a request: `id`, until the border takes it
+  wire::Gid group{};
+  void* context = nullptr;
+  struct OfBorder {
+    int kind = 0;
+    int status = 0;
+    std::uint64_t argument = 0;
+  };
+  OfBorder of_border{};
+};
+
+}  // namespace verbatim::connect

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/event_queue.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "base/uncancelled.h"
+#include "connect/error.h"
+#include "connect/lock.h"
+
+namespace verbatim::connect {
+namespace {
+
+/// Returns when a handler of a signal has run that does not restart calls, as recv(2) does.
+void wait_for_signal() {
+  sem_t never_posted;
+  ::sem_init(&never_posted, 0, 0);
+  ::sem_wait(&never_posted);
+}
+
+}  // namespace
+
+Outcome EventQueue::open() noexcept {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Error::kNoMemory;
+  reader_ = device::OwnDescriptor::in_place(ends[0]);
+  bell_ = device::OwnDescriptor(ends[1]);
+  return Ok{};
+}
+
+/// The ids of requests look into the queue when they end, so it is empty before they do.
+EventQueue::~EventQueue() {
+  std::deque<std::unique_ptr<Event>> left;
+  left.swap(waiting_);
+}
+
+void EventQueue::push(std::unique_ptr<Event> event) {
+  waiting_.push_back(std::move(event));
+  // One octet per event, so that edge-triggered readers hear of each; a full socket has plenty.
+  // Where the program has closed it, the number may be that of a socket of its own.
+  if (!bell_.is_still_own()) return;
+  if (::send(bell_.number(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++rung_;
+}
+
+std::unique_ptr<Event> EventQueue::pop() noexcept {
+  if (waiting_.empty()) return nullptr;
+  std::unique_ptr<Event> event = std::move(waiting_.front());
+  waiting_.pop_front();
+  settle();
+  return event;
+}
+
+std::vector<std::unique_ptr<Event>> EventQueue::extract(const Id& counted) {
+  std::deque<std::unique_ptr<Event>> kept;
+  std::vector<std::unique_ptr<Event>> taken;
+  for (std::unique_ptr<Event>& event : waiting_) {
+    if (event->counted == &counted) {
+      taken.push_back(std::move(event));
+    } else {
+      kept.push_back(std::move(event));
+    }
+  }
+  waiting_.swap(kept);
+  settle();
+  return taken;
+}
+
+/// Never more octets in the socket than events in the queue.
+void EventQueue::settle() noexcept {
+  std::array<std::byte, 64> octets;
+  if (rung_ > waiting_.size() && !reader_.is_still_own()) return;
+  while (rung_ > waiting_.size()) {
+    const std::size_t excess = std::min(rung_ - waiting_.size(), octets.size());
+    const ssize_t taken = ::recv(reader_.number(), octets.data(), excess, MSG_DONTWAIT);
+    if (taken <= 0) return;
+    rung_ -= static_cast<std::size_t>(taken);
+  }
+}
+
+/// Its number; negative when the program has closed it, or the queue is retired.
+int EventQueue::open_reader() const noexcept {
+  const Uncancelled uncancelled;
+  const std::lock_guard lock(connections_mutex());
+  return reader_.is_still_own() ? reader_.number() : -1;
+}
+
+Outcome EventQueue::await_octet() {
+  char octet;
+  int failure = EBADF;
+  if (const int reader = open_reader(); reader >= 0) {
+    const ssize_t octets = ::recv(reader, &octet, 1, MSG_PEEK);
+    if (octets == 1) return Ok{};
+    if (octets < 0) failure = errno;
+  }
+  if (waits_for_ever_ && failure != EINTR) {
+    wait_for_signal();
+    failure = EINTR;
+  }
+  return error_of_system(failure);
+}
+
+Outcome EventQueue::wait() {
+  Outcome outcome = Ok{};
+  pthread_cleanup_push([](void* calls) { --*static_cast<std::atomic<std::uint32_t>*>(calls); },
+                       &calls_);
+  outcome = await_octet();
+  pthread_cleanup_pop(0);
+  return outcome;
+}
+
+void EventQueue::retire() noexcept {
+  std::deque<std::unique_ptr<Event>> left;
+  {
+    const std::lock_guard lock(connections_mutex());
+    // Before the descriptors are closed: that wakes a thread that waits.
+    waits_for_ever_ =
+        reader_.is_still_own() && (::fcntl(reader_.number(), F_GETFL) & O_NONBLOCK) == 0;
+    bell_.close();
+    reader_.close();
+    rung_ = 0;
+    left.swap(waiting_);
+  }
+}
+
+}  // namespace verbatim::connect

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "connect/system.h"
+
+namespace verbatim::connect {
+
+/// This host, as the ids of the process see it. A thread looks for neighbours while some are
+/// sought, and ends with the last of them. All signals are blocked in it: they belong to the
+/// program.
+class HostSystem final : public System {
+ public:
+  [[nodiscard]] static HostSystem& of_process();
+
+  [[nodiscard]] std::vector<Device*> devices() override;
+  [[nodiscard]] Expected<IpEndpoint, Error> route_source(const IpEndpoint& destination,
+                                                         const IpEndpoint& source) override;
+  [[nodiscard]] bool is_local(const IpEndpoint& endpoint) override;
+  [[nodiscard]] Expected<std::uint16_t, Error> take_port(wire::PortSpace space) override;
+  void give_port_back(wire::PortSpace space, std::uint16_t port) noexcept override;
+  void seek_neighbour(Id& id, const Route& route, Duration patience) override;
+  void stop_seeking(Id& id) noexcept override;
+};
+
+}  // namespace verbatim::connect

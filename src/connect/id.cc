@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/id.h"
+
+#include <mutex>
+#include <utility>
+
+#include "base/prng.h"
+#include "connect/device.h"
+#include "connect/lock.h"
+#include "connect/system.h"
+#include "device/clock.h"
+
+namespace verbatim::connect {
+namespace {
+
+/// The number of the first packet that a peer is to send.
+wire::Psn random_psn() noexcept {
+  static std::atomic<std::uint64_t> count{0};
+  const auto at = static_cast<std::uint64_t>(device::now().since_start().count());
+  return wire::Psn(static_cast<std::uint32_t>(Prng(at + (++count << 40)).next()));
+}
+
+/// The ends that a request names.
+Route ends_of(const wire::IpCmHeader& header, const cm::Event& request, std::uint32_t scope) {
+  const bool is_ipv4 = header.ip_version == wire::IpCmHeader::IpVersion::k4;
+  const auto port = static_cast<std::uint64_t>(request.service_id) & 0xffff;
+  Route ends;
+  ends.source = {
+      .address = header.destination, .port = static_cast<std::uint16_t>(port), .is_ipv4 = is_ipv4};
+  ends.destination = {.address = header.source, .port = header.source_port, .is_ipv4 = is_ipv4};
+  for (IpEndpoint* end : {&ends.source, &ends.destination}) {
+    if (!is_ipv4 && end->is_link_local()) end->scope = scope;
+  }
+  ends.local = request.address.local;
+  ends.remote = request.address.remote;
+  return ends;
+}
+
+}  // namespace
+
+Id::Id(System& system, EventQueue& queue, wire::PortSpace space)
+    : system_(system), space_(space), listening_(system, *this), queue_(&queue) {
+  options_.is_datagram = space == wire::PortSpace::kUdp || space == wire::PortSpace::kIpoib;
+  terms_.starting_psn = random_psn();
+}
+
+Id::Id(const Id& listener, Device& device, const cm::Event& event, const wire::IpCmHeader& header)
+    : system_(listener.system_),
+      space_(listener.space_),
+      state_(IdState::kRequested),
+      ends_(ends_of(header, event, device.port().interface_index)),
+      communication_(event.id),
+      listening_(listener.system_, *this),
+      queue_(listener.queue_) {
+  options_.is_datagram = listener.options_.is_datagram;
+  options_.traffic_class = listener.options_.traffic_class;
+  options_.ack_timeout = listener.options_.ack_timeout;
+  terms_.starting_psn = random_psn();
+  if (const auto* request = event.as<wire::CmReq>()) {
+    // What the peer offers to accept is what this end may begin, and the other way round.
+    terms_.responder_resources = request->initiator_depth;
+    terms_.initiator_depth = request->responder_resources;
+    terms_.remote_ece = request->ece;
+    options_.traffic_class = request->primary.traffic_class;
+  }
+}
+
+Id::~Id() { end(); }
+
+void Id::end() {
+  if (std::exchange(has_ended_, true)) return;
+  system_.stop_seeking(*this);
+  groups_.leave_all(pair_);
+  leave_devices();
+  drop_events();
+  await_acknowledgements();
+  listening_.give_port_back();
+}
+
+/// From then on nothing happens to it.
+void Id::leave_devices() {
+  listening_.stop();
+  Device* const device = ends_.device;
+  if (device == nullptr) return;
+  if (has_communication()) {
+    (void)device->with_agent([&](cm::Agent& agent, Instant now) {
+      device->remove_communication(communication_);
+      return agent.destroy(now, std::exchange(communication_, wire::CommId{}));
+    });
+  }
+  const std::lock_guard lock(connections_mutex());
+  device->remove_user(*this);
+}
+
+/// Throws away what the program was not told yet. Ids of requests among it end with their events:
+/// nothing else knows them.
+void Id::drop_events() {
+  std::vector<std::unique_ptr<Event>> dropped;
+  {
+    const std::lock_guard lock(connections_mutex());
+    dropped = queue_->extract(*this);
+  }
+}
+
+void Id::await_acknowledgements() {
+  const std::lock_guard lock(connections_mutex());
+  connections_mutex().wait(connect::events_acknowledged(),
+                           [&] { return events_acknowledged_ == events_given_; });
+}
+
+void Id::adopt(void* border, PairControl& pair) noexcept {
+  border_ = border;
+  pair_ = &pair;
+}
+
+Route Id::ends() const {
+  const std::lock_guard lock(connections_mutex());
+  return ends_;
+}
+
+Id::Terms Id::terms() const {
+  const std::lock_guard lock(connections_mutex());
+  return terms_;
+}
+
+std::optional<cm::QpSettings> Id::settings() const {
+  if (ends_.device == nullptr) return std::nullopt;
+  Services& services = ends_.device->services();
+  const std::lock_guard lock(services);
+  if (!has_communication()) return std::nullopt;
+  const auto settings = services.agent().qp_settings(communication_);
+  if (!settings) return std::nullopt;
+  return *settings;
+}
+
+/// With connections_mutex() held.
+void Id::attach_to(Device& device) {
+  if (ends_.device != nullptr) ends_.device->remove_user(*this);
+  device.add_user(*this, ends_.local);
+  ends_.device = &device;
+}
+
+Outcome Id::make_ready(const PairControl::Depths& depths) {
+  return pair_ == nullptr ? Outcome(Ok{}) : pair_->make_ready(depths);
+}
+
+Outcome Id::fail_pair() { return pair_ == nullptr ? Outcome(Ok{}) : pair_->enter_error(); }
+
+Outcome Id::join(const IpEndpoint& group, void* context) {
+  const bool can_join =
+      ends_.device != nullptr && options_.is_datagram && group.address.is_multicast();
+  if (!can_join) return Error::kInvalidArgument;
+  if (!group.is_ipv4) return Error::kNotSupported;  // as Linux has it over RoCEv2
+  groups_.join(group.address);
+  auto event = std::make_unique<Event>(EventKind::kJoined, *this);
+  event->group = group.address;
+  event->context = context;
+  const std::lock_guard lock(connections_mutex());
+  push(std::move(event));
+  return Ok{};
+}
+
+Outcome Id::leave(const IpEndpoint& group) { return groups_.leave(group.address, pair_); }
+
+}  // namespace verbatim::connect

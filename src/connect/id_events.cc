@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// How events come to an id, and what it does about them before the program sees them.
+#include <mutex>
+#include <utility>
+
+#include "connect/device.h"
+#include "connect/id.h"
+#include "connect/lock.h"
+
+namespace verbatim::connect {
+
+// ---- In, with connections_mutex() held ----
+
+void Id::push(std::unique_ptr<Event> event) { queue_->push(std::move(event)); }
+
+void Id::tell(EventKind kind) { push(std::make_unique<Event>(kind, *this)); }
+
+void Id::tell_failure(EventKind kind, Error error) {
+  auto event = std::make_unique<Event>(kind, *this);
+  event->error = error;
+  push(std::move(event));
+}
+
+void Id::handle(const cm::Event& event) {
+  if (event.kind == cm::EventKind::kReply) {
+    if (const auto* reply = event.as<wire::CmRep>()) terms_.remote_ece = reply->ece;
+  }
+  if (auto made = event_of(*this, event)) push(std::move(made));
+}
+
+std::unique_ptr<Event> Id::event_of(Id& id, const cm::Event& from) {
+  auto event = std::make_unique<Event>(EventKind::kUnreachable, id);
+  event->cause = from;
+  switch (from.kind) {
+    case cm::EventKind::kReply:
+      event->kind = EventKind::kReply;
+      return event;
+    case cm::EventKind::kServiceReply: {
+      const auto* reply = from.as<wire::CmSidrRep>();
+      if (reply == nullptr) {
+        event->error = Error::kTimedOut;
+        return event;
+      }
+      if (reply->status == wire::SidrStatus::kValid) event->kind = EventKind::kEstablished;
+      event->number = static_cast<std::uint16_t>(reply->status);
+      return event;
+    }
+    case cm::EventKind::kEstablished:
+      event->kind = EventKind::kEstablished;
+      return event;
+    case cm::EventKind::kRejected:
+      event->kind = EventKind::kRejected;
+      event->number = static_cast<std::uint16_t>(from.reason);
+      return event;
+    case cm::EventKind::kDisconnected:
+      event->kind = EventKind::kDisconnected;
+      if (!from.message) event->error = Error::kTimedOut;
+      return event;
+    case cm::EventKind::kUnreachable:
+    case cm::EventKind::kServiceUnreachable:
+      event->error = Error::kTimedOut;
+      return event;
+    case cm::EventKind::kTimewaitExit:
+      event->kind = EventKind::kTimewaitExit;
+      return event;
+    case cm::EventKind::kDelayed:
+    case cm::EventKind::kConnectRequest:
+    case cm::EventKind::kServiceRequest:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+/// Makes a new id, which the event of the request gives to the program.
+void Id::handle_request(Device& device, const cm::Event& event, const wire::IpCmHeader& header) {
+  std::unique_ptr<Id> made(new Id(*this, device, event, header));
+  made->attach_to(device);
+  device.add_communication(event.id, *made);
+  auto request = std::make_unique<Event>(EventKind::kRequest, *made);
+  request->counted = this;
+  request->cause = event;
+  request->made = std::move(made);
+  push(std::move(request));
+}
+
+// ---- Out, without a lock ----
+
+void Id::post(const Event::OfBorder& of_border) {
+  auto event = std::make_unique<Event>(EventKind::kOfBorder, *this);
+  event->of_border = of_border;
+  const std::lock_guard lock(connections_mutex());
+  push(std::move(event));
+}
+
+void Id::move_to(EventQueue& queue) {
+  {
+    const std::lock_guard lock(connections_mutex());
+    change_queue(queue);
+  }
+  await_acknowledgements();
+}
+
+/// The id of a request goes with the request: the program must not see another event of it first.
+void Id::change_queue(EventQueue& queue) {
+  EventQueue* const before = std::exchange(queue_, &queue);
+  for (std::unique_ptr<Event>& event : before->extract(*this)) {
+    Id* const made = event->made.get();
+    queue.push(std::move(event));
+    if (made != nullptr) made->change_queue(queue);
+  }
+}
+
+void Id::acknowledge(const Event& event) noexcept {
+  const std::lock_guard lock(connections_mutex());
+  ++event.counted->events_acknowledged_;
+  connect::events_acknowledged().notify_all();
+}
+
+bool Id::prepare(Event& event) {
+  Id& id = *event.id;
+  switch (event.kind) {
+    case EventKind::kRequest:  // the id is the program's from here on
+      (void)id.ends_.device->with_agent(
+          [&](cm::Agent& agent, Instant) { return agent.take(id.communication_); });
+      return true;
+    case EventKind::kReply:
+      id.prepare_reply(event);
+      return true;
+    case EventKind::kEstablished:
+      id.state_ = IdState::kConnected;
+      return true;
+    case EventKind::kRejected:
+      if (id.failed_to_connect_) return false;
+      (void)id.fail_pair();  // it may have none
+      id.state_ = IdState::kDisconnected;
+      return true;
+    case EventKind::kDisconnected:
+      if (id.failed_to_connect_) return false;
+      id.state_ = IdState::kDisconnected;
+      return true;
+    case EventKind::kJoined:
+      id.prepare_join(event);
+      return true;
+    case EventKind::kAddressResolved:
+    case EventKind::kAddressFailed:
+    case EventKind::kRouteResolved:
+    case EventKind::kConnectFailed:
+    case EventKind::kUnreachable:
+    case EventKind::kTimewaitExit:
+    case EventKind::kDeviceRemoved:
+    case EventKind::kAddressChanged:
+    case EventKind::kJoinFailed:
+    case EventKind::kOfBorder:
+      return true;
+  }
+  return true;
+}
+
+/// The peer has accepted: the queue pair goes to RTS, then the peer is told. Programs that bring
+/// their own queue pair do both themselves.
+void Id::prepare_reply(Event& event) {
+  if (!has_pair()) return;
+  Device& device = *ends_.device;
+  Outcome outcome = make_ready({});
+  if (outcome) {
+    outcome = device.with_agent(
+        [&](cm::Agent& agent, Instant now) { return agent.establish(now, communication_); });
+  }
+  if (outcome) {
+    event.kind = EventKind::kEstablished;
+    state_ = IdState::kConnected;
+    return;
+  }
+  (void)fail_pair();  // whatever state it is in, the connection has failed
+  (void)device.with_agent(
+      [&](cm::Agent& agent, Instant now) { return agent.reject(now, communication_, {}); });
+  event.kind = EventKind::kConnectFailed;
+  event.error = outcome.error();
+  failed_to_connect_ = true;
+}
+
+/// The queue pair gets what is sent to the group; the event becomes one of failure where that is
+/// not possible.
+void Id::prepare_join(Event& event) {
+  if (pair_ == nullptr) return;
+  const Outcome attached = groups_.attach(event.group, *pair_);
+  if (attached) return;
+  event.kind = EventKind::kJoinFailed;
+  event.error = attached.error();
+}
+
+}  // namespace verbatim::connect

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/lock.h"
+
+#include "base/process_wide.h"
+#include "device/process.h"
+
+namespace verbatim::connect {
+
+ForkMutex& connections_mutex() noexcept {
+  return process_wide([] { return new ForkMutex; });
+}
+
+std::condition_variable& events_acknowledged() noexcept {
+  return process_wide([] { return new std::condition_variable; });
+}
+
+namespace {
+
+const device::TakesPartInForks kInForks({.rank = device::ForkRank::kConnections,
+                                         .prepare =
+                                             [] {
+                                               (void)events_acknowledged();
+                                               connections_mutex().lock();
+                                             },
+                                         .parent = [] { connections_mutex().unlock(); },
+                                         .child =
+                                             [] {
+                                               device::renew(events_acknowledged());
+                                               connections_mutex().unlock();
+                                             },
+                                         .forget =
+                                             [] {
+                                               device::renew(events_acknowledged());
+                                               device::renew(connections_mutex());
+                                             }});
+
+}  // namespace
+}  // namespace verbatim::connect

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/fork_mutex.h"
+
+namespace verbatim::connect {
+
+/// The lock of this layer. It guards all event queues, the tables of all devices, and of each id
+/// the members that events change: events are few. It is taken before a device's lock, never while
+/// one is held.
+[[nodiscard]] ForkMutex& connections_mutex() noexcept;
+/// Notified, with the lock held, when an event is acknowledged.
+[[nodiscard]] std::condition_variable& events_acknowledged() noexcept;
+
+}  // namespace verbatim::connect

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/probe.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "connect/error.h"
+
+namespace verbatim::connect {
+
+Probe::Probe(bool is_ipv4) noexcept
+    : descriptor_(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)),
+      failure_(descriptor_ < 0 ? errno : 0) {}
+
+Probe::~Probe() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+template <typename Call>
+Outcome Probe::apply(Call call, const IpEndpoint& to) noexcept {
+  if (descriptor_ < 0) return error_of_system(failure_);
+  sockaddr_storage storage{};
+  store(to, storage);
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (call(descriptor_, address, octets_of(address)) != 0) return error_of_system(errno);
+  return Ok{};
+}
+
+Outcome Probe::bind(IpEndpoint to) noexcept {
+  to.port = 0;
+  return apply(::bind, to);
+}
+
+Outcome Probe::connect(IpEndpoint to) noexcept {
+  if (to.port == 0) to.port = 1;  // some systems refuse none
+  return apply(::connect, to);
+}
+
+void Probe::knock() noexcept { (void)!::send(descriptor_, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL); }
+
+Expected<IpEndpoint, Error> Probe::name() noexcept {
+  sockaddr_storage storage{};
+  socklen_t octets = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (::getsockname(descriptor_, address, &octets) != 0) return error_of_system(errno);
+  const auto endpoint = endpoint_of(address);
+  if (!endpoint) return Error::kAddressFamily;
+  return *endpoint;
+}
+
+Expected<IpEndpoint, Error> route_source(const IpEndpoint& destination, const IpEndpoint& source) {
+  // Where a group is sent from is the sender's choice, not the route's.
+  if (destination.address.is_multicast() && !source.is_any()) return source;
+  Probe probe(destination.is_ipv4);
+  if (!source.is_any()) {
+    if (auto bound = probe.bind(source); !bound) return bound.error();
+  }
+  if (auto connected = probe.connect(destination); !connected) return connected.error();
+  return probe.name();
+}
+
+bool is_local(const IpEndpoint& endpoint) noexcept {
+  Probe probe(endpoint.is_ipv4);
+  return probe.bind(endpoint).ok();
+}
+
+}  // namespace verbatim::connect
