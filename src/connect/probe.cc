@@ -2,7 +2,6 @@
 #include "connect/probe.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -11,20 +10,17 @@
 namespace verbatim::connect {
 
 Probe::Probe(bool is_ipv4) noexcept
-    : descriptor_(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)),
-      failure_(descriptor_ < 0 ? errno : 0) {}
-
-Probe::~Probe() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
+    : descriptor_(device::OwnDescriptor::in_place(
+          ::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0))),
+      failure_(descriptor_.is_open() ? 0 : errno) {}
 
 template <typename Call>
 Outcome Probe::apply(Call call, const IpEndpoint& to) noexcept {
-  if (descriptor_ < 0) return error_of_system(failure_);
+  if (!descriptor_.is_open()) return error_of_system(failure_);
   sockaddr_storage storage{};
   store(to, storage);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (call(descriptor_, address, octets_of(address)) != 0) return error_of_system(errno);
+  if (call(descriptor_.number(), address, octets_of(address)) != 0) return error_of_system(errno);
   return Ok{};
 }
 
@@ -38,13 +34,16 @@ Outcome Probe::connect(IpEndpoint to) noexcept {
   return apply(::connect, to);
 }
 
-void Probe::knock() noexcept { (void)!::send(descriptor_, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL); }
+void Probe::knock() noexcept {
+  if (!descriptor_.is_still_own()) return;
+  (void)!::send(descriptor_.number(), "", 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
 
 Expected<IpEndpoint, Error> Probe::name() noexcept {
   sockaddr_storage storage{};
   socklen_t octets = sizeof storage;
   auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (::getsockname(descriptor_, address, &octets) != 0) return error_of_system(errno);
+  if (::getsockname(descriptor_.number(), address, &octets) != 0) return error_of_system(errno);
   const auto endpoint = endpoint_of(address);
   if (!endpoint) return Error::kAddressFamily;
   return *endpoint;

@@ -3,16 +3,17 @@
 
 #include "connect/error.h"
 #include "connect/ip_endpoint.h"
+#include "device/own_descriptor.h"
 
 namespace verbatim::connect {
 
 /// A UDP socket that the system is asked for routes with. It sends nothing but what knock() says.
+/// A search for a neighbour keeps one for seconds. The program may close it meanwhile.
 class Probe {
  public:
   explicit Probe(bool is_ipv4) noexcept;
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
-  ~Probe();
 
   [[nodiscard]] Outcome bind(IpEndpoint to) noexcept;
   [[nodiscard]] Outcome connect(IpEndpoint to) noexcept;
@@ -25,7 +26,7 @@ class Probe {
   template <typename Call>
   [[nodiscard]] Outcome apply(Call call, const IpEndpoint& to) noexcept;
 
-  int descriptor_;
+  device::OwnDescriptor descriptor_;
   int failure_ = 0;  // why there is no descriptor, as the system numbers it
 };
 
