@@ -25,7 +25,7 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@scripts/demo.sh build/release
 
 test: setup ## the whole suite, about a quarter of an hour on two cores
-	@scripts/test.sh format layers release dev tsan fuzz
+	@scripts/test.sh format layers release dev tsan
 
 bench: ## how fast, beside what; PART=core, host, wire or connections: only that
 	@scripts/setup.sh bench
@@ -51,7 +51,8 @@ compilers: ## everything compiles with every compiler that Debian 12 has (an hou
 mutants: setup ## put bugs into a copy of the code: does a test notice each?
 	@scripts/mutants.py
 
-test-all: test build ## the whole suite, 64 processes, minutes of memory that moves, then every program with every option on every network
+test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 processes, minutes of memory that moves, then every program with every option on every network
+	@scripts/test.sh dev-all fuzz
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@VERBATIM_STRESS_SECONDS=180 build/release/tests/memory_stress_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the named steps one after the other, all of them even when one fails, and ends with a summary.
-# Usage: test.sh format layers release dev tsan clang fuzz x86
+# Usage: test.sh format layers release dev dev-all tsan clang fuzz x86
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -30,8 +30,13 @@ run_short() {
 step_format() { scripts/check_format.sh; }
 step_layers() { python3 cmake/check_layers.py src; }
 step_release() { build release && run release; }
-# Format, layers and their like do not change with the compiler: release has run them.
-step_dev() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
+# Format, layers and their like do not change with the compiler: release has run them. Tests that load the
+# machine, or kill and fork processes for minutes, run with the sanitizers in dev-all only.
+step_dev() {
+  build dev && run_short dev -L 'unit|sim|fuzz|device' \
+    -E '^(killed_peer|late_visit|many_processes|memory_stress|process_life|r[a-z]*_scale|read_order|signal_fork|verbs_(scale|stream))_test'
+}
+step_dev-all() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
 step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
 # What starts threads, or shares memory between them, and no more: the rest would only be slower.
 # Children of tests with threads open devices, which starts threads: the sanitizer is told to bear it.
@@ -56,7 +61,8 @@ describe() {
     format) echo "clang-format over src, tests, bench" ;;
     layers) echo "every #include against src/LAYERS" ;;
     release) echo "g++ -O2, all tests" ;;
-    dev) echo "g++ with address and undefined-behaviour sanitizers" ;;
+    dev) echo "g++ with address and undefined-behaviour sanitizers, the quick tests" ;;
+    dev-all) echo "g++ with address and undefined-behaviour sanitizers, all tests" ;;
     tsan) echo "g++ with thread sanitizer, on what threads share" ;;
     clang) echo "clang++ with address and undefined-behaviour sanitizers" ;;
     fuzz) echo "clang++ with libFuzzer, a few seconds per target" ;;
