@@ -18,7 +18,7 @@ namespace verbatim::bench {
 
 /// One of the two processes of a peer: the client is the process that was started, the server its
 /// child. They exchange addresses over a socket, which is no part of what is measured. Make it
-/// before any library starts: fork copies threads to nobody.
+/// before any library starts threads, because fork does not copy them.
 class Half {
  public:
   Half() {

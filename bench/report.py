@@ -4,7 +4,7 @@
 
 Usage: report.py BUILD
 
-Both pages have a place between two comments that this program rewrites; nobody writes numbers there by
+Both pages have a place between two comments that this program rewrites; do not write numbers there by
 hand. Exit status: 0, 1 when a part was not measured.
 """
 import contextlib

@@ -170,7 +170,7 @@ def why_not(programs):
 
 
 def add_peers(installation, build):
-    """Peers of ours, where nobody can run them."""
+    """The compared programs, copied to where user nobody can run them."""
     folder = os.path.join(build, "bench/peers")
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         shutil.copy(os.path.join(folder, name), os.path.join(installation.folder, "bin", name))

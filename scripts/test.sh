@@ -39,7 +39,7 @@ step_dev() {
 step_dev-all() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
 step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
 # What starts threads, or shares memory between them, and no more: the rest would only be slower.
-# Children of tests with threads open devices, which starts threads: the sanitizer is told to bear it.
+# Children of tests with threads open devices, which starts threads: the sanitizer is configured to allow it.
 step_tsan() {
   build tsan verbs_threads_test rdmacm_test interface_changes_test base_test memory_test host_test \
     transport_test &&

@@ -35,7 +35,7 @@ std::vector<Octets> read_folder(const char* path) {
        it.increment(failure)) {
     if (it->is_regular_file(failure)) files.push_back(it->path());
   }
-  std::sort(files.begin(), files.end());  // the order of a directory is no one's promise
+  std::sort(files.begin(), files.end());  // a directory has no defined order
   std::vector<Octets> inputs;
   for (const auto& file : files) {
     std::ifstream stream(file, std::ios::binary);

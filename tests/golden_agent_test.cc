@@ -157,7 +157,7 @@ class Player {
                                .private_data = rep.private_data}));
   }
   void want(const wire::CmRej& rej) {
-    if (rej.reason == wire::RejectReason::kInvalidServiceId) return;  // nobody was asked
+    if (rej.reason == wire::RejectReason::kInvalidServiceId) return;  // the user was not asked
     const CommId id = requests_.at(rej.remote_comm_id);
     ours_[rej.local_comm_id] = id;
     EXPECT_TRUE(agent_.reject(
@@ -264,7 +264,8 @@ class Player {
     if constexpr (std::is_same_v<Message, wire::CmSidrReq>) message.request_id = {};
     return message;
   }
-  /// Answers repeat the transaction of what they answer, and who has an ID says it.
+  /// Answers repeat the transaction of the message that they answer, and contain the ID if there is
+  /// one.
   template <typename Message>
   [[nodiscard]] bool is_named_well(const Message& ours, const CmMessage& captured) const {
     const Message& theirs = std::get<Message>(captured);

@@ -29,7 +29,7 @@ TEST(Addressee, RequestsAreForAService) {
   EXPECT_EQ(addressee_of_message(wire::CmSidrReq{.service_id = service}), Addressee{service});
 }
 
-TEST(Addressee, EverythingElseIsForTheOneWhoGaveTheId) {
+TEST(Addressee, EverythingElseIsForTheAgentThatGaveTheId) {
   const CommId theirs{1};
   const CommId ours{0x42000007};
   const Addressee expected = ours;
@@ -52,13 +52,13 @@ TEST(Addressee, EverythingElseIsForTheOneWhoGaveTheId) {
   EXPECT_EQ(addressee_of_message(wire::CmSidrRep{.request_id = ours}), expected);
 }
 
-TEST(Addressee, ARefusalThatNamesNobodyIsForEverybody) {
+TEST(Addressee, ARefusalWithoutAnIdIsForEveryAgent) {
   EXPECT_EQ(addressee_of_message(
                 wire::CmRej{.local_comm_id = CommId{1}, .reason = wire::RejectReason::kTimeout}),
             Addressee{Everybody{}});
 }
 
-TEST(Addressee, OtherDatagramsAreForNobody) {
+TEST(Addressee, OtherDatagramsAreForNoAgent) {
   EXPECT_EQ(addressee_of({}), Addressee{Nobody{}});
   std::array<std::byte, wire::Mad::kSize> octets{};
   EXPECT_EQ(addressee_of(octets), Addressee{Nobody{}});

@@ -194,7 +194,7 @@ TEST(AgentActive, EstablishingSendsTheRtuOnce) {
   EXPECT_EQ(rtu.local_comm_id, id);
   EXPECT_EQ(rtu.remote_comm_id, kPeerId);
   EXPECT_FALSE(bench.agent.establish(bench.now, id));
-  EXPECT_FALSE(bench.pass_to_deadline() && !bench.sent_nothing()) << "nobody owes us anything";
+  EXPECT_FALSE(bench.pass_to_deadline() && !bench.sent_nothing()) << "no answer is due";
 }
 
 TEST(AgentActive, ADuplicateReplyGetsTheRtuAgain) {

@@ -96,7 +96,7 @@ TEST(AgentDisconnect, WhatThePeerDoesNotAnswerEndsAllTheSame) {
   }
   bench.pass_to_deadline();
   const auto event = bench.one_event(EventKind::kDisconnected);
-  EXPECT_FALSE(event.message) << "nobody said so";
+  EXPECT_FALSE(event.message) << "no message said so";
   EXPECT_TRUE(bench.sent_nothing());
   bench.pass(kTimewait);
   bench.one_event(EventKind::kTimewaitExit);
@@ -177,7 +177,7 @@ TEST(AgentDisconnect, AFarewellCanBeSaidAgainBeforeItsTime) {
   EXPECT_FALSE(bench.agent.has_farewells());
 }
 
-TEST(AgentDisconnect, ItKnowsWithWhomAConnectionStands) {
+TEST(AgentDisconnect, ItKnowsBetweenWhichAddressesConnectionsAreEstablished) {
   Bench bench;
   const auto id = bench.to_passive_established();
   const Address other_way{.local = kAddress.remote, .remote = kAddress.local};

@@ -136,7 +136,7 @@ TEST(AgentForgery, WhatIsNoMessageIsCounted) {
   EXPECT_TRUE(bench.sent_nothing() && bench.no_event());
 }
 
-TEST(AgentForgery, AnOwnerWhoDoesNotSendLosesDatagramsAndNoMemory) {
+TEST(AgentForgery, AnOwnerThatDoesNotSendLosesDatagramsAndNoMemory) {
   Bench bench;
   for (std::uint32_t i = 0; i < Agent::kWaitingDatagramsMax + 10; ++i) {
     EXPECT_EQ(bench.receive(Bench::peer_req()), Verdict::kNoListener);

@@ -61,7 +61,7 @@ TEST(AgentPassive, IsFoundByItsSettingsAsLongAsTheUserHasIt) {
   const auto asked = bench.agent.connect(bench.now, Bench::connect_request());
   ASSERT_TRUE(asked);
   EXPECT_EQ(bench.agent.find_all([](const QpSettings&) { return true; }), std::vector{id})
-      << "nobody has answered the other one";
+      << "the user has not answered the other one";
   EXPECT_TRUE(bench.agent.destroy(bench.now, id));
   EXPECT_TRUE(with_qp(kPeerQp).empty());
 }
@@ -148,7 +148,7 @@ TEST(AgentPassive, TheRtuEstablishes) {
   EXPECT_EQ(bench.receive(rtu), Verdict::kDuplicate);
   EXPECT_TRUE(bench.no_event());
   bench.pass(1h);
-  EXPECT_TRUE(bench.sent_nothing()) << "nobody owes us anything";
+  EXPECT_TRUE(bench.sent_nothing()) << "no answer is due";
 }
 
 TEST(AgentPassive, DataEstablishesWhenTheRtuIsLost) {
@@ -275,7 +275,7 @@ TEST(AgentPassive, APeerCannotMakeUsRepeatWithoutEnd) {
   }
 }
 
-TEST(AgentPassive, ARequestNobodyListensForIsRefused) {
+TEST(AgentPassive, ARequestWithoutAListenerIsRefused) {
   Bench bench;
   EXPECT_EQ(bench.receive(Bench::peer_req()), Verdict::kNoListener);
   const auto rej = bench.sent_one<CmRej>();
@@ -458,7 +458,7 @@ TEST(AgentPassive, DestroyingAnswersThePeer) {
   EXPECT_EQ(bench.agent.communication_count(), 0U);
 }
 
-TEST(AgentPassive, UnlisteningRefusesWhatNobodyHasTaken) {
+TEST(AgentPassive, UnlisteningRefusesRequestsThatWereNotTaken) {
   Bench bench;
   const auto listener = bench.listen();
   const auto taken = bench.to_req_received();

@@ -60,7 +60,7 @@ TEST(AgentService, AQuestionIsRepeatedUntilTheRetriesAreOver) {
   EXPECT_TRUE(bench.sent_nothing());
 }
 
-TEST(AgentService, OnlyTheOneWhoWasAskedMayAnswer) {
+TEST(AgentService, OnlyThePeerThatWasAskedMayAnswer) {
   Bench bench;
   const auto id = to_sidr_sent(bench);
   const CmSidrRep rep{.request_id = id};
@@ -99,7 +99,7 @@ TEST(AgentService, AQuestionIsForTheUserToAnswer) {
   EXPECT_EQ(bench.agent.communication_count(), 0U);
 }
 
-TEST(AgentService, QuestionsNobodyListensForAreAnswered) {
+TEST(AgentService, QuestionsWithoutAListenerAreAnswered) {
   Bench bench;
   EXPECT_EQ(bench.receive(peer_sidr()), Verdict::kNoListener);
   const auto rep = bench.sent_one<CmSidrRep>();

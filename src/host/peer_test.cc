@@ -113,7 +113,7 @@ TEST(Peer, AttachesToAProcessOfItsKind) {
   });
 }
 
-TEST(Peer, DoesNotAttachWhereNobodyIs) {
+TEST(Peer, DoesNotAttachToAnEmptySlot) {
   test::in_a_private_network([] {
     const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
     ASSERT_FALSE(attached.ok());
@@ -215,14 +215,14 @@ TEST(Peer, IsReachedThroughItsDescriptorUntilItExecutesAnotherProgram) {
   });
 }
 
-TEST(Peer, LetsNobodyInOnceItIsNotDumpable) {
+TEST(Peer, AdmitsNoPeerOnceItIsNotDumpable) {
   test::in_a_private_network([] {
     OtherProcess other([] { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }, [] {});
     EXPECT_FALSE(Peer::attach(kOwnSlot, kSlot, kPatience).ok());
   });
 }
 
-TEST(Peer, LetsNobodyInOnceItIsAnotherUser) {
+TEST(Peer, AdmitsNoPeerOnceItIsAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   test::in_a_private_network([] {
     OtherProcess other(
@@ -235,7 +235,7 @@ TEST(Peer, LetsNobodyInOnceItIsAnotherUser) {
   });
 }
 
-TEST(Peer, LetsNobodyInOfAnotherGroup) {
+TEST(Peer, AdmitsNoPeerOfAnotherGroup) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   test::in_a_private_network([] {
     const FakeProcess process(Offering{});

@@ -45,7 +45,7 @@ void end(pid_t child) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST(PeerWatch, NoticesADeathWhoeverCameFirst) {
+TEST(PeerWatch, NoticesTheEndOfAnEarlierAndOfALaterProcess) {
   test::in_a_private_network([] {
     const pid_t earlier = start_peer(3, 99);
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
@@ -68,7 +68,7 @@ TEST(PeerWatch, NoticesADeathWhoeverCameFirst) {
   });
 }
 
-TEST(PeerWatch, DoesNotWaitForOneWhoIsNotThere) {
+TEST(PeerWatch, DoesNotWaitForAnEmptySlot) {
   test::in_a_private_network([] {
     const std::size_t before = test::open_descriptor_count();
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);

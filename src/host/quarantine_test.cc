@@ -23,7 +23,7 @@ class QuarantineTest : public ::testing::Test {
   Quarantine quarantine_{segment_};
 };
 
-TEST_F(QuarantineTest, WhatNobodyTouchesIsUsedAgainAtOnce) {
+TEST_F(QuarantineTest, ABlockThatNoStrayTouchesIsUsedAgainAtOnce) {
   bool gone = false;
   const auto block = segment_.take(256);
   const auto other = segment_.take(256);

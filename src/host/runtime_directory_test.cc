@@ -103,7 +103,7 @@ TEST(RuntimeDirectory, IsAnotherInAnotherNetwork) {
   });
 }
 
-TEST(RuntimeDirectory, IsTheOneOfASocketsNameWhoeverTheProcessIsNow) {
+TEST(RuntimeDirectory, IsThatOfASocketsNameAlsoAfterAChangeOfUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   with_a_place([](const std::string&) {
     const int socket = open_socket();

@@ -62,7 +62,7 @@ TEST(ServiceName, GetsWhatIsForwardedToIt) {
   test::in_a_private_network([] {
     const int sender = open_sender();
     const std::array<std::byte, 3> octets{std::byte{1}, std::byte{2}, std::byte{3}};
-    EXPECT_FALSE(ServiceName::forward(sender, kService, octets)) << "nobody holds it";
+    EXPECT_FALSE(ServiceName::forward(sender, kService, octets)) << "no process holds it";
     auto held = ServiceName::claim(kService);
     ASSERT_TRUE(held.ok());
     std::array<std::byte, 64> received{};
@@ -75,7 +75,7 @@ TEST(ServiceName, GetsWhatIsForwardedToIt) {
   });
 }
 
-TEST(ServiceDirectory, SaysWhoListensWhereAndWhoIsThere) {
+TEST(ServiceDirectory, ListsListenersAndSlots) {
   test::in_a_private_network([] {
     const int through = open_sender();
     EXPECT_EQ(ServiceDirectory::read(through, kService.address), ServiceDirectory{});

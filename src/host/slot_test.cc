@@ -132,7 +132,7 @@ TEST(Slot, ForwardsOctetsInOrder) {
   EXPECT_EQ(taken(*from), "to myself");
 }
 
-TEST(Slot, SaysWhenNobodyIsThere) {
+TEST(Slot, ReportsAnEmptySlot) {
   test::in_a_private_network([] {
     auto slot = Slot::claim();
     ASSERT_TRUE(slot.ok());

@@ -82,7 +82,7 @@ TEST(SocketShare, TheOthersGetWhatANewcomerBrings) {
   });
 }
 
-TEST(SocketShare, WhoHasMissedSomethingAsksForIt) {
+TEST(SocketShare, AProcessThatLacksASocketAsksForIt) {
   test::in_a_private_network([] {
     SocketShare left_behind;
     left_behind.want(label(1, 0));
@@ -113,7 +113,7 @@ TEST(SocketShare, WhoHasMissedSomethingAsksForIt) {
   });
 }
 
-TEST(SocketShare, ListensToNobodyElse) {
+TEST(SocketShare, IgnoresProcessesOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   test::in_a_private_network([] {
     SocketShare holder;

@@ -106,14 +106,14 @@ int knock(const UnixName& name, std::uint32_t slot) {
 
 using Kind = Viewer::Sight::Kind;
 
-TEST(Viewer, SeesNobodyWhereNobodyIs) {
+TEST(Viewer, SeesNoProcessOnAnEmptyHost) {
   test::in_a_private_network([] {
     Viewer viewer;
     EXPECT_TRUE(viewer.look(kPatience).empty());
   });
 }
 
-TEST(Viewer, SeesWhoLetsPeersInAndWhoDoesNot) {
+TEST(Viewer, SeesProcessesThatAdmitPeersAndThoseThatDoNot) {
   test::in_a_private_network([] {
     Process open(3);
     Process closed(200, false);
@@ -185,7 +185,7 @@ TEST(Viewer, DoesNotWaitForOneBehindTheOther) {
   });
 }
 
-TEST(Viewer, NoLongerSeesWhoHasGoneAndSeesWhoComesAfter) {
+TEST(Viewer, SeesTheNextProcessOfASlotAfterTheFirstHasEnded) {
   test::in_a_private_network([] {
     Viewer viewer;
     {
@@ -252,7 +252,7 @@ void lie(std::string_view octets, int descriptor, bool challenges = true) {
   EXPECT_EQ(sights[0].kind, Kind::kHidden);
 }
 
-TEST(Viewer, TakesNothingFromOneWhoLies) {
+TEST(Viewer, RefusesAnswersThatMakeNoSense) {
   test::in_a_private_network([] {
     AttachMessage message;
     message.descriptors = 1;

@@ -146,7 +146,7 @@ TEST_F(KeyTableTest, RefusesAKeyOutsideOfTheTable) {
   }
 }
 
-TEST_F(KeyTableTest, RefusesAnEntryThatNobodyEverRegistered) {
+TEST_F(KeyTableTest, RefusesAnEntryThatWasNeverRegistered) {
   const auto key = static_cast<std::uint32_t>(memory_.region(kEverything));
   EXPECT_EQ(remote(memory_.want(wire::MemoryKey{key + 0x100})), Refusal::kNoSuchKey);
 }

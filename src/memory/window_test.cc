@@ -536,7 +536,7 @@ TEST_F(WindowTest, AFreedWindowLosesAccessAtOnce) {
   }
 }
 
-TEST_F(WindowTest, WhoeverLooksUpDuringARebindGetsOneBindingOrTheOther) {
+TEST_F(WindowTest, ALookUpDuringARebindGetsOneBindingOrTheOther) {
   // Two ranges of one region under one key. A mixture of them would end outside of the region.
   const auto window = memory_.window(KeyKind::kWindowType1);
   const std::uint64_t start = memory_.start();

@@ -56,7 +56,7 @@ TEST(MacAddress, OfAGroupFollowsItsAddress) {
             (MacAddress{{0x33, 0x33, 1, 2, 3, 4}}));
 }
 
-TEST(MacAddress, MadeUpForACaptureShowsWhoItIs) {
+TEST(MacAddress, SyntheticForACaptureShowsTheHost) {
   EXPECT_EQ(synthetic_mac_of(gid("00000000000000000000ffff 0a000001")),
             (MacAddress{{0x02, 0, 10, 0, 0, 1}}));
   EXPECT_EQ(synthetic_mac_of(gid("fe80000000000000 505400fffe000002")),

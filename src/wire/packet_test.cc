@@ -81,7 +81,7 @@ TEST(PacketView, EveryTruncationOfEveryOpcodeIsRefusedOrHasLessPayload) {
   }
 }
 
-TEST(PacketView, RefusesOpcodesThatNobodyDefined) {
+TEST(PacketView, RefusesUndefinedOpcodes) {
   for (unsigned raw = 0; raw < 256; ++raw) {
     if (describe(Opcode{static_cast<std::uint8_t>(raw)}).known()) continue;
     EXPECT_EQ(refused(packet_of(raw, 64, 0)), WireError::kUnknownOpcode) << raw;

@@ -40,7 +40,7 @@ def main():
         wanted = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     have = exported(library)
     failures = [f"missing: {symbol}" for symbol in sorted(wanted - have)]
-    failures += [f"exported, but nobody asked: {symbol}" for symbol in sorted(have - wanted)]
+    failures += [f"exported, but not in the list: {symbol}" for symbol in sorted(have - wanted)]
     named = {symbol.rsplit("@", 1)[1] for symbol in wanted}
     failures += [f"no version node {node}" for node in sorted(named - nodes(library))]
     dynamic = output_of("readelf", "-dW", library)

@@ -37,9 +37,9 @@ class Case:
             return {}, {}
         rules = "; ".join(f"out {fault} {self.faults}%" + "{}" for fault in
                           ("drop", "reorder", "duplicate"))
-        # Whoever pings last ends at once, and nobody repeats an acknowledgement of the dead. perftest
-        # says its last words that way, too, when it connects through rdma_cm (UD: the datagrams of the
-        # communication manager), and a server that has ended cannot repeat its farewell either.
+        # The program that sends the last ping ends at once, and its last acknowledgement is then not
+        # repeated. perftest has such a last message, too, when it connects through rdma_cm (UD: the
+        # datagrams of the communication manager), and a server that has ended cannot repeat its last one.
         of_server = of_client = ""
         if self.kind == "pingpong":
             of_server = of_client = " opcode=RC_SEND*"
@@ -98,7 +98,7 @@ def _perftest():
             cases.append(_case(f"ib_{operation}_bw {short} -l 4", small=operation == "write"))
             cases.append(_case(f"ib_{operation}_bw {short} -Q 20", small=operation == "write"))
             cases.append(_case(f"ib_{operation}_bw {short} -t 1", small=False))
-            if operation != "write":  # ib_write_bw has no events: no one receives
+            if operation != "write":  # ib_write_bw has no events: a WRITE is not received
                 cases.append(_case(f"ib_{operation}_bw {short} -e", small=transport != "UC"))
             if operation in ("send", "read"):
                 cases.append(_case(f"ib_{operation}_lat {short} -e", small=transport == "RC"))

@@ -29,7 +29,7 @@ class Installation:
     """A copy of the command and its libraries where every user can read it."""
 
     def __init__(self, build):
-        # Whoever ends the test early still gets the namespaces and this folder removed.
+        # The namespaces and this folder are removed also when the test is ended early.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.folder = tempfile.mkdtemp(prefix="verbatim-conformance-")
         os.chmod(self.folder, 0o755)
@@ -91,7 +91,7 @@ class Process:
 
     def listens(self, port):
         """Whether a TCP socket or an rdma_cm id of its namespace listens on the port. One that is
-        bound and does not listen yet refuses who connects."""
+        bound and does not listen yet refuses connections."""
         if self._serves(port):
             return True
         for family in ("tcp", "tcp6"):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Open MPI over UCX on our device: four processes of one host, directly and through packets. Neither may
-use anything else: UCX is told to. Needs no root.
+use anything else: UCX is configured so. Needs no root.
 
 Usage: mpi_test.py --build build/release
 """

@@ -222,7 +222,7 @@ def run_all(todo, command, verbose):
     for (kind, mtu), cases in todo.items():
         if not cases:
             continue
-        # Where nobody says anything, data between processes of one host goes directly.
+        # Without VERBATIM_PATH, data between processes of one host goes directly.
         os.environ["VERBATIM_PATH"] = "packet" if kind == "packets" else "auto"
         network = Network("one" if kind == "packets" else kind, mtu, command)
         try:

@@ -90,7 +90,7 @@ class World(unittest.TestCase):
                 len(p["queue_pairs"]) == queue_pairs for p in shown) and any(
                 qp["out"]["messages_per_second"] > 0 for p in shown for qp in p["queue_pairs"])
         view = self.await_view(flows)
-        # Who writes, and who is written to.
+        # The process that writes, and its target.
         return sorted(view, key=lambda p: -p["queue_pairs"][0]["out"]["messages"])
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packet that is thrown away is counted where it was, and nowhere else: whoever looks at the
-// counters of an adapter learns what strangers send.
+// A packet that is discarded is counted once, by the check that refused it: the counters of an
+// adapter show what attackers send.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kPatience{30};
 constexpr std::uint32_t kQKey = 0x11111111;
 constexpr std::uint32_t kPsn = 500;
 constexpr std::size_t kReceiveOctets = 64;
-// Whom the connection believes to be its peer; nobody there takes its answers.
+// The address of the connection's peer; no process is there.
 constexpr std::uint32_t kPeerAddress = INADDR_LOOPBACK + 2;
 
 using Counts = std::map<std::string, std::uint64_t>;
@@ -200,7 +200,7 @@ TEST_F(AdapterHostile, WhatIsNoPacketIsCountedByItsFault) {
   expect("overlong", near.noise(9000));
 }
 
-TEST_F(AdapterHostile, PacketsForNobodyAreCounted) {
+TEST_F(AdapterHostile, PacketsForUnknownQueuePairsAreCounted) {
   auto headers = headers_for(*connection, Transport::kRc, Operation::kSendOnly);
   const auto own = static_cast<std::uint32_t>(connection->number());
   headers.bth.dest_qp = wire::QpNumber{own ^ 0x8000};

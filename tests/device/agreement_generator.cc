@@ -308,10 +308,11 @@ void Generator::invalidate_some(int peer, Request& request) {
   }
 }
 
-/// A message that the peer cannot take, and nobody hears of it. False when it is not to be.
+/// A message that the peer cannot receive and that is lost without an error. False when that is not
+/// possible.
 bool Generator::lose(int side, Request& request) {
   const int peer = 1 - side;
-  // Whether a receive that was taken in vain shows in the end is left open there.
+  // There it is not defined whether a receive that the lost message took shows in the end.
   if (program_.sides[peer].has_shared_receives) return false;
   Standing& there = standing_[peer];
   // Without a receive it may wait for one, for a while.
@@ -458,7 +459,7 @@ std::uint32_t Generator::pick_octets() {
   }
 }
 
-/// Octets of the side with these rights that nobody else uses; a good many tries.
+/// Octets of the side with these rights that no other request uses; many attempts.
 std::optional<Program::Slice> Generator::pick_slice(Uses::Use use, std::uint32_t octets,
                                                     unsigned access) {
   const auto& regions = program_.sides[use.side].regions;
@@ -479,7 +480,7 @@ std::optional<Program::Slice> Generator::pick_slice(Uses::Use use, std::uint32_t
   return std::nullopt;
 }
 
-/// The same in several pieces, some of them empty, and those with keys that nobody looks at.
+/// The same in several pieces, some of them empty, and those with keys that must not be checked.
 std::optional<std::vector<Program::Slice>> Generator::pick_list(const Uses::Use& use,
                                                                 std::uint32_t octets,
                                                                 unsigned access) {

@@ -23,13 +23,13 @@ class Uses {
     bool is_answered = false;  // READ and atomics: over only when the answer is there
     bool is_atomic = false;
     bool stays = false;         // beyond the round
-    bool is_undefined = false;  // for good: nobody knows what is there
+    bool is_undefined = false;  // from now on: the contents are unknown
   };
   /// A request of `flow` waits for all READs and atomics before `order`.
   void fence(int flow, std::uint32_t order) noexcept { fenced_[flow] = order; }
   [[nodiscard]] bool allows(const Use& next) const noexcept;
   void add(const Use& use) { uses_.push_back(use); }
-  /// From the next round on anybody may use it again.
+  /// From the next round on any request may use it again.
   void let_go(int side, const Program::Slice& slice) noexcept;
   void end_round();
 

@@ -33,7 +33,7 @@ struct Program {
     std::uint32_t octets = 0;
     bool is_foreign = false;  // of another protection domain
   };
-  /// Octets of a region. One with a wrong key has a key that is nobody's.
+  /// Octets of a region. One with a wrong key has a key that does not exist.
   struct Slice {
     int region = 0;
     std::uint32_t offset = 0;
@@ -58,7 +58,7 @@ struct Program {
     Target target{};
     std::uint32_t octets = 0;
     std::uint32_t immediate = 0;
-    int invalidates = 0;  // a window of the peer's; -1: a key that is nobody's
+    int invalidates = 0;  // a window of the peer's; -1: a key that does not exist
     std::uint64_t compare_or_add = 0;
     std::uint64_t swap = 0;
     bool begins_call = false;  // else it is chained to the one before

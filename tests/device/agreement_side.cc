@@ -16,8 +16,8 @@ namespace verbatim::testing {
 namespace {
 
 constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 32;  // in a wr_id
-constexpr std::uint32_t kNobody = 0x5a;  // changes a key into one that is nobody's
-constexpr int kMarkers = 5;              // the region of markers
+constexpr std::uint32_t kNoSuchKey = 0x5a;  // changes a key into one that does not exist
+constexpr int kMarkers = 5;                 // the region of markers
 
 std::size_t mapped_octets(std::uint32_t octets) noexcept { return (octets + 4095U) / 4096 * 4096; }
 
@@ -208,7 +208,7 @@ std::vector<ibv_sge> Executor::list_of(const std::vector<Program::Slice>& slices
     const Memory& memory = memory_[static_cast<std::size_t>(slice.region)];
     list.push_back({.addr = reinterpret_cast<std::uintptr_t>(memory.at) + slice.offset,
                     .length = slice.octets,
-                    .lkey = memory.mr->lkey ^ (slice.has_wrong_key ? kNobody : 0U)});
+                    .lkey = memory.mr->lkey ^ (slice.has_wrong_key ? kNoSuchKey : 0U)});
   }
   return list;
 }
@@ -217,11 +217,11 @@ std::uint32_t Executor::key_of(const Program::Target& target) {
   const std::uint32_t key = target.window >= 0
                                 ? there().window_keys[target.window]
                                 : there().keys[static_cast<std::size_t>(target.region)];
-  return key ^ (target.has_wrong_key ? kNobody : 0U);
+  return key ^ (target.has_wrong_key ? kNoSuchKey : 0U);
 }
 
 std::uint32_t Executor::invalidated_key(int window) {
-  return window >= 0 ? there().window_keys[window] : there().keys[0] ^ kNobody;
+  return window >= 0 ? there().window_keys[window] : there().keys[0] ^ kNoSuchKey;
 }
 
 void Executor::prepare(std::size_t round) {

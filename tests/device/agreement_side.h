@@ -144,7 +144,8 @@ void Executor::await_that(Condition&& holds, const char* what) {
     if (std::chrono::steady_clock::now() > end) {
       note_completions();
       note(
-          "side %d waited in vain for %s: %zu of %zu sends, %zu of %zu receives, %zu of %zu events",
+          "side %d waited too long for %s: %zu of %zu sends, %zu of %zu receives, %zu of %zu "
+          "events",
           side_, what, sends_.size(), sends_due_, receives_.size(), receives_due_, events_.size(),
           events_due_);
       board_.is_given_up = true;

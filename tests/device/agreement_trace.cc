@@ -70,7 +70,7 @@ void Executor::await_events() {
       "events");
 }
 
-/// After a failure: whoever is going to be in error is.
+/// After a failure: waits until the queue pair that must fail is in error.
 void Executor::await_failure() {
   const bool fails = program_.fails_peer && side_ == 1 - program_.failing && !board_.is_given_up;
   if (fails) {
@@ -147,7 +147,8 @@ std::string Executor::text_of(const ibv_wc& wc, bool is_receive) {
   } else if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) {
     text += print(", immediate %#x", wc.imm_data);
   }
-  if (wc.src_qp != 0) text += wc.src_qp == there().number ? ", from the peer" : ", from nobody";
+  if (wc.src_qp != 0)
+    text += wc.src_qp == there().number ? ", from the peer" : ", from an unknown queue pair";
   return text;
 }
 

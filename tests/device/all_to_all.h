@@ -50,7 +50,8 @@ struct Board {
   std::atomic<bool> is_enough{false};  // no more deaths: finish
   std::uint64_t seed = 0;
   std::uint32_t area_octets = 6000;  // several packets, and no whole number of them
-  std::uint8_t timeout = 18;  // a second: who is stopped, or waits for a processor, is not dead
+  std::uint8_t timeout =
+      18;  // a second: a process that is stopped, or waits for a processor, has not failed
   std::array<Entry, kProcessesMax> entries{};
 };
 
@@ -233,7 +234,7 @@ class Worker {
     auto end = std::chrono::steady_clock::time_point::max();
     ibv_gid_entry gid{};
     if (!find_address(gid) || !datagrams_.aim(pd_, gid)) return fail("no way for datagrams");
-    while (!everybody_is_finished()) {
+    while (!all_are_finished()) {
       const auto now = std::chrono::steady_clock::now();
       if (board_.is_enough.load()) end = std::min(end, now + kWorkerPatience);
       if (now > end) return fail("stuck: " + what_is_missing());
@@ -455,7 +456,7 @@ class Worker {
     }
     return true;
   }
-  [[nodiscard]] bool everybody_is_finished() const {
+  [[nodiscard]] bool all_are_finished() const {
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
       const Board::Entry& entry = board_.entries[peer];
       if (!entry.is_victim && !entry.is_finished.load()) return false;

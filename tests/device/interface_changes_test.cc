@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint16_t kPort = 7471;
 
-TEST(InterfaceChanges, NobodyWaitsForANeighbourThatDoesNotAnswer) {
+TEST(InterfaceChanges, ANeighbourThatDoesNotAnswerDelaysNoCall) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* id = channel.create_id();
@@ -138,7 +138,7 @@ TEST(InterfaceChanges, AddressesComeAndGoInTheTableOfGids) {
   });
 }
 
-TEST(InterfaceChanges, WhoWaitsForReceivesOfALostDeviceGetsThemFlushed) {
+TEST(InterfaceChanges, ReceivesOfALostDeviceAreFlushed) {
   in_a_wired_network([] {
     const Device device;
     ibv_pd* pd = ibv_alloc_pd(device.context);
@@ -255,7 +255,7 @@ rdma_cm_id* listen_everywhere(const Channel& channel) {
   return listener;
 }
 
-TEST(InterfaceChanges, WhoListensEverywhereListensAtAddressesThatCome) {
+TEST(InterfaceChanges, AListenerAtAllAddressesListensAtNewAddresses) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* listener = listen_everywhere(channel);
@@ -266,7 +266,7 @@ TEST(InterfaceChanges, WhoListensEverywhereListensAtAddressesThatCome) {
   });
 }
 
-TEST(InterfaceChanges, WhoListensEverywhereListensOnADeviceThatComesBack) {
+TEST(InterfaceChanges, AListenerAtAllAddressesListensOnADeviceThatComesBack) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* listener = listen_everywhere(channel);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that is killed, wherever it is: whoever lives on loses a peer and nothing else, hears
-// of it soon, and the next one finds a clean house.
+// A process that is killed at any point: other processes lose a peer and nothing else, are told
+// soon, and the next process finds nothing left over.
 //
 // VERBATIM_STRESS=1 in the environment makes it 2000 deaths of each kind instead of 25,
 // VERBATIM_STRESS_ROUNDS as many as it says, and VERBATIM_SEED repeats what happened.
@@ -271,7 +271,7 @@ class KilledPeer : public ::testing::Test {
     EXPECT_LE(notes_.late.resident_pages, notes_.early.resident_pages + 1024);
   }
 
-  /// Nobody has a name any more, and the next process gets the first slot.
+  /// No name is in use any more, and the next process gets the first slot.
   static void expect_clean_house() {
     std::ifstream names("/proc/net/unix");
     for (std::string line; std::getline(names, line);) {

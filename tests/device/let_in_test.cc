@@ -228,8 +228,8 @@ constexpr int kUntouched = 0;
 constexpr int kTouched = 1;
 constexpr int kNoPlace = 2;  // something else is at that address
 
-/// What the program does that a peer executes: it has memory of its own where the peer had
-/// registered some, and looks at it when it is told to.
+/// The program that a peer executes: it maps memory where the peer had registered memory, and
+/// checks it when the test says so.
 int be_the_next_program(const char* words) {
   std::uintptr_t address = 0;
   int in = -1;

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kStallPatience{60};  // within which everybody gets something done
+constexpr std::chrono::seconds kStallPatience{60};  // within which every process makes progress
 
 std::size_t lines_with(const char* path, const std::string& text) {
   std::ifstream file(path);
@@ -125,7 +125,7 @@ TEST_F(ManyProcesses, SurviveTheDeathOfHalfOfThem) {
   std::uint32_t killed = 0;
   for (const std::uint32_t victim : victims) {
     pause_for(random_time(2 * span_ms / static_cast<std::uint32_t>(victims.size())));
-    const std::uint32_t stopped = (killed * 2 + 1) % count;  // one of those who live on
+    const std::uint32_t stopped = (killed * 2 + 1) % count;  // a process that is not killed
     const bool stops = killed++ % 3 == 0;
     if (stops) ::kill(pids[stopped], SIGSTOP);
     kill(victim);
@@ -158,7 +158,7 @@ TEST_F(ManyProcesses, SurviveTheDeathOfHalfOfThem) {
   std::printf("%u processes, %llu rounds\n", last, static_cast<unsigned long long>(rounds));
 }
 
-TEST_F(ManyProcesses, WaitForThoseWhoAreStopped) {
+TEST_F(ManyProcesses, WaitForStoppedProcesses) {
   constexpr std::uint32_t kCount = 6;
   for (std::uint32_t i = 0; i < kCount; ++i) start(i, 0, kCount);
   wait_until_ready(0, kCount);

@@ -112,7 +112,7 @@ TEST(Rdmacm, ARefusalCarriesItsReason) {
   EXPECT_EQ(state_of(connection.active->qp), IBV_QPS_ERR);
 }
 
-TEST(Rdmacm, AListenerThatGoesRefusesWhatNobodyHasTaken) {
+TEST(Rdmacm, AListenerThatIsDestroyedRefusesRequestsThatWereNotTaken) {
   Channel server;
   Channel client;
   rdma_cm_id* listener = server.listen(kPort);
@@ -126,7 +126,7 @@ TEST(Rdmacm, AListenerThatGoesRefusesWhatNobodyHasTaken) {
   destroy(active);
 }
 
-TEST(Rdmacm, NobodyListens) {
+TEST(Rdmacm, NoListener) {
   Channel channel;
   rdma_cm_id* active = channel.create_id();
   channel.resolve(active, 9);
@@ -147,7 +147,7 @@ TEST(Rdmacm, AnAddressWithoutARouteIsRefusedAtOnce) {
   destroy(id);
 }
 
-TEST(Rdmacm, AnAddressOfSomebodyElseCannotBeBound) {
+TEST(Rdmacm, AnAddressOfAnotherHostCannotBeBound) {
   Channel channel;
   rdma_cm_id* id = channel.create_id();
   sockaddr_in other = ipv4("192.0.2.1", kPort);
@@ -198,7 +198,7 @@ TEST(Rdmacm, AProcessThatDiesFreesItsPorts) {
 }
 
 /// A request finds its listener while a process between them is stopped, whichever came first.
-TEST(Rdmacm, AStoppedProcessIsInNobodysWay) {
+TEST(Rdmacm, AStoppedProcessDelaysNoOtherProcess) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t bystander = fork();
@@ -303,10 +303,10 @@ TEST(Rdmacm, ThePeerOfAKilledProgramHearsOfIt) {
   close(ready[1]);
 }
 
-/// Whoever comes next gets the place of a program that was killed. Its connections are its own,
-/// even where the other end hears of the death and of them at once.
-TEST(Rdmacm, WhoComesAfterAKilledProgramIsNotTakenForIt) {
-  const Channel bystander;  // who hands over what the dead one leaves
+/// The next process gets the slot of a program that was killed. Its connections are its own, even
+/// if the other end learns of the death and of the new connections at the same time.
+TEST(Rdmacm, TheNextProcessInTheSlotOfAKilledProgramIsNotTakenForIt) {
+  const Channel bystander;  // keeps the sockets of the killed process
   destroy(bystander.listen(0));
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -389,7 +389,7 @@ TEST(Rdmacm, DatagramsLearnWhereToGo) {
   rdma_cm_id* active = channel.create_id(RDMA_PS_UDP);
   channel.resolve(active, kPort);
   create_qp(active);
-  EXPECT_EQ(state_of(active->qp), IBV_QPS_RTS) << "it needs nobody for that";
+  EXPECT_EQ(state_of(active->qp), IBV_QPS_RTS) << "it needs no other process for that";
   rdma_conn_param param{};
   param.private_data = "where?";
   param.private_data_len = 6;

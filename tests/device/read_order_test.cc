@@ -108,7 +108,7 @@ class Party {
   bool await_signal(std::uint32_t round) {
     return spin([&] { return notes_.signal.value.load(std::memory_order_acquire) >= round; });
   }
-  /// Until somebody has written the round's number here; without an acquire.
+  /// Waits until the round's number is written here; without an acquire.
   bool await_word(std::uint32_t at, std::uint32_t round) {
     return spin([&] { return word(at).load(std::memory_order_relaxed) >= round; });
   }
@@ -221,7 +221,7 @@ class ReadOrder : public ::testing::Test {
   using Body = std::function<bool(Party&)>;
 
   void SetUp() override {
-    // Whoever asked for the direct path gets it, or no connection at all.
+    // With VERBATIM_PATH=direct the path is direct, or there is no connection.
     const char* path = std::getenv("VERBATIM_PATH");
     const bool is_packet = path != nullptr && std::strcmp(path, "packet") == 0;
     if (!is_packet) ::setenv("VERBATIM_PATH", "direct", 1);
@@ -251,7 +251,7 @@ class ReadOrder : public ::testing::Test {
       notes_.arrived[self].value = kOver;  // also when it has failed
       ++notes_.over.value;
     }
-    // Who ends early takes its memory away from the others.
+    // A process that ends early takes its memory away from the others.
     return party.await_end() && is_well ? 0 : 2;
   }
 
@@ -372,7 +372,8 @@ TEST_F(ReadOrder, AReadLooksBehindWhatItsProgramStoredBefore) {
 }
 
 TEST_F(ReadOrder, AReadLooksBehindTheReadThatCompletedBefore) {
-  // The second stores the data and then the flag; who finds the new flag finds the new data.
+  // The second stores the data and then the flag: a READ that finds the new flag must find the new
+  // data.
   const auto first = [](Party& party) {
     for (std::uint32_t round = 1; party.begin(round); ++round) {
       const std::uint64_t flag = party.read(kSecond, kY);
@@ -393,8 +394,9 @@ TEST_F(ReadOrder, AReadLooksBehindTheReadThatCompletedBefore) {
 }
 
 TEST_F(ReadOrder, AReadLooksBehindWhatItsProgramSawBefore) {
-  // The second stores the data and tells the first, who looks for it without an acquire: whoever
-  // has to tell hardware that there is a request puts a store behind what it has seen.
+  // The second stores the data and tells the first, which waits for that without an acquire. With
+  // hardware, posting is a store to the device, which the processor orders after what it has
+  // loaded.
   const auto first = [](Party& party) {
     for (std::uint32_t round = 1; party.begin(round); ++round) {
       if (!party.await_word(kY, round)) return false;

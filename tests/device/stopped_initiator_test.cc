@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An initiator that is stopped, on one host, wherever it is: it holds up nobody, and when it goes
-// on it disturbs nothing.
+// A requester that is stopped at any point, on one host: it delays no other process, and when it
+// goes on it disturbs nothing.
 //
 // VERBATIM_STRESS=1 in the environment makes it 3000 rounds instead of 40, VERBATIM_STRESS_ROUNDS
 // as many as it says, and VERBATIM_SEED repeats what happened.
@@ -111,11 +111,11 @@ class StoppedInitiator : public ::testing::Test {
         "pair; longest call %.3f s (VERBATIM_SEED=%llu)\n",
         rounds_, moved_, deregistered_, gone_, longest_.count(),
         static_cast<unsigned long long>(seed_));
-    // The moment between a message and its completion is short: who is stopped there is unlucky.
+    // The time between a message and its completion is short, so few requesters are stopped there.
     EXPECT_LE(gone_, std::max(2U, rounds_ / 20)) << "shared receives are lost, and not by chance";
   }
 
-  /// While the initiator is stopped: comes back by itself. Who waited for it would wait for ever.
+  /// While the initiator is stopped, the call must return. A call that waited for it would hang.
   template <typename Call>
   void expect_no_delay(const char* what, Call&& call) {
     const auto start = std::chrono::steady_clock::now();
@@ -300,7 +300,7 @@ void StoppedInitiator::run_round(std::uint32_t round, bool is_shared, Action act
   end_.buffer = memory_ + std::size_t{round - 1} * End::kOctets;
   std::memset(end_.buffer, 0, End::kOctets);
   ASSERT_TRUE(end_.register_buffer());
-  // Before any peer knows of it: from then on nobody reaches it by a system call.
+  // Before any peer knows of it, so no peer reaches it by a system call.
   const bool moves = is_in_shared_memory(end_.buffer);
   ASSERT_TRUE(end_.make_qp(&end_.qp, is_shared));
   for (std::uint32_t i = 0; i < End::kDepth; ++i) ASSERT_TRUE(post_receive(end_.qp));
@@ -309,11 +309,10 @@ void StoppedInitiator::run_round(std::uint32_t round, bool is_shared, Action act
   ASSERT_TRUE(end_.connect(end_.qp, notes_.ends[0].number, kHasty));
   serve_for(std::chrono::microseconds(random_() % 3000), end_.qp);
   stop();
-  // Where peers need system calls, what they are about to do is waited for by who deregisters, and
-  // by nobody else.
+  // Where peers need system calls, a deregistration waits for a stopped peer; other calls do not.
   if (!moves && action == Action::kDeregister) action = Action::kDestroy;
   moved_ += moves ? 1 : 0;
-  // Shared receives are there for whoever comes next, and so is their memory.
+  // The next requester uses the shared receives and their memory.
   if (is_shared && action == Action::kDeregister) action = Action::kError;
   act(action);
   std::memset(end_.buffer, 0x5a, End::kOctets);
@@ -334,7 +333,7 @@ void StoppedInitiator::run_round(std::uint32_t round, bool is_shared, Action act
   ::madvise(end_.buffer, End::kOctets, MADV_DONTNEED);
 }
 
-TEST_F(StoppedInitiator, HoldsUpNobodyAndDisturbsNothing) {
+TEST_F(StoppedInitiator, DelaysNoProcessAndDisturbsNothing) {
   if (goes_through_packets()) GTEST_SKIP() << "nobody is inside";
   for (std::uint32_t round = 1; round <= rounds_; ++round) {
     const auto action = Action(random_() % static_cast<unsigned>(Action::kCount));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-sided is one-sided: on one host a target that is stopped takes requests all the same, unless
-// the system lets nobody but itself at its memory.
+// One-sided operations on one host work also when the target is stopped, unless the system forbids
+// other processes to reach its memory.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -23,13 +23,13 @@ namespace verbatim::testing {
 
 using Packet = std::vector<std::byte>;
 
-/// Somebody on this network who sends whatever he likes to the RoCE port, 127.0.0.1:4791, from an
-/// ordinary UDP socket: what he makes has a right ICRC, unless he spoils it.
+/// An attacker on this network. It sends arbitrary packets to the RoCE port, 127.0.0.1:4791, from
+/// an ordinary UDP socket. Its packets have a right ICRC, unless the test spoils it.
 class Stranger {
  public:
   static constexpr std::uint16_t kRocePort = 4791;
 
-  /// From 127.0.0.1 he has the source address of every honest sender; from another he has not.
+  /// From 127.0.0.1 its packets have the source address of real peers; from another address not.
   explicit Stranger(std::uint32_t address = INADDR_LOOPBACK, std::uint64_t seed = 1)
       : prng_(seed), socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in own{};

@@ -115,7 +115,7 @@ class StrangersPacketToTwo : public StrangersPacket {
     StrangersPacket::SetUp();
   }
 
-  /// Connects, and writes when it is told to.
+  /// Connects, and writes when the test says so.
   static int be_requester(EndNotes* own, const EndNotes* theirs) {
     End end;
     if (!end.open() || !end.make_qp(&end.qp)) return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that its owner has unmapped while it is registered, at either end of a connection between
-// two processes: both ends hear of it as they should, nobody crashes, and what comes next works.
+// two processes: both ends get the right errors, no process crashes, and later requests work.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -63,7 +63,7 @@ struct Pages {
   std::byte* at = nullptr;
   ibv_mr* mr = nullptr;
 
-  /// Where nobody else maps anything once they are gone: far below what the system chooses.
+  /// At an address far below those that the system chooses, so that no other mapping comes there.
   bool take_at(std::uintptr_t address, ibv_pd* pd) {
     void* mapped = ::mmap(std::bit_cast<void*>(address), kLargest, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -232,7 +232,7 @@ TEST_P(VanishedMemory, IsAnErrorWhereItWasAndNothingWorse) {
       EXPECT_EQ(request, IBV_WC_LOC_PROT_ERR);
       EXPECT_EQ(receive, kNothing) << "nothing has happened there";
     } else if (request == IBV_WC_SUCCESS) {
-      // The pages are there still for whoever maps them, as they are where hardware has them.
+      // The pages still exist for a peer that maps them, as with hardware.
       EXPECT_TRUE(GetParam() == Way::kMapped && !goes_through_packets());
       EXPECT_EQ(receive, is_send ? int{IBV_WC_SUCCESS} : kNothing);
     } else {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends without hearing of losses waits for a receiver of the same host that is late, but not
-// for ever.
+// A sender of an unreliable service waits for a late receiver of the same host, but not for ever.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -293,7 +292,7 @@ TEST_F(Backpressure, AReceiverThatIsStoppedForAMomentLosesNothing) {
   expect_good_ends();
 }
 
-TEST_F(Backpressure, AStoppedReceiverHoldsUpNobodyElseAndNobodyForEver) {
+TEST_F(Backpressure, AStoppedReceiverDelaysOnlyItsOwnSendersAndNotForEver) {
   ASSERT_EQ(::kill(receiver, SIGSTOP), 0);
   board->may_send.store(true);
   EXPECT_TRUE(wait_for([&] { return board->done_beside.load() == 1; }));

@@ -26,7 +26,7 @@ struct Vanished {
   Vanished()
       : address(::mmap(std::bit_cast<void*>(kAddress), kOctets, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)) {
-    EXPECT_EQ(std::bit_cast<std::uintptr_t>(address), kAddress) << "somebody is there";
+    EXPECT_EQ(std::bit_cast<std::uintptr_t>(address), kAddress) << "the address is in use";
   }
   ~Vanished() { vanish(); }
   Vanished(const Vanished&) = delete;
@@ -291,7 +291,7 @@ TEST_F(VerbsErrors, WhatIsPostedInErrorIsFlushed) {
   EXPECT_EQ(collect_one(near_receives).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(VerbsErrors, AnOverrunCompletionQueueTellsEverybody) {
+TEST_F(VerbsErrors, AnOverrunCompletionQueueFailsAllItsQueuePairs) {
   ibv_cq* small = make_cq(1);
   const int capacity = small->cqe;
   ibv_cq* others = make_cq();

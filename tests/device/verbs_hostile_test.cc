@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers send everything they can think of to two processes that talk to each other: it may cost
-// them time, but neither a crash, nor an octet, nor the connection.
+// Attackers send all kinds of packets to two processes that exchange data. This may cost the
+// processes time, but must not crash them, change an octet, or end the connection.
 #include <sys/wait.h>
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr std::size_t kMessageMax = 12'000;
 constexpr std::size_t kReceives = 16;
 constexpr std::uint32_t kFirstPsn = 0xfffffe;  // of every queue pair here
 constexpr std::uint32_t kEnd = 0xe4d;          // the immediate of the last message
-constexpr std::uint32_t kNobody = 0x3333;      // a queue pair number that nobody has
+constexpr std::uint32_t kNobody = 0x3333;      // a queue pair number that does not exist
 // Honest connections stay within a few hundred thousand packets of kFirstPsn; these are far behind
 // and far ahead of them.
 constexpr std::uint32_t kFarPsns[2] = {0x300000, 0xd00000};
@@ -69,7 +69,7 @@ constexpr std::array kPoisons{
     Poison{"a FLUSH of a reserved kind", Operation::kFlush, 0, 64, 0, 0, 3},
     Poison{"a SEND without a receive", Operation::kSendOnly, 8, 0, 0, 0, 0, false},
     Poison{"an acknowledgement of nothing", Operation::kAcknowledge, 0, 0, 0, 0, 0, false},
-    Poison{"data that nobody asked for", Operation::kReadResponseOnly, 64, 0, 0, 0, 0, false},
+    Poison{"data that was not requested", Operation::kReadResponseOnly, 64, 0, 0, 0, 0, false},
     flawed("a wrong key from another address", Flaw::kSource),
     flawed("a wrong key in another partition", Flaw::kPartition),
     flawed("a wrong key over another service", Flaw::kService),
@@ -82,7 +82,7 @@ struct Card {
   std::uint32_t datagram_qp = 0;
   std::uint64_t address = 0;  // kMessageMax octets, then a counter
   std::uint32_t rkey = 0;
-  std::uint64_t guarded_address = 0;  // 64 octets that nobody has business with
+  std::uint64_t guarded_address = 0;  // 64 octets that no request may touch
   std::uint32_t guarded_rkey = 0;
   std::array<std::uint32_t, kPoisons.size()> victims{};
 };
@@ -229,8 +229,8 @@ class VerbsHostile : public Pair {
   }
 };
 
-/// All that strangers do to the two queue pairs that talk, to those that nobody misses, and to the
-/// host in general.
+/// All attacks: on the two queue pairs that exchange data, on queue pairs that may fail, and on the
+/// host.
 class Attack {
  public:
   Attack(const Card& one, const Card& other) : targets_{one.qp, other.qp}, card_(one) {}
@@ -362,7 +362,8 @@ class Attack {
   }
   void send_pieces(std::uint32_t qp) {
     const Packet packet = near_.make_some(Transport::kRc, qp, far_psn());
-    (void)near_.send_fragments(packet, near_.prng().one_in(2));  // not everybody may
+    (void)near_.send_fragments(packet,
+                               near_.prng().one_in(2));  // needs rights that the user may not have
   }
   /// Noise, and beginnings of what would be good, both with a right ICRC where one fits.
   void send_every_length() {

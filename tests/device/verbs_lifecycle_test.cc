@@ -338,7 +338,7 @@ TEST_F(VerbsFork, AChildMayDestroyWhatItInherited) {
   exchange();
 }
 
-TEST_F(VerbsFork, AChildsWorkOnWhatItInheritedHarmsNobody) {
+TEST_F(VerbsFork, AChildsWorkOnInheritedObjectsDoesNotHarmTheParent) {
   join();
   exchange();
   in_child([this] {

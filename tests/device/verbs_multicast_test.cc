@@ -81,7 +81,7 @@ class Multicast : public World {
     ASSERT_EQ(wc.byte_len, kGrhOctets + text.size());
     EXPECT_TRUE(std::equal(text.begin(), text.end(), at.into->octets.begin() + kGrhOctets));
   }
-  /// Nothing has come that was sent before what just came to somebody else.
+  /// Whether nothing has arrived here, after a later datagram has arrived at another endpoint.
   static bool got_nothing(const Endpoint& at) { return is_empty(at.cq); }
 
   static constexpr const char* kGroup = "::ffff:239.1.2.3";
@@ -140,7 +140,7 @@ TEST_F(Multicast, GroupsAreApart) {
   EXPECT_EQ(ibv_detach_mcast(both.qp, &other, 0), 0);
 }
 
-TEST_F(Multicast, WhoLeavesGetsNoMore) {
+TEST_F(Multicast, AQueuePairThatLeavesGetsNoMore) {
   const ibv_gid group = gid(kGroup);
   const Endpoint stays = make_endpoint();
   const Endpoint leaves = make_endpoint();

@@ -181,7 +181,7 @@ TEST_F(VerbsOrder, EventsAboutWhatIsGoneAreGone) {
   ASSERT_EQ(receive(near, 1, buffer.sge()), 0);
   ASSERT_EQ(send(far, 1, buffer.sge()), 0);
   pollfd readable{.fd = channel->fd, .events = POLLIN, .revents = 0};
-  ASSERT_EQ(::poll(&readable, 1, 30'000), 1);  // and nobody reads it
+  ASSERT_EQ(::poll(&readable, 1, 30'000), 1);  // and no thread reads it
   forget(qps, near);
   ASSERT_EQ(ibv_destroy_qp(near), 0);
   forget(cqs, cq);
@@ -248,7 +248,7 @@ TEST_P(VerbsExit, InTheMiddleOfWorkIsClean) {
   } else {
     EXPECT_EQ(WEXITSTATUS(status), 0);
   }
-  // Whoever shared the host with it goes on.
+  // Other processes on the host go on.
   join();
   Buffer& buffer = make_buffer(64);
   ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), buffer.mr->rkey), 0);

@@ -199,7 +199,7 @@ TEST_F(VerbsPromises, ADatagramOfWrongLengthOrAddressFails) {
   EXPECT_EQ(outcome(64, other), IBV_WC_LOC_QP_OP_ERR);
 }
 
-TEST_F(VerbsPromises, WhoeverSeesTheErrorFindsBothQueuePairsInError) {
+TEST_F(VerbsPromises, AfterTheErrorCompletionBothQueuePairsAreInError) {
   for (int round = 0; round < 50; ++round) {
     join();
     Buffer& local = make_buffer(64);
@@ -222,7 +222,7 @@ TEST_F(VerbsPromises, WhoeverSeesTheErrorFindsBothQueuePairsInError) {
     EXPECT_EQ(received.status, IBV_WC_LOC_ACCESS_ERR);
     EXPECT_EQ(found_near, IBV_QPS_ERR);
     EXPECT_EQ(found_far, IBV_QPS_ERR);
-    // Nobody polls for the far end here: its own process is told by nothing but a bell.
+    // No thread polls for the far end here: only a bell tells its process.
     join();
     ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, local.sge(), local.address(), 0x1234), 0);
     EXPECT_EQ(collect_one(near_sends).status, IBV_WC_REM_ACCESS_ERR);

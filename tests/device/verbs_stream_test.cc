@@ -47,8 +47,8 @@ long ticks_of(pid_t process) {
   return user + system;
 }
 
-/// Linux 6.6 to 6.11 is thought to let a thread that spins finish its time slice, whoever is woken
-/// up meanwhile. Nobody has tried.
+/// Linux 6.6 to 6.11 probably lets a thread that spins finish its time slice, also when another
+/// thread is woken meanwhile. This was not measured.
 bool does_system_let_spinners_finish() {
   utsname system{};
   int major = 0;
@@ -154,7 +154,7 @@ TEST_F(VerbsStream, ATargetOnTheProcessorOfASenderThatSpinsGetsItInTime) {
     asleep = std::min(asleep, stream(Waits::kAsleep));
     spinning = std::min(spinning, stream(Waits::kSpinning));
   }
-  EXPECT_LT(spinning, 4 * asleep) << "who spins keeps the target from what it waits for";
+  EXPECT_LT(spinning, 4 * asleep) << "the spinning thread keeps the target from running";
 }
 
 }  // namespace

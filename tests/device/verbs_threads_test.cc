@@ -351,7 +351,7 @@ TEST_F(VerbsThreads, OneReadsEventsAboutObjectsThatComeAndGo) {
          for (int round = 0; round < 40; ++round) {
            const auto pair = make_own_pair(cq);
            EXPECT_EQ(rdma(pair[0], 1, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), 0xbad), 0);
-           // In some rounds nobody waits for the error, nor for who may be reading about it.
+           // In some rounds the queue pair is destroyed without waiting for the error.
            EXPECT_TRUE(round % 2 == 0 || reaches(pair[1], IBV_QPS_ERR));
            EXPECT_EQ(ibv_destroy_qp(pair[1]), 0);
            EXPECT_EQ(ibv_destroy_qp(pair[0]), 0);

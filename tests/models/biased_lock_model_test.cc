@@ -3,8 +3,8 @@
 
 #include "models/weak_memory.h"
 
-// base/biased_lock.h, step by step. `sum` is what the lock guards: every thread that gets in adds
-// one, so that two at once lose an update, and an update that arrives late shows as well.
+// base/biased_lock.h, step by step. The lock guards `sum`: every thread that holds the lock
+// adds one. So two holders at once lose an update, and an update that arrives late shows as well.
 namespace verbatim::models {
 namespace {
 
@@ -31,7 +31,7 @@ class Lock {
         held_{program.var(), program.var()},
         sum_(program.var()) {}
 
-  /// lock_as_favoured(), else lock_as_any() where nobody is favoured any more; then unlock().
+  /// lock_as_favoured(), else lock_as_any() when no thread is favoured any more; then unlock().
   void use_as_favoured(Thread& t, int seat) {
     const Var held = held_of(seat);
     const Reg first = t.load(bias_);

@@ -3,9 +3,9 @@
 
 #include "models/weak_memory.h"
 
-// base/occupancy.h: enter(), leave() and quiesce(), step by step. `live` is what the owner takes
-// away, `data` what the requester uses while it is there. Each model has a mutant per step that it
-// could do without if the step were not needed.
+// base/occupancy.h: enter(), leave() and quiesce(), step by step. The owner takes `live`
+// away; the requester uses `data` while `live` is set. For each step, the model has a mutant
+// without that step, which must fail.
 namespace verbatim::models {
 namespace {
 
@@ -125,7 +125,7 @@ TEST(OccupancyModel, WithoutTheSecondBarrierDataIsLost) {
   EXPECT_TRUE(Model(steps).can_load_late());
 }
 
-TEST(OccupancyModel, WhoLooksBeforeItEntersIsMissed) {
+TEST(OccupancyModel, ARequesterThatLooksBeforeItEntersIsMissed) {
   auto steps = kExpedited;
   steps.enters_before_it_looks = false;
   EXPECT_TRUE(Model(steps).can_store_late());

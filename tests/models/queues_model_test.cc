@@ -12,7 +12,7 @@ namespace {
 using enum Order;
 using enum Test;
 
-// ---- transport/completion_lane.h: a lane of one place, used twice; the counter is for nobody here
+// ---- transport/completion_lane.h: a lane of one place, used twice; the counter is not used here
 
 struct LaneOrders {
   Order push = kRelease;
@@ -68,7 +68,7 @@ struct Lane {
   Var hint;
 };
 
-/// publish(), but for the look whether somebody has to be woken.
+/// publish(), without the check whether a thread has to be woken.
 void publish(Thread& t, const Lane& lane, int number, Side producer, Order raise = kRelease,
              Side behind_raise = Side::kNothing) {
   t.store(lane.serial, number, kRelease);
@@ -297,8 +297,8 @@ TEST(KeyEntryModel, NeedsReleasesAcquiresAndTheGeneration) {
   EXPECT_TRUE(reader_mixes_bindings(kRelease, kAcquire, false));
 }
 
-/// Octets move into shared memory (1 in both) and back, while somebody reads whether they are there
-/// and where.
+/// Octets move into shared memory (1 in both) and back, while a thread reads whether they are
+/// shared and where.
 bool reader_looks_in_the_wrong_place(bool clears_the_place, bool place_first = true) {
   Program program;
   const Var backing = program.var();

@@ -195,8 +195,9 @@ class Explorer {
     reach(std::move(next));
   }
 
-  /// Somebody has loaded it and will store: a store between would make it begin anew, which is the
-  /// run in which it loads later.
+  /// Whether another thread has done the load of a read-modify-write there and will store. A store
+  /// between the two would make that thread repeat its load; that is the run in which it loads
+  /// later.
   [[nodiscard]] bool is_reserved(const State& s, std::size_t where, std::size_t but_thread,
                                  std::size_t but) const {
     for (std::size_t t = 0; t < threads_.size(); ++t) {
@@ -219,7 +220,7 @@ class Explorer {
       if (guessed == kGuessFail) skip(next, t, k);
       reach(std::move(next));
     }
-    successors_ = before;  // a guess moves nothing on: who can only guess is stuck
+    successors_ = before;  // a guess is no progress: a thread that can only guess is stuck
   }
   void skip(State& s, std::size_t t, std::size_t branch) const {
     for (std::size_t k = branch + 1; k < threads_[t][branch].target; ++k) {

@@ -16,7 +16,7 @@
 /// - A load may be performed before a branch on which it depends is decided; a store may not, nor
 ///   before a value that it needs.
 /// - An acquire does not wait for an earlier release (the weaker `ldapr`, not `ldar`).
-/// - A read-modify-write is a load and a store that nobody writes between; later accesses wait for
+/// - A read-modify-write is a load and a store with no other store between; later accesses wait for
 ///   the load only, if it is an acquire.
 /// - membarrier() is a fence in its own thread and, at one point of the program, in every other:
 ///   what lies before that point has been performed, and what lies behind it is performed anew.
@@ -97,7 +97,7 @@ class Outcome {
   [[nodiscard]] int operator[](Var var) const { return memory[var.index]; }
   std::vector<std::uint8_t> memory;
   std::vector<std::uint8_t> registers;
-  bool stuck = false;  // somebody waits for what never comes
+  bool stuck = false;  // a thread waits for a value that never comes
 };
 
 class Program {

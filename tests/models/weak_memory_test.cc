@@ -247,7 +247,7 @@ TEST(IndependentReaders, AgreeWithAcquiresForThereIsOneMemory) {
 
 // ---- Read-modify-write, waiting
 
-TEST(Exchange, NobodyWritesBetweenItsLoadAndItsStore) {
+TEST(Exchange, NoStoreComesBetweenItsLoadAndItsStore) {
   Program program;
   const Var x = program.var();
   Reg one;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections made and ended over bad networks: they stand on both sides or on none, and nothing
-// is left of them in the end. VERBATIM_SEED=n replays one history; VERBATIM_HISTORIES=n runs that
-// many.
+// Connections made and ended over bad networks: each is established on both sides or on none, and
+// nothing is left of it in the end. VERBATIM_SEED=n replays one history; VERBATIM_HISTORIES=n runs
+// that many.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -83,7 +83,7 @@ TEST(CmWorld, DatagramsMayOvertakeEachOther) {
   }
 }
 
-TEST(CmWorld, NobodyHearsUsOrNobodyIsHeard) {
+TEST(CmWorld, MessagesArriveInOneDirectionOnly) {
   // All that one side sends is lost: it ends, on both sides, when the retries are over.
   for (const bool server_is_heard : {false, true}) {
     CmWorld world(kGoodNetwork, {});
@@ -215,7 +215,7 @@ class History {
 
   void connect(Host& client) {
     const auto id = world_.connect(client);
-    if (prng_.one_in(8)) {  // a user who changes its mind
+    if (prng_.one_in(8)) {  // the user changes its mind
       world_.after(random_time(10s), [this, &client, id] { world_.destroy(client, id); });
     }
   }
@@ -247,7 +247,7 @@ class History {
 
   Prng prng_;
   CmWorld world_;
-  std::uint64_t standing_ = 0;  // connections, before anybody hung up
+  std::uint64_t standing_ = 0;  // connections that were established
 };
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {

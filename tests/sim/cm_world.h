@@ -112,7 +112,8 @@ class CmWorld {
     actions_.emplace(now + time, std::move(action));
   }
 
-  /// Until nothing is on the way, nobody thinks and no deadline is left. False if that never comes.
+  /// Runs until no message is in flight, no user decision is pending and no deadline is left. False
+  /// if that never happens.
   bool run_until_quiet() {
     for (std::uint64_t steps = 0; steps < 200'000; ++steps) {
       const Instant next =
@@ -137,7 +138,7 @@ class CmWorld {
   void check_agreement() {
     for (Host* client : {&a, &b}) {
       for (const auto& [id, side] : client->sides) {
-        EXPECT_TRUE(side.is_decided()) << "somebody waits for ever";
+        EXPECT_TRUE(side.is_decided()) << "an end waits for ever";
         if (!side.is_client) continue;
         EXPECT_EQ(side.stands() ? 1 : 0, standing_at(other(*client), id)) << "half open";
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection carries over networks that lose packets, in virtual time: the same numbers in
-// every run, so that a change which costs much of it is seen.
+// The goodput of a connection over networks that lose packets, in virtual time: the same numbers in
+// every run, so that a change which costs much of it is noticed.
 #include "sim/goodput.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways that are cut and heal, or do not.
+// Network paths that are cut, and restored or not.
 #include "test_cluster.h"
 
 namespace verbatim::sim {
@@ -13,7 +13,7 @@ constexpr std::uint8_t kRetryCount = 5;
 constexpr std::uint32_t kWrites = 40;
 constexpr std::size_t kWriteOctets = 3000;
 
-/// Two connected endpoints, each with WRITEs to the other and receives that nobody asks for.
+/// Two connected endpoints, each with WRITEs to the other and receives that no message uses.
 class Partition : public testing::Test {
  protected:
   Partition() {
@@ -149,7 +149,7 @@ TEST_F(Partition, OneThatStaysEndsTheConnectionWithinTheRetryLimitsTime) {
     EXPECT_TRUE(std::ranges::equal(sources_[side].octets.first(done),
                                    targets_[1 - side].octets.first(done)));
   }
-  // Too late: nobody listens any more.
+  // Too late: the connection has failed.
   set_cut(false);
   run_until_quiet(cluster_);
   EXPECT_TRUE(collect(cluster_.endpoint(0), kSendCq).empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is connected with whom: queue pairs with themselves, with their neighbours, with everybody;
-// and wires of finite speed.
+// Queue pairs that are connected with themselves, with their neighbours, with all others; and
+// networks of finite speed.
 #include "sim/history.h"
 #include "test_cluster.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services that promise nothing but that what arrives is what was sent.
+// Unreliable services: what arrives is what was sent; nothing else is promised.
 #include <map>
 
 #include "test_cluster.h"
@@ -126,7 +126,7 @@ TEST(Unreliable, EveryMessageOfAConnectionArrivesWholeOrNotAtAll) {
   }
 }
 
-/// Datagrams between several endpoints, everybody to anybody. The immediate names the datagram.
+/// Datagrams between several endpoints, from each to any. The immediate names the datagram.
 class Datagrams {
  public:
   static constexpr std::size_t kEndpoints = 4;
@@ -235,7 +235,7 @@ class Datagrams {
   std::map<std::uint32_t, std::uint32_t> seen_;
 };
 
-TEST(Unreliable, EveryDatagramArrivesWholeFromWhomItSaysOrNotAtAll) {
+TEST(Unreliable, EveryDatagramArrivesWholeFromItsSenderOrNotAtAll) {
   for (std::uint64_t seed = 1; seed <= kHistories && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Datagrams(seed).run();
