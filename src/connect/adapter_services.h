@@ -47,7 +47,7 @@ class AdapterServices final : public Services, private device::CmReader {
   void handle_news() noexcept override;
 
   std::shared_ptr<device::Adapter> adapter_;
-  Device* reader_ = nullptr;  // set before the adapter has events, and kept: it is never destroyed
+  Device* reader_ = nullptr;  // set before the adapter has events; never destroyed
 };
 
 }  // namespace verbatim::connect

@@ -17,7 +17,7 @@ Device::Device(std::unique_ptr<Services> services, void* border)
 }
 
 std::optional<std::uint32_t> Device::index_of(const wire::Gid& gid) const {
-  if (gid == wire::Gid{}) return std::nullopt;  // an entry that has gone
+  if (gid == wire::Gid{}) return std::nullopt;  // an entry that was removed
   const auto gids = port().gids;
   for (std::size_t i = 0; i < gids.size(); ++i) {
     if (gids[i].gid == gid) return static_cast<std::uint32_t>(i);
@@ -89,8 +89,8 @@ void Device::handle(const cm::Event& event) {
   });
 }
 
-/// As Linux tells it: a device that goes ends all that stands on it; an id whose address has gone,
-/// or is behind other hardware, may have lost its peer.
+/// The same events as in Linux: kDeviceRemoved for all ids of a device that was removed,
+/// kAddressChanged for ids whose address was removed or has a new MAC address.
 void Device::handle(const device::PortChange& change) {
   for (const auto& [id, address] : users_) {
     const bool is_moved = change.has_new_mac || std::find(change.lost.begin(), change.lost.end(),
@@ -114,9 +114,8 @@ void Device::take_leave() noexcept {
   services_->leave();
 }
 
-/// What a kernel would do after the program has ended: a disconnect that got lost is said again.
-/// Peers that are there answer within a round trip; a peer that does not answer is not waited for
-/// long.
+/// Repeats disconnect requests that were lost, as a kernel does after the program has ended. Peers
+/// that are alive answer within a round trip. The wait for the others is limited.
 void Device::await_farewells() noexcept {
   constexpr auto kPause = std::chrono::microseconds(100);
   constexpr int kPausesPerCopy = 100;

@@ -17,14 +17,14 @@ namespace verbatim::connect {
 
 class Id;
 
-/// A device as connections use it: which id has which communication and which listener on it. It
-/// polls what happens to communications and hands it to the ids.
+/// A device as connections use it. Its tables map communications and listeners to ids. It polls the
+/// events of communications and passes them to the ids.
 ///
-/// The tables belong to connections_mutex(). A device of the process is never destroyed: ids may
-/// stand on it after its interface has gone.
+/// connections_mutex() guards the tables. A device of the process is never destroyed, because ids
+/// may refer to it after its interface was removed.
 class Device {
  public:
-  /// `border` is what the border knows the device by.
+  /// `border` points to the handle of the device in the border.
   Device(std::unique_ptr<Services> services, void* border);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -32,13 +32,13 @@ class Device {
   [[nodiscard]] Services& services() const noexcept { return *services_; }
   [[nodiscard]] void* border() const noexcept { return border_; }
   [[nodiscard]] device::PortInfo port() const { return services_->port(); }
-  /// Where an address stands in the table of the port.
+  /// The index of an address in the table of the port.
   [[nodiscard]] std::optional<std::uint32_t> index_of(const wire::Gid& gid) const;
-  /// The address that stands for the loopback address of a family.
+  /// The address that is used in place of the loopback address of a family.
   [[nodiscard]] std::optional<wire::Gid> loopback_gid(bool is_ipv4) const;
 
-  /// Runs `command(cm::Agent&, Instant)`, sends, and takes the events that follow. Without any
-  /// lock; the command has connections_mutex() and the lock of the services.
+  /// Runs `command(cm::Agent&, Instant)`, sends, and polls the events that result. Called without
+  /// any lock. The command runs with connections_mutex() and the lock of the services held.
   template <typename Command>
   auto with_agent(Command&& command) {
     const std::lock_guard lock(connections_mutex());
@@ -47,10 +47,10 @@ class Device {
     return result;
   }
 
-  /// There are events. Without any lock.
+  /// Polls events. Called without any lock.
   void handle_news() noexcept;
-  /// At the end of the process: ends all communications, and waits a little for the peers' answers.
-  /// With both locks held.
+  /// At the end of the process: ends all communications, and waits up to 150 ms for the answers of
+  /// the peers. With both locks held.
   void take_leave() noexcept;
 
   // With connections_mutex() held.
@@ -58,7 +58,7 @@ class Device {
   void remove_communication(wire::CommId communication) noexcept;
   void add_listener(cm::ListenerId listener, Id& id);
   void remove_listener(cm::ListenerId listener) noexcept;
-  /// The id has this address, and is told what becomes of it.
+  /// The id uses this address: it gets an event when the address or the device is removed.
   void add_user(Id& id, const wire::Gid& address);
   void remove_user(Id& id) noexcept;
 

@@ -84,8 +84,8 @@ void DeviceList::refresh() {
     if (is_removed) removed_.push_back(device);
     return is_removed;
   });
-  // A configuration that names a device which is not there is an error of a program that asks for
-  // devices. Here no program has asked, so nothing is said.
+  // A configuration that names a device that does not exist is reported to a program that asks for
+  // devices. Here no program has asked, so the message is dropped.
   std::string unsaid;
   if (device::read_config(unsaid)) open_new();
 }

@@ -10,12 +10,12 @@
 
 namespace verbatim::connect {
 
-/// The devices of this process, opened at first use; they stay open as long as their interfaces
-/// stay. Any thread. Its lock is taken before connections_mutex().
+/// The devices of this process. They are opened at first use and stay open as long as their
+/// interfaces exist. Thread: any. Its lock is taken before connections_mutex().
 class DeviceList {
  public:
   /// Opens the devices of this host whose interfaces are not among `known`. Called with the lock of
-  /// the list held; what it returns is never destroyed.
+  /// the list held. The returned devices are never destroyed.
   using Opener = std::vector<Device*> (*)(const std::vector<std::uint32_t>& known);
 
   [[nodiscard]] static DeviceList& of_process();
@@ -23,16 +23,15 @@ class DeviceList {
   void set_opener(Opener opener) noexcept { opener_ = opener; }
   /// Empty when there are none.
   [[nodiscard]] std::vector<Device*> all();
-  /// Opens those that have come, and leaves out those that have gone.
+  /// Opens devices of new interfaces, and removes devices whose interfaces were removed.
   void refresh();
 
   [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
-  /// A forked child has no device: those it inherited are its parent's. Unlocks the mutex.
+  /// A forked child has no device: the inherited ones belong to its parent. Unlocks the mutex.
   void abandon_in_child();
-  /// The same where the fork came in the middle of a call: only the opener is left.
+  /// The same for a fork in the middle of a call. It keeps only the opener.
   void forget_in_child() noexcept;
-  /// At the end of the process, however much it left open: peers are told, as a kernel would tell
-  /// them.
+  /// At the end of the process: disconnects all open connections, as a kernel does.
   void take_leave();
 
  private:
@@ -41,8 +40,8 @@ class DeviceList {
   ForkMutex mutex_;
   Opener opener_ = nullptr;
   std::vector<Device*> list_;
-  std::vector<Device*> removed_;    // ids may still stand on them
-  std::vector<Device*> inherited_;  // a child's, of no use to it
+  std::vector<Device*> removed_;    // ids may still refer to them
+  std::vector<Device*> inherited_;  // devices of the parent, unused
   bool is_open_ = false;
 };
 

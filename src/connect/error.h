@@ -7,15 +7,15 @@
 
 namespace verbatim::connect {
 
-/// Why a command on a connection was refused or has failed: what the layers below say, and what
-/// concerns addresses. The border turns each into the errno of the man pages.
+/// Why a command on a connection was refused or has failed: the errors of the layers below, and
+/// errors of addresses. The border turns each into the errno of the man pages.
 enum class Error : std::uint8_t {
   kInvalidArgument,      // EINVAL
   kNoMemory,             // ENOMEM
   kBusy,                 // EBUSY
   kNotSupported,         // EOPNOTSUPP
   kNoSuchObject,         // ENOENT
-  kTryAgain,             // EAGAIN: nothing there now
+  kTryAgain,             // EAGAIN: no event now
   kAccessDenied,         // EACCES
   kFault,                // EFAULT
   kAlreadyExists,        // EEXIST
@@ -34,11 +34,10 @@ enum class Error : std::uint8_t {
 };
 
 [[nodiscard]] Error error_of(Errc error) noexcept;
-/// A failure by the number that the system, or a function of the border, gave. Numbers without an
-/// enumerator of their own are kInvalidArgument.
+/// The error of an errno value. Values without an enumerator are kInvalidArgument.
 [[nodiscard]] Error error_of_system(int number) noexcept;
 
-/// Success, or the reason for refusing; also what a layer below says.
+/// Success or an error. Converts from the Status of a layer below.
 class [[nodiscard]] Outcome {
  public:
   Outcome(Ok) noexcept {}                                       // NOLINT: implicit on purpose

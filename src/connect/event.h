@@ -13,12 +13,12 @@ namespace verbatim::connect {
 
 class Id;
 
-/// What happens to an id. In brackets: what else the event says.
+/// The kinds of events of an id. In brackets: the members of Event that are set.
 enum class EventKind : std::uint8_t {
   kAddressResolved,
   kAddressFailed,  // [error]
   kRouteResolved,
-  kRequest,        // a peer asks a listener; `id` is new [cause, made]
+  kRequest,        // a peer asks a listener to connect; `id` is new [cause, made]
   kReply,          // the peer has accepted and waits for establish() [cause]
   kEstablished,    // [cause]
   kConnectFailed,  // the peer has accepted, and the queue pair could not be made ready [error]
@@ -26,11 +26,11 @@ enum class EventKind : std::uint8_t {
   kRejected,       // [number: a RejectReason; cause]
   kDisconnected,   // [cause; error where the peer did not answer]
   kTimewaitExit,
-  kDeviceRemoved,   // the device of the id has gone
-  kAddressChanged,  // the address of the id has gone, or has other hardware behind it
+  kDeviceRemoved,   // the device of the id was removed
+  kAddressChanged,  // the address of the id was removed, or has a new MAC address
   kJoined,          // [group, context]
   kJoinFailed,      // [error]
-  kOfBorder,        // the border has posted it itself [of_border]
+  kOfBorder,        // posted by the border: Id::post() [of_border]
 };
 
 /// One event, from its cause until the program has acknowledged it.
@@ -43,11 +43,11 @@ struct Event {
 
   EventKind kind{};
   Id* id = nullptr;
-  Id* counted = nullptr;         // its end waits until the event is acknowledged: of a request, the
-                                 // listener; else `id`
-  std::optional<Error> error{};  // nothing: no failure of this side
-  std::uint16_t number = 0;      // what the peer says
-  std::optional<cm::Event> cause{};  // with the peer's message
+  Id* counted = nullptr;             // the id that counts the event and whose end() waits for the
+                                     // acknowledgement: the listener of a request, else `id`
+  std::optional<Error> error{};      // nothing: no failure of this end
+  std::uint16_t number = 0;          // status or reason that the peer sent
+  std::optional<cm::Event> cause{};  // the event of the agent, with the message of the peer
   std::unique_ptr<Id> made;          // of a request: `id`, until the border takes it
   wire::Gid group{};
   void* context = nullptr;

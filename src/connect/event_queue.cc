@@ -20,7 +20,7 @@
 namespace verbatim::connect {
 namespace {
 
-/// Returns when a handler of a signal has run that does not restart calls, as recv(2) does.
+/// Returns when a signal handler without SA_RESTART has run, as recv(2) does.
 void wait_for_signal() {
   sem_t never_posted;
   ::sem_init(&never_posted, 0, 0);
@@ -37,7 +37,8 @@ Outcome EventQueue::open() noexcept {
   return Ok{};
 }
 
-/// The ids of requests look into the queue when they end, so it is empty before they do.
+/// The ids of requests remove their events from the queue when they end. The queue is emptied
+/// first.
 EventQueue::~EventQueue() {
   std::deque<std::unique_ptr<Event>> left;
   left.swap(waiting_);
@@ -45,8 +46,9 @@ EventQueue::~EventQueue() {
 
 void EventQueue::push(std::unique_ptr<Event> event) {
   waiting_.push_back(std::move(event));
-  // One octet per event, so that edge-triggered readers hear of each; a full socket has plenty.
-  // Where the program has closed it, the number may be that of a socket of its own.
+  // One octet per event, so that edge-triggered readers are woken for each. If the socket is full,
+  // it has octets enough. If the program has closed the descriptor, the number may be one of the
+  // program's own sockets.
   if (!bell_.is_still_own()) return;
   if (::send(bell_.number(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++rung_;
 }
@@ -74,7 +76,7 @@ std::vector<std::unique_ptr<Event>> EventQueue::extract(const Id& counted) {
   return taken;
 }
 
-/// Never more octets in the socket than events in the queue.
+/// Removes octets from the socket until there are at most as many as events.
 void EventQueue::settle() noexcept {
   std::array<std::byte, 64> octets;
   if (rung_ > waiting_.size() && !reader_.is_still_own()) return;
@@ -86,7 +88,7 @@ void EventQueue::settle() noexcept {
   }
 }
 
-/// Its number; negative when the program has closed it, or the queue is retired.
+/// The number of the reading end; negative if the program has closed it or the queue is retired.
 int EventQueue::open_reader() const noexcept {
   const Uncancelled uncancelled;
   const std::lock_guard lock(connections_mutex());
@@ -121,7 +123,7 @@ void EventQueue::retire() noexcept {
   std::deque<std::unique_ptr<Event>> left;
   {
     const std::lock_guard lock(connections_mutex());
-    // Before the descriptors are closed: that wakes a thread that waits.
+    // Set before the descriptors are closed, because closing them wakes a thread in wait().
     waits_for_ever_ =
         reader_.is_still_own() && (::fcntl(reader_.number(), F_GETFL) & O_NONBLOCK) == 0;
     bell_.close();

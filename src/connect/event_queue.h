@@ -14,12 +14,12 @@
 
 namespace verbatim::connect {
 
-/// A queue of events behind a descriptor that is readable while there is one: programs poll it,
-/// epoll it and make it non-blocking. Writing never blocks, and no event is lost.
+/// A queue of events with a descriptor that is readable while the queue has events. Programs poll
+/// the descriptor, epoll it and make it non-blocking. Writing never blocks, and no event is lost.
 ///
-/// Its owner retires it when the program is done with it, and destroys it when no call is in it any
-/// more (has_calls()); both without connections_mutex() held, since the ids of requests that are
-/// still in it end with it.
+/// The owner retires the queue when the program destroys it, and deletes it when no call reads it
+/// any more (has_calls()). Both happen without connections_mutex() held, because the ids of
+/// requests in the queue end then.
 class EventQueue {
  public:
   EventQueue() noexcept = default;
@@ -34,13 +34,13 @@ class EventQueue {
   void push(std::unique_ptr<Event> event);
   /// The next event; null when there is none.
   [[nodiscard]] std::unique_ptr<Event> pop() noexcept;
-  /// Takes out every event whose acknowledgement the end of `counted` waits for. The caller
-  /// destroys them without the lock: the ids of requests go with them.
+  /// Removes the events that `counted` counts. The caller destroys them without the lock, because
+  /// the ids of requests end with them.
   [[nodiscard]] std::vector<std::unique_ptr<Event>> extract(const Id& counted);
 
   // Without it.
-  /// A call that reads events, from its first line to its last. wait() counts the call out if the
-  /// thread is cancelled there.
+  /// Begin and end of a call that reads events. If the thread is cancelled in wait(), wait() calls
+  /// leave().
   void enter() noexcept { ++calls_; }
   void leave() noexcept { --calls_; }
   [[nodiscard]] bool has_calls() const noexcept { return calls_ != 0; }
@@ -49,9 +49,8 @@ class EventQueue {
   /// closed the descriptor. The thread can be cancelled here if the caller lets it. In a queue that
   /// was retired with a blocking descriptor only a signal ends the wait.
   [[nodiscard]] Outcome wait();
-  /// The program is done with it. Events that were not taken are dropped and the descriptors are
-  /// closed. A thread that waits for an event continues to wait, as a thread does whose descriptor
-  /// another thread closes.
+  /// Drops the events and closes the descriptors. A thread in wait() continues to wait, as in a
+  /// system call whose descriptor another thread closes.
   void retire() noexcept;
 
  private:
@@ -61,7 +60,8 @@ class EventQueue {
 
   device::OwnDescriptor reader_;  // the number that the program has
   device::OwnDescriptor bell_;    // the other end of the socket pair
-  std::size_t rung_ = 0;          // octets in the socket: at most as many as events, and one if any
+  // The octets in the socket: at most one per event, at least one if there are events.
+  std::size_t rung_ = 0;
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<bool> waits_for_ever_{false};  // retired with a blocking descriptor
   std::deque<std::unique_ptr<Event>> waiting_;

@@ -24,11 +24,11 @@ namespace verbatim::connect {
 namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
-// Between looks at the system's table, which says nothing when it changes: ever longer.
+// The neighbour table does not report changes. It is polled with a pause that doubles.
 constexpr auto kShortestPause = std::chrono::milliseconds(1);
 constexpr auto kLongestPause = std::chrono::milliseconds(8);
 
-/// A question by an empty datagram, which makes the system look for the neighbour.
+/// Sends an empty datagram, which makes the system resolve the neighbour.
 class Knock final : public NeighbourQuestion {
  public:
   explicit Knock(const Route& route)

@@ -5,9 +5,8 @@
 
 namespace verbatim::connect {
 
-/// This host, as the ids of the process see it. A thread looks for neighbours while some are
-/// sought, and ends with the last of them. All signals are blocked in it: they belong to the
-/// program.
+/// This host. A thread resolves neighbours; it runs only while ids wait for neighbours. All signals
+/// are blocked in it, because signals are for threads of the program.
 class HostSystem final : public System {
  public:
   [[nodiscard]] static HostSystem& of_process();

@@ -57,7 +57,7 @@ Id::Id(const Id& listener, Device& device, const cm::Event& event, const wire::I
   options_.ack_timeout = listener.options_.ack_timeout;
   terms_.starting_psn = random_psn();
   if (const auto* request = event.as<wire::CmReq>()) {
-    // What the peer offers to accept is what this end may begin, and the other way round.
+    // The peer's responder resources limit this end's initiator depth, and the other way round.
     terms_.responder_resources = request->initiator_depth;
     terms_.initiator_depth = request->responder_resources;
     terms_.remote_ece = request->ece;
@@ -77,7 +77,7 @@ void Id::end() {
   listening_.give_port_back();
 }
 
-/// From then on nothing happens to it.
+/// After this the id gets no more events.
 void Id::leave_devices() {
   listening_.stop();
   Device* const device = ends_.device;
@@ -92,8 +92,8 @@ void Id::leave_devices() {
   device->remove_user(*this);
 }
 
-/// Throws away what the program was not told yet. Ids of requests among it end with their events:
-/// nothing else knows them.
+/// Drops the events that the program has not taken. The ids of requests among them end with them,
+/// because only the event refers to them.
 void Id::drop_events() {
   std::vector<std::unique_ptr<Event>> dropped;
   {

@@ -31,33 +31,33 @@ namespace verbatim::connect {
 class Device;
 class System;
 
-/// How far an id has come.
+/// The state of an id.
 enum class IdState : std::uint8_t {
   kIdle,
   kBound,
-  kResolving,  // until the event, nothing else may be asked for
+  kResolving,  // until the event; other commands are refused
   kAddressResolved,
   kRouteResolved,
   kListening,
-  kConnecting,  // asked, or answered, and not established
-  kRequested,   // by a peer, which waits for the answer
+  kConnecting,  // request or reply sent, not established yet
+  kRequested,   // the id of a request, which is not answered yet
   kConnected,
   kDisconnected,
 };
 
-/// How much an adapter can do at a time.
+/// The most READs and atomics of a queue pair at a time.
 inline constexpr std::uint8_t kResourcesMax = 16;
 /// The Q_Key of every datagram queue pair of rdma_cm.
 inline constexpr wire::QKey kDatagramQKey{0x0123'4567};
 
-/// One end of a communication, from its address to its end: the id of rdma_cm. It binds, resolves,
-/// listens, connects, accepts, disconnects and joins groups, and puts what happens to it into an
-/// EventQueue. It knows no queue pair but through PairControl.
+/// One end of a communication: the id of rdma_cm. It binds, resolves, listens, connects, accepts,
+/// disconnects and joins groups, and puts its events into an EventQueue. It controls its queue pair
+/// through PairControl.
 ///
-/// Commands refuse with kInvalidArgument what its state does not allow. They are called by one
-/// thread at a time, without any lock.
+/// A command that the state of the id does not allow is refused with kInvalidArgument. Commands are
+/// called by one thread at a time, without any lock.
 ///
-/// It ends with end(), at any time, or with its destructor where the program was never given it.
+/// It can end in every state: by end(), or by its destructor if the program never got the id.
 class Id {
  public:
   struct Options {
@@ -68,8 +68,8 @@ class Id {
     std::optional<std::uint8_t> ack_timeout{};
     wire::Ece local_ece{};
   };
-  /// What both ends say to each other when they connect; responder resources and initiator depth
-  /// are at most kResourcesMax, the retry counts at most 7.
+  /// The parameters of a request or a reply. Responder resources and initiator depth are at most
+  /// kResourcesMax, the retry counts at most 7.
   struct Parameters {
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
@@ -80,7 +80,7 @@ class Id {
     wire::QpNumber qpn{};                       // zero: none
     std::span<const std::byte> private_data{};  // borrowed for the call
   };
-  /// What the peer and this end have said so far.
+  /// The parameters that the peer and this end have sent so far.
   struct Terms {
     wire::Psn starting_psn{};  // of the first packet that the peer sends
     std::uint8_t responder_resources = 0;
@@ -93,15 +93,15 @@ class Id {
   Id& operator=(const Id&) = delete;
   ~Id();
 
-  /// What the border knows it by, and the queue pair that the border gives it. Both outlive the id.
+  /// Sets the handle in the border, and the queue pair. Both outlive the id.
   void adopt(void* border, PairControl& pair) noexcept;
   [[nodiscard]] void* border() const noexcept { return border_; }
   [[nodiscard]] Options& options() noexcept { return options_; }
   [[nodiscard]] IdState state() const noexcept { return state_; }
-  /// Its ends as they are now; the device is null while there is none.
+  /// The current addresses of both ends. The device is null if there is none yet.
   [[nodiscard]] Route ends() const;
   [[nodiscard]] Terms terms() const;
-  /// What both ends have agreed; nothing before there is a reply or a request.
+  /// The settings that both ends have agreed on. Nothing before there is a reply or a request.
   [[nodiscard]] std::optional<cm::QpSettings> settings() const;
 
   /// kAddressNotAvailable: not an address of this host. kNoDevice: not one of a device.
@@ -114,28 +114,28 @@ class Id {
   [[nodiscard]] Outcome connect(const Parameters& parameters);
   [[nodiscard]] Outcome accept(const Parameters& parameters);
   [[nodiscard]] Outcome reject(wire::RejectReason reason, std::span<const std::byte> private_data);
-  /// For programs that move their queue pair themselves.
+  /// For programs that change the state of their queue pair themselves.
   [[nodiscard]] Outcome establish();
   [[nodiscard]] Outcome disconnect();
-  /// The program has got data from the peer.
+  /// The program has received data from the peer.
   [[nodiscard]] Outcome note_first_data();
   [[nodiscard]] Outcome join(const IpEndpoint& group, void* context);
   [[nodiscard]] Outcome leave(const IpEndpoint& group);
 
-  /// A peer is refused or told, its events are taken out of the queue, and then it waits until the
-  /// program has acknowledged those that it has got. Until it returns, other threads may still read
-  /// the id because of such an event.
+  /// Refuses or disconnects the peer, removes the events of the id from the queue, and waits until
+  /// the program has acknowledged the events that it has taken. Until end() returns, other threads
+  /// may read the id because of such an event.
   void end();
 
-  /// Puts an event of the border's own into the queue.
+  /// Puts an event of the border into the queue.
   void post(const Event::OfBorder& event);
-  /// Its events go to this queue from now on, those that wait included. Returns when the program
-  /// has acknowledged those that it got from the other one.
+  /// Moves the id and its events to this queue. Returns when the program has acknowledged the
+  /// events that it has taken from the other queue.
   void move_to(EventQueue& queue);
 
-  /// The next event, counted as given; null when there is none. Of a request `adopter(Event&)`
-  /// takes `made` and adopts it, with connections_mutex() held, so that no thread sees another
-  /// event of the id before the border knows it.
+  /// Takes the next event and counts it as given; null when there is none. For a request it calls
+  /// `adopter(Event&)`, which takes `made` and adopts it. It does so with connections_mutex() held,
+  /// so that no thread takes another event of the id before the border has a handle of the id.
   template <typename Adopter>
   [[nodiscard]] static std::unique_ptr<Event> take_event(EventQueue& queue, Adopter&& adopter) {
     const std::lock_guard lock(connections_mutex());
@@ -145,23 +145,23 @@ class Id {
     if (event->kind == EventKind::kRequest) adopter(*event);
     return event;
   }
-  /// Does what an event asks for before the program sees it. False when the program is not to see
-  /// it, and then it is to be acknowledged.
+  /// Performs the actions that precede the delivery of an event to the program. False when the
+  /// event is not to be delivered; the caller then acknowledges it.
   [[nodiscard]] static bool prepare(Event& event);
   static void acknowledge(const Event& event) noexcept;
 
-  // For the layer, with connections_mutex() held.
+  // Called by this layer, with connections_mutex() held.
   void tell(EventKind kind);
   void handle(const cm::Event& event);
-  /// A peer asks this listener.
+  /// A request for this listener has arrived.
   void handle_request(Device& device, const cm::Event& event, const wire::IpCmHeader& header);
 
-  /// The end of resolve_address(): the ends are those of `route`, or nothing was found. Without any
-  /// lock of this layer but that of the search.
+  /// Finishes resolve_address(): with the addresses of `route`, or with an error. Of the locks of
+  /// this layer the caller may hold only that of the search.
   void finish_resolving(const Route& route, Outcome outcome);
 
  private:
-  /// Of a request.
+  /// The id of a request.
   Id(const Id& listener, Device& device, const cm::Event& event, const wire::IpCmHeader& header);
 
   [[nodiscard]] static std::unique_ptr<Event> event_of(Id& id, const cm::Event& from);
@@ -189,15 +189,15 @@ class Id {
   System& system_;
   const wire::PortSpace space_;
   void* border_ = nullptr;
-  PairControl* pair_ = nullptr;  // null: a request that the border has not taken yet
+  PairControl* pair_ = nullptr;  // null: a request that the program has not taken yet
   Options options_{};
   std::atomic<IdState> state_{
-      IdState::kIdle};            // asked for by any thread, also while it is resolved
+      IdState::kIdle};            // read by any thread, also while the address is resolved
   Route ends_{};                  // connections_mutex()
   Terms terms_{};                 // connections_mutex()
   wire::CommId communication_{};  // zero: none
   bool has_ended_ = false;
-  bool failed_to_connect_ = false;  // the program was told; what follows from it is not news
+  bool failed_to_connect_ = false;  // later events of the failure are not delivered
   Listening listening_;
   Memberships groups_;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an id asks a peer, and answers one.
+// How an id connects to a peer, and answers requests.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -10,7 +10,7 @@
 namespace verbatim::connect {
 namespace {
 
-/// What rdma_cm puts before the user's data in a request.
+/// The private data of a request: the header of rdma_cm, then the user's data.
 struct RequestData {
   std::array<std::byte, wire::CmSidrReq::kPrivateOctets> octets{};
   std::size_t used = 0;
@@ -32,8 +32,8 @@ Expected<RequestData, Error> request_data(const Route& ends, std::span<const std
 
 }  // namespace
 
-/// A program may name a queue pair that it has made itself. The number of another process's queue
-/// pair would tell the peer that this process speaks for it. 0 names none.
+/// A program may name a queue pair that it has created itself. A number of another process's queue
+/// pair is refused: the peer would connect to that process. 0 names none.
 bool Id::names_own_queue_pair(wire::QpNumber qpn) const {
   if (qpn == wire::QpNumber{}) return true;
   Services& services = ends_.device->services();
@@ -142,7 +142,7 @@ Outcome Id::accept(const Parameters& parameters) {
   });
   if (!accepted) {
     state_ = IdState::kRequested;
-    (void)fail_pair();  // the failure is reported
+    (void)fail_pair();  // the first failure is reported
   }
   return accepted;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How events come to an id, and what it does about them before the program sees them.
+// How an id gets events, and its actions before they are delivered to the program.
 #include <mutex>
 #include <utility>
 
@@ -71,7 +71,7 @@ std::unique_ptr<Event> Id::event_of(Id& id, const cm::Event& from) {
   return nullptr;
 }
 
-/// Makes a new id, which the event of the request gives to the program.
+/// Creates the id of the request. It belongs to the event until the program takes the event.
 void Id::handle_request(Device& device, const cm::Event& event, const wire::IpCmHeader& header) {
   std::unique_ptr<Id> made(new Id(*this, device, event, header));
   made->attach_to(device);
@@ -100,7 +100,7 @@ void Id::move_to(EventQueue& queue) {
   await_acknowledgements();
 }
 
-/// The id of a request goes with the request: the program must not see another event of it first.
+/// The id of a request moves with the request: the program must not get another event of it first.
 void Id::change_queue(EventQueue& queue) {
   EventQueue* const before = std::exchange(queue_, &queue);
   for (std::unique_ptr<Event>& event : before->extract(*this)) {
@@ -119,7 +119,7 @@ void Id::acknowledge(const Event& event) noexcept {
 bool Id::prepare(Event& event) {
   Id& id = *event.id;
   switch (event.kind) {
-    case EventKind::kRequest:  // the id is the program's from here on
+    case EventKind::kRequest:  // the id belongs to the program from here on
       (void)id.ends_.device->with_agent(
           [&](cm::Agent& agent, Instant) { return agent.take(id.communication_); });
       return true;
@@ -131,7 +131,7 @@ bool Id::prepare(Event& event) {
       return true;
     case EventKind::kRejected:
       if (id.failed_to_connect_) return false;
-      (void)id.fail_pair();  // it may have none
+      (void)id.fail_pair();  // fails if there is none
       id.state_ = IdState::kDisconnected;
       return true;
     case EventKind::kDisconnected:
@@ -156,8 +156,8 @@ bool Id::prepare(Event& event) {
   return true;
 }
 
-/// The peer has accepted: the queue pair goes to RTS, then the peer is told. Programs that bring
-/// their own queue pair do both themselves.
+/// The peer has accepted. The queue pair enters RTS, then an RTU is sent. Programs that created the
+/// queue pair themselves do both.
 void Id::prepare_reply(Event& event) {
   if (!has_pair()) return;
   Device& device = *ends_.device;
@@ -171,7 +171,7 @@ void Id::prepare_reply(Event& event) {
     state_ = IdState::kConnected;
     return;
   }
-  (void)fail_pair();  // whatever state it is in, the connection has failed
+  (void)fail_pair();  // the connection has failed, so the outcome does not matter
   (void)device.with_agent(
       [&](cm::Agent& agent, Instant now) { return agent.reject(now, communication_, {}); });
   event.kind = EventKind::kConnectFailed;
@@ -179,8 +179,7 @@ void Id::prepare_reply(Event& event) {
   failed_to_connect_ = true;
 }
 
-/// The queue pair gets what is sent to the group; the event becomes one of failure where that is
-/// not possible.
+/// Attaches the queue pair to the group. If that fails, the event becomes kJoinFailed.
 void Id::prepare_join(Event& event) {
   if (pair_ == nullptr) return;
   const Outcome attached = groups_.attach(event.group, *pair_);

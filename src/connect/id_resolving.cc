@@ -11,9 +11,9 @@
 namespace verbatim::connect {
 namespace {
 
-constexpr int kBacklogMax = 1024;  // as Linux has it unless told otherwise
+constexpr int kBacklogMax = 1024;  // the default of Linux
 
-/// The address of this host, where the one of all was asked for.
+/// The loopback address in place of the wildcard address.
 IpEndpoint loopback_if_any(const IpEndpoint& endpoint) noexcept {
   if (!endpoint.is_any()) return endpoint;
   IpEndpoint here = endpoint;
@@ -24,8 +24,8 @@ IpEndpoint loopback_if_any(const IpEndpoint& endpoint) noexcept {
 
 }  // namespace
 
-/// An address of all means no device yet; so does, as in Linux, a loopback address that no device
-/// has.
+/// An id that is bound to the wildcard address has no device yet. As in Linux the same holds for a
+/// loopback address that no device has.
 Outcome Id::bind(const IpEndpoint& source) {
   if (state_ != IdState::kIdle) return Error::kInvalidArgument;
   Device* const device = source.is_any() ? nullptr : system_.device_with(source.address);
@@ -89,7 +89,7 @@ void Id::finish_resolving(const Route& route, Outcome outcome) {
   tell(EventKind::kAddressResolved);
 }
 
-/// All routes lead through one path, whose record the border writes.
+/// Every route has one path. The border writes its path record.
 Outcome Id::resolve_route() {
   if (state_ != IdState::kAddressResolved) return Error::kInvalidArgument;
   state_ = IdState::kRouteResolved;

@@ -9,7 +9,7 @@
 
 #include "wire/ids.h"
 
-/// Socket addresses as rdma_cm has them, and what they mean to an adapter.
+/// Socket addresses of programs, converted to addresses of an adapter.
 namespace verbatim::connect {
 
 /// An IP address and a port: IPv4 addresses are kept as IPv4-mapped ones.
@@ -21,7 +21,7 @@ struct IpEndpoint {
 
   friend bool operator==(const IpEndpoint&, const IpEndpoint&) noexcept = default;
 
-  /// The address of all of a family.
+  /// The wildcard address of a family.
   [[nodiscard]] static IpEndpoint any(bool is_ipv4) noexcept;
 
   [[nodiscard]] bool is_any() const noexcept;

@@ -14,8 +14,8 @@
 namespace verbatim::connect {
 namespace {
 
-/// The ids that listen everywhere. The lock guards where each of them does, and the ports it holds
-/// there; it is taken before all other locks of this layer.
+/// The ids that listen at all addresses. The lock guards the list, and the listeners and held ports
+/// of each id in it. It is taken before all other locks of this layer.
 struct Wildcards {
   ForkMutex mutex;
   std::vector<Listening*> all;
@@ -34,7 +34,7 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
                                              },
                                          .forget = [] { device::renew(wildcards()); }});
 
-/// Other processes at the address would not find the listener, and would refuse its clients.
+/// Without the port other processes at the address do not find the listener and refuse its clients.
 void explain_lost_user(std::uint16_t port, const Device& at) {
   std::fprintf(stderr,
                "verbatim: cannot take port %u at %s: this process is not the user any more that "
@@ -52,7 +52,7 @@ std::vector<Listening::Place> Listening::places() const {
   std::vector<Place> all;
   for (Device* device : system_.devices()) {
     for (const device::GidEntry& entry : device->port().gids) {
-      if (entry.gid == wire::Gid{}) continue;  // has gone
+      if (entry.gid == wire::Gid{}) continue;  // was removed
       const bool is_ipv4 = entry.gid.is_ipv4_mapped();
       const bool fits = is_ipv4 == binding_.source.is_ipv4 || (is_ipv4 && !binding_.ipv6_only);
       if (fits) all.push_back({.device = device, .address = entry.gid});
@@ -176,7 +176,7 @@ void Listening::leave_lost_places(const std::vector<Place>& wanted) {
   });
 }
 
-/// Where another process has the port already, that process keeps it.
+/// If another process has the port at a new address, that process keeps it.
 void Listening::listen_at_new_places(const std::vector<Place>& wanted) {
   for (const Place& at : wanted) {
     if (listens(at)) continue;

@@ -19,13 +19,13 @@ class System;
 /// The address and the port that an id is bound to.
 struct Binding {
   IpEndpoint source{};
-  Device* device = nullptr;  // that has the address; null: none
-  wire::Gid local{};         // what `source` is on the device
+  Device* device = nullptr;  // the device with the address; null: none
+  wire::Gid local{};         // the GID of `source` on the device
   wire::PortSpace space{};
   bool ipv6_only = false;
 
-  /// Bound to every address of every device: by the address of all, or by a loopback address that
-  /// no device has.
+  /// Whether it means every address of every device: the wildcard address does, and a loopback
+  /// address that no device has.
   [[nodiscard]] bool is_everywhere() const noexcept {
     return source.is_any() || (device == nullptr && source.is_loopback());
   }
@@ -34,11 +34,11 @@ struct Binding {
   }
 };
 
-/// The port of an id: it is held against other ids and processes at all addresses that the id is
-/// bound to, and requests for it are heard there. An id that is bound to every address follows the
-/// addresses that come and go while it listens.
+/// The port of an id. It is reserved at all addresses that the id is bound to, and requests are
+/// accepted there. An id that is bound to every address also listens at addresses that are added
+/// later.
 ///
-/// Thread: one at a time, beside follow_addresses().
+/// Thread: one at a time. follow_addresses() may run at the same time.
 class Listening {
  public:
   Listening(System& system, Id& owner) noexcept : system_(system), owner_(owner) {}
@@ -46,17 +46,16 @@ class Listening {
   Listening& operator=(const Listening&) = delete;
 
   [[nodiscard]] const Binding& binding() const noexcept { return binding_; }
-  /// Takes the port that `binding` names, or one that is free. A port that may be shared is held
-  /// only when the id listens.
+  /// Takes the port that `binding` names, or a free one. A port that may be shared is reserved only
+  /// when the id listens.
   [[nodiscard]] Outcome take_port(const Binding& binding, bool is_shared);
   void give_port_back() noexcept;
 
-  /// Hears requests for the port. kAddressInUse when another id or process does.
+  /// Accepts requests for the port. kAddressInUse when another id or process has it.
   [[nodiscard]] Outcome listen(std::uint32_t backlog);
   void stop() noexcept;
 
-  /// Addresses or devices have come or gone: ids that listen everywhere listen at these from now
-  /// on.
+  /// Addresses or devices were added or removed: updates the ids that listen at every address.
   static void follow_addresses();
 
  private:
@@ -83,9 +82,9 @@ class Listening {
   System& system_;
   Id& owner_;
   Binding binding_{};
-  bool has_given_port_ = false;  // one that was not asked for by number
+  bool has_given_port_ = false;  // a free one that the system chose
   std::uint32_t backlog_ = 0;
-  // Of an id that listens everywhere, guarded by the lock of listening.cc.
+  // Guarded by the lock of listening.cc if the id listens at every address.
   std::vector<Place> claims_;
   std::vector<Listener> listeners_;
 };

@@ -8,9 +8,9 @@
 
 namespace verbatim::connect {
 
-/// The lock of this layer. It guards all event queues, the tables of all devices, and of each id
-/// the members that events change: events are few. It is taken before a device's lock, never while
-/// one is held.
+/// The lock of this layer. It guards all event queues, the tables of all devices, and the members
+/// of ids that events change. One lock is enough, because events are rare. It is taken before the
+/// lock of a device, never while one is held.
 [[nodiscard]] ForkMutex& connections_mutex() noexcept;
 /// Notified, with the lock held, when an event is acknowledged.
 [[nodiscard]] std::condition_variable& events_acknowledged() noexcept;

@@ -10,7 +10,7 @@
 namespace verbatim::connect {
 
 /// The multicast groups that an id has joined. The queue pair is attached to a group when the
-/// program sees the event of its join.
+/// program takes the event of the join.
 class Memberships {
  public:
   void join(const wire::Gid& group) { all_.push_back({.group = group}); }

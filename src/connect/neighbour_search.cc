@@ -9,11 +9,11 @@ namespace verbatim::connect {
 
 bool NeighbourSearch::is_found(NeighbourQuestion& question) {
   switch (question.answer()) {
-    case device::Neighbour::kUnknown:  // even now: it is behind a router
+    case device::Neighbour::kUnknown:  // no entry after the question: it is behind a router
     case device::Neighbour::kKnown:
       return true;
     case device::Neighbour::kFailed:
-      question.repeat();  // as long as the program has patience
+      question.repeat();  // until the program's timeout
       return false;
     case device::Neighbour::kSought:
       return false;

@@ -14,7 +14,7 @@ namespace verbatim::connect {
 
 class Id;
 
-/// One question to the system for a neighbour.
+/// A request to the system to resolve one neighbour.
 class NeighbourQuestion {
  public:
   NeighbourQuestion() noexcept = default;
@@ -23,30 +23,30 @@ class NeighbourQuestion {
   virtual ~NeighbourQuestion() = default;
 
   [[nodiscard]] virtual device::Neighbour answer() = 0;
-  /// Once more, where no neighbour has answered.
+  /// Asks again after the neighbour did not answer.
   virtual void repeat() = 0;
 };
 
-/// The neighbours that are looked for, and the ids that wait for them. An id is finished
-/// (Id::finish_resolving()) when its neighbour is known, or with kTimedOut at its deadline. A
-/// neighbour that the system has never heard of, even after the question, is behind a router, and
-/// is taken to be there.
+/// The ids that wait for neighbours to be resolved. It calls Id::finish_resolving() when the
+/// neighbour of an id is known, or with kTimedOut at the deadline of the id. An address that has no
+/// entry in the neighbour table, even after the question, is behind a router and counts as known.
 ///
-/// It starts no thread and reads no clock: the owner calls look() while it says that ids wait.
-/// Thread: any; its lock is held while ids are finished, so after remove() an id is not finished.
+/// It starts no thread and reads no clock: the owner calls look() as long as it returns true.
+/// Thread: any. Its lock is held during Id::finish_resolving(), so the id is not used after
+/// remove().
 class NeighbourSearch {
  public:
-  /// Returns whether it is the first one: look() is to be called from now on.
+  /// True if no other id waits: the owner is to call look() from now on.
   [[nodiscard]] bool add(Id& id, const Route& route, std::unique_ptr<NeighbourQuestion> question,
                          Instant deadline);
   void remove(Id& id) noexcept;
-  /// False when no id waits any more, and look() is not to be called until add() says so.
+  /// False when no id waits any more: look() is not called until add() returns true.
   [[nodiscard]] bool look(Instant now);
-  /// Whether the answer is all that there will be.
+  /// Whether the answer is final. Repeats the question if the neighbour did not answer.
   [[nodiscard]] static bool is_found(NeighbourQuestion& question);
 
   [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
-  /// In a forked child no neighbour is sought. Unlocks the mutex.
+  /// In a forked child: removes all ids. Unlocks the mutex.
   void abandon_in_child() noexcept;
 
  private:
@@ -59,7 +59,7 @@ class NeighbourSearch {
 
   ForkMutex mutex_;
   std::vector<Sought> all_;
-  bool is_looked_at_ = false;  // look() is being called
+  bool is_looked_at_ = false;  // the owner calls look()
 };
 
 }  // namespace verbatim::connect

@@ -30,7 +30,7 @@ Outcome Probe::bind(IpEndpoint to) noexcept {
 }
 
 Outcome Probe::connect(IpEndpoint to) noexcept {
-  if (to.port == 0) to.port = 1;  // some systems refuse none
+  if (to.port == 0) to.port = 1;  // some systems refuse port 0
   return apply(::connect, to);
 }
 
@@ -50,7 +50,7 @@ Expected<IpEndpoint, Error> Probe::name() noexcept {
 }
 
 Expected<IpEndpoint, Error> route_source(const IpEndpoint& destination, const IpEndpoint& source) {
-  // Where a group is sent from is the sender's choice, not the route's.
+  // The sender chooses the source address of packets to a group, not the route.
   if (destination.address.is_multicast() && !source.is_any()) return source;
   Probe probe(destination.is_ipv4);
   if (!source.is_any()) {

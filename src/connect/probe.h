@@ -7,8 +7,8 @@
 
 namespace verbatim::connect {
 
-/// A UDP socket that the system is asked for routes with. It sends nothing but what knock() says.
-/// A search for a neighbour keeps one for seconds. The program may close it meanwhile.
+/// A UDP socket for finding routes and resolving neighbours. Only knock() sends. A NeighbourSearch
+/// keeps one for seconds; the program may close its descriptor meanwhile.
 class Probe {
  public:
   explicit Probe(bool is_ipv4) noexcept;
@@ -17,9 +17,9 @@ class Probe {
 
   [[nodiscard]] Outcome bind(IpEndpoint to) noexcept;
   [[nodiscard]] Outcome connect(IpEndpoint to) noexcept;
-  /// Makes the system look for the neighbour: an empty datagram, which says nothing.
+  /// Sends an empty datagram, which makes the system resolve the neighbour.
   void knock() noexcept;
-  /// The address that the socket has: after connect(), the one that packets leave from.
+  /// The address of the socket. After connect(): the source address of packets.
   [[nodiscard]] Expected<IpEndpoint, Error> name() noexcept;
 
  private:
@@ -27,11 +27,11 @@ class Probe {
   [[nodiscard]] Outcome apply(Call call, const IpEndpoint& to) noexcept;
 
   device::OwnDescriptor descriptor_;
-  int failure_ = 0;  // why there is no descriptor, as the system numbers it
+  int failure_ = 0;  // the errno of socket(2)
 };
 
-/// The local address that packets to `destination` leave from, as the system routes them; of those
-/// of `source`, if that names one.
+/// The source address of packets to `destination`, as the system routes them. If `source` names an
+/// address, the route is one from there.
 [[nodiscard]] Expected<IpEndpoint, Error> route_source(const IpEndpoint& destination,
                                                        const IpEndpoint& source);
 /// Whether some interface of this host has the address.

@@ -8,13 +8,13 @@ namespace verbatim::connect {
 
 class Device;
 
-/// Where an id sends from and to.
+/// The addresses of both ends of an id.
 struct Route {
   Device* device = nullptr;
   IpEndpoint source{};
   IpEndpoint destination{};
-  wire::Gid local{};   // what `source` is on the device
-  wire::Gid remote{};  // what `destination` is to the device
+  wire::Gid local{};   // the GID of `source` on the device
+  wire::Gid remote{};  // the GID of `destination`
 };
 
 }  // namespace verbatim::connect

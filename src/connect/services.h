@@ -14,10 +14,10 @@ namespace verbatim::connect {
 
 class Device;
 
-/// What connections need of an adapter: the agent of queue pair 1, and ports. Tests have one
-/// without an adapter.
+/// The parts of an adapter that connections use: the agent of queue pair 1, and ports. Tests
+/// implement it without an adapter.
 ///
-/// lock() and unlock() make it a lock of its own, which is taken after connections_mutex().
+/// It is Lockable. The lock is taken after connections_mutex().
 class Services {
  public:
   Services() noexcept = default;
@@ -29,7 +29,7 @@ class Services {
   [[nodiscard]] virtual bool is_removed() const noexcept = 0;
   [[nodiscard]] virtual Instant now() const noexcept = 0;
   /// From now on Device::handle_news() is called, with no lock held, when there are events that no
-  /// command of this layer has caused. Null: no more, and then with the lock held.
+  /// command of this layer has caused. Null: it is not called any more; set with the lock held.
   virtual void set_reader(Device* reader) noexcept = 0;
 
   virtual void lock() noexcept = 0;
@@ -38,21 +38,21 @@ class Services {
 
   // With the lock held.
   [[nodiscard]] virtual cm::Agent& agent() noexcept = 0;
-  /// After commands: sends what the agent has to send.
+  /// Sends the messages of the agent. Called after commands.
   virtual void send() noexcept = 0;
   [[nodiscard]] virtual std::optional<device::PortChange> poll_port_change() noexcept = 0;
-  /// Holds a service at an address against the other processes of the host. kAddressInUse when one
-  /// of them, or this process, has it; kAccessDenied when this process may not hold it.
+  /// Reserves a service at an address on this host. kAddressInUse when this or another process has
+  /// it; kAccessDenied when this process may not have it.
   [[nodiscard]] virtual Status claim(const wire::Gid& address, wire::ServiceId service) = 0;
   virtual void release(const wire::Gid& address, wire::ServiceId service) noexcept = 0;
-  /// Requests for a service that is held are to come to this process.
+  /// Steers requests for a reserved service to this process.
   virtual void attract(const wire::Gid& address, wire::ServiceId service) noexcept = 0;
   [[nodiscard]] virtual bool has_queue_pair(wire::QpNumber number) const noexcept = 0;
 
   // At the end of the process, with the lock held.
-  /// Takes what has arrived.
+  /// Receives and handles packets.
   virtual void progress() noexcept = 0;
-  /// Nothing is to come to this process any more.
+  /// Steers nothing to this process any more.
   virtual void leave() noexcept = 0;
 };
 

@@ -15,8 +15,8 @@ namespace verbatim::connect {
 class Device;
 class Id;
 
-/// What ids need of the host beside devices: routes, neighbours, and ports that no other process
-/// has. Tests have one of their own.
+/// The parts of the host that ids use: devices, routes, neighbours, and port numbers. Tests
+/// implement it.
 class System {
  public:
   System() noexcept = default;
@@ -25,30 +25,29 @@ class System {
 
   /// Not with connections_mutex() held: devices may be opened.
   [[nodiscard]] virtual std::vector<Device*> devices() = 0;
-  /// The local address that packets to `destination` leave from; of those of `source`, if that
-  /// names one.
+  /// The source address of packets to `destination`. If `source` names an address, the route is one
+  /// from there.
   [[nodiscard]] virtual Expected<IpEndpoint, Error> route_source(const IpEndpoint& destination,
                                                                  const IpEndpoint& source) = 0;
   /// Whether some interface of this host has the address.
   [[nodiscard]] virtual bool is_local(const IpEndpoint& endpoint) = 0;
 
-  /// A port for an id that does not care which.
+  /// A free port for an id that names none.
   [[nodiscard]] virtual Expected<std::uint16_t, Error> take_port(wire::PortSpace space) = 0;
   virtual void give_port_back(wire::PortSpace space, std::uint16_t port) noexcept = 0;
 
-  /// Has the system find the neighbour that `route` leads to, if it leads to one: hosts behind a
-  /// router are taken to be there. Calls Id::finish_resolving(), now or from another thread; with
-  /// kTimedOut when no neighbour has answered after `patience`.
+  /// Resolves the neighbour at the end of `route`. Hosts behind a router count as resolved. Calls
+  /// Id::finish_resolving(), now or from another thread; with kTimedOut when the neighbour has not
+  /// answered after `patience`.
   virtual void seek_neighbour(Id& id, const Route& route, Duration patience) = 0;
-  /// The id ends: it is not finished any more when this returns.
+  /// After this returns, Id::finish_resolving() is not called.
   virtual void stop_seeking(Id& id) noexcept = 0;
 
   /// The device that has this address; null when none does.
   [[nodiscard]] Device* device_with(const wire::Gid& address);
-  /// The device that has this address, or that stands in for the loopback address; null when none
-  /// does.
+  /// The device that has this address, or that is used for the loopback address; null when none is.
   [[nodiscard]] Device* device_of(const IpEndpoint& endpoint);
-  /// How an id at `from` reaches `to`. kNoDevice when no device of ours is on the way.
+  /// The route from `from` to `to`. kNoDevice when it does not use a device of this process.
   [[nodiscard]] Expected<Route, Error> find_route(const IpEndpoint& from, const IpEndpoint& to);
 
  protected:

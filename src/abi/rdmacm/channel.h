@@ -12,7 +12,7 @@
 
 namespace verbatim::abi {
 
-/// What a pointer to an rdma_event_channel really points to.
+/// The object behind a pointer to an rdma_event_channel.
 struct CmChannel {
   rdma_event_channel channel{.fd = -1};
   std::array<std::byte, kSpareOctets> spare{};
@@ -23,11 +23,10 @@ struct CmChannel {
     channel.fd = queue.descriptor();
     return opened;
   }
-  /// How every channel ends. Programs destroy a channel while one of their threads waits in it, or
-  /// is between two calls of rdma_get_cm_event, as in rping; so do programs that destroy a
-  /// synchronous listener to end the thread that waits for its requests. For that thread the object
-  /// of a retired channel stays until 64 more channels have been retired, and longer if the thread
-  /// still waits in it.
+  /// Ends a channel. Programs destroy a channel, or the synchronous id that owns it, while one of
+  /// their threads waits in it or is between two calls of rdma_get_cm_event, as in rping. For that
+  /// thread the object of a retired channel stays until 64 more channels have been retired, and
+  /// longer if the thread still waits in it.
   static void retire(CmChannel* channel) noexcept;
 };
 

@@ -14,13 +14,13 @@ std::span<const std::byte> octets_at(const void* data, std::size_t octets) noexc
   return {static_cast<const std::byte*>(data), data == nullptr ? 0 : octets};
 }
 
-/// READs and atomics at a time, where the program leaves them open.
+/// READs and atomics at a time, if the program does not say.
 struct Depths {
   std::uint8_t responder_resources = connect::kResourcesMax;
   std::uint8_t initiator_depth = connect::kResourcesMax;
 };
 
-/// What a program asks for, with what it left open filled in.
+/// The parameters of the program, with defaults for those that it does not give.
 connect::Id::Parameters parameters_of(const rdma_cm_id& id, const rdma_conn_param* given,
                                       const Depths& otherwise) {
   rdma_conn_param param{};
@@ -70,7 +70,7 @@ int accept(rdma_cm_id* id, rdma_conn_param* given) {
       *id, given,
       {.responder_resources = terms.responder_resources, .initiator_depth = terms.initiator_depth});
   const connect::Outcome accepted = handle.object->accept(parameters);
-  if (accepted && handle.is_datagram()) return 0;  // nothing follows
+  if (accepted && handle.is_datagram()) return 0;  // no event follows
   return complete(handle, accepted);
 }
 

@@ -7,7 +7,7 @@
 
 namespace verbatim::abi {
 
-/// A device of rdma_cm as programs see it: opened once, with a domain for programs that bring none.
+/// The context of a device of rdma_cm, and the protection domain for programs that name none.
 struct CmDevice {
   ibv_context* verbs = nullptr;
   ibv_pd* pd = nullptr;

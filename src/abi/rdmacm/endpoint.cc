@@ -6,7 +6,7 @@
 namespace verbatim::abi::cm_functions {
 namespace {
 
-constexpr int kResolveMs = 2000;  // nothing here takes that long
+constexpr int kResolveMs = 2000;  // longer than resolving takes here
 
 int prepare(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* init) {
   IdHandle& handle = handle_of(id);

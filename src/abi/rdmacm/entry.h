@@ -5,8 +5,8 @@
 
 namespace verbatim::abi {
 
-/// A call of rdma_cm, from its beginning to its end: the thread is not cancelled in it, but for
-/// where it waits for an event (Waiting), as in rdma-core.
+/// Exists during a call of rdma_cm. The thread can be cancelled only where it waits for an event
+/// (Waiting), as in rdma-core.
 class CmEntry {
  public:
   CmEntry() noexcept;
@@ -28,7 +28,7 @@ class CmEntry {
   bool is_outermost_ = false;
 };
 
-/// What the table of functions names: each in an entry of its own.
+/// The form of a function in the table of functions: it runs within a CmEntry.
 template <auto kFunction>
 struct InCmEntry;
 template <typename Result, typename... Arguments, Result (*kFunction)(Arguments...)>

@@ -61,7 +61,7 @@ int status_of(const connect::Event& event) noexcept {
   return event.error ? -to_errno(*event.error) : event.number;
 }
 
-/// The part of a message's private data that is the program's.
+/// The program's part of the private data of a message.
 template <typename Parameters>
 void set_private_data(Parameters& to, const cm::Event& from, std::size_t skipped) noexcept {
   const auto data = from.private_data();
@@ -70,7 +70,7 @@ void set_private_data(Parameters& to, const cm::Event& from, std::size_t skipped
   to.private_data_len = static_cast<std::uint8_t>(data.size() - skipped);
 }
 
-/// What the peer offers to accept is what this end may begin, and the other way round.
+/// The peer's responder resources limit this end's initiator depth, and the other way round.
 template <typename Message>
 void set_parameters(rdma_conn_param& to, const Message& message) noexcept {
   to.responder_resources = message.initiator_depth;
@@ -81,7 +81,7 @@ void set_parameters(rdma_conn_param& to, const Message& message) noexcept {
   to.qp_num = static_cast<std::uint32_t>(message.local_qpn);
 }
 
-/// What the message of the peer says.
+/// The parameters in the peer's message.
 void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::Event& from) {
   if (from.as<wire::CmSidrReq>() != nullptr) {
     set_private_data(to.param.ud, from, wire::IpCmHeader::kSize);
@@ -108,7 +108,7 @@ void set_group(rdma_ud_param& to, const IdHandle& id, const connect::Event& from
   to.qkey = RDMA_UDP_QKEY;
 }
 
-/// The id of a request that the program takes from `channel` is the program's from here on.
+/// Makes the handle of the id of a request that the program takes from `channel`.
 void adopt(connect::Event& request, rdma_event_channel& channel) {
   const rdma_cm_id& listener = handle_of(*request.counted).id;
   auto* const made = new IdHandle;
@@ -127,7 +127,7 @@ void show_request(IdHandle& made, IdHandle& listener, rdma_cm_event& shown) {
   shown.listen_id = &listener.id;
 }
 
-/// The event as the program sees it.
+/// Makes the handle of an event that is delivered to the program.
 EventHandle* show(std::unique_ptr<connect::Event> event) {
   IdHandle& id = handle_of(*event->id);
   auto* const handle = new EventHandle;
@@ -160,7 +160,7 @@ connect::Outcome wait_for_event(connect::EventQueue& queue) {
   return queue.wait();
 }
 
-/// The next event that the program is shown, waited for.
+/// Waits for the next event that is delivered to the program.
 Expected<EventHandle*, connect::Error> next_shown(CmChannel& channel) {
   for (;;) {
     auto next = take_from(channel);

@@ -12,8 +12,8 @@
 
 namespace verbatim::abi {
 
-/// What a pointer to an rdma_cm_event really points to: an event while the program has it. What the
-/// peer has said is in `object`, and the program sees its private data there.
+/// The object behind a pointer to an rdma_cm_event, until the program acknowledges the event. The
+/// message of the peer is in `object`; the pointer to private data points there.
 struct EventHandle {
   rdma_cm_event event{};
   std::array<std::byte, kSpareOctets> spare{};

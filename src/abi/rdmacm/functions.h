@@ -3,7 +3,7 @@
 
 #include "abi/rdmacm/table.h"
 
-/// The functions of rdma_cm, each declared as its header has it, without the prefix.
+/// The functions of rdma_cm, declared as in its header, without the prefix.
 namespace verbatim::abi::cm_functions {
 
 #define VB_CM_DECLARE(name) decltype(::rdma_##name) name;

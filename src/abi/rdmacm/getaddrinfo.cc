@@ -13,7 +13,7 @@
 namespace verbatim::abi {
 namespace {
 
-/// As programs free it by rdma_freeaddrinfo alone, each part is an allocation of its own.
+/// Each part is allocated separately. Programs free it with rdma_freeaddrinfo only.
 bool keep_address(const sockaddr* from, socklen_t octets, sockaddr*& to, socklen_t& to_octets) {
   if (from == nullptr || octets == 0) return true;
   to = static_cast<sockaddr*>(std::malloc(octets));
@@ -23,7 +23,7 @@ bool keep_address(const sockaddr* from, socklen_t octets, sockaddr*& to, socklen
   return true;
 }
 
-/// An errno value, as getaddrinfo has numbers of its own.
+/// The errno value of an error number of getaddrinfo.
 int errno_of(int failure) noexcept {
   switch (failure) {
     case EAI_SYSTEM:
@@ -42,7 +42,7 @@ int errno_of(int failure) noexcept {
   }
 }
 
-/// Port space and type of queue pair follow from each other where one is left open.
+/// Derives the port space from the type of queue pair, or the type from the port space.
 void choose_service(rdma_addrinfo& info, const rdma_addrinfo* hints) noexcept {
   info.ai_port_space = hints != nullptr ? hints->ai_port_space : 0;
   info.ai_qp_type = hints != nullptr ? hints->ai_qp_type : 0;

@@ -70,7 +70,7 @@ void acknowledge_own_event(rdma_cm_id& id) {
 
 void destroy(IdHandle& id) {
   acknowledge_own_event(id.id);
-  id.object->end();  // until it returns, a thread that shows an event of the id reads the object
+  id.object->end();  // until it returns, a thread that takes an event of the id may read the object
   if (id.resolved_info != nullptr) cm_functions::freeaddrinfo(id.resolved_info);
   discard(&id);
 }

@@ -19,7 +19,7 @@ namespace verbatim::abi {
 
 struct IdHandle;
 
-/// The queue pair in an rdma_cm_id, as connections move it.
+/// The queue pair of an rdma_cm_id.
 class PairOfId final : public connect::PairControl {
  public:
   explicit PairOfId(IdHandle& owner) noexcept : owner_(owner) {}
@@ -35,7 +35,7 @@ class PairOfId final : public connect::PairControl {
   IdHandle& owner_;
 };
 
-/// What a pointer to an rdma_cm_id really points to.
+/// The object behind a pointer to an rdma_cm_id.
 struct IdHandle {
   rdma_cm_id id{};
   std::array<std::byte, kSpareOctets> spare{};
@@ -57,23 +57,24 @@ struct IdHandle {
 [[nodiscard]] inline connect::Id& object_of(rdma_cm_id* id) noexcept {
   return *handle_of(id).object;
 }
-/// Of an id that the program has.
+/// For an id that the program has.
 [[nodiscard]] inline IdHandle& handle_of(const connect::Id& id) noexcept {
   return *static_cast<IdHandle*>(id.border());
 }
 
-/// A synchronous id waits for the outcome of what it has just begun; others return at once.
+/// For a synchronous id: waits for the event of the operation that was begun. Returns at once for
+/// others.
 [[nodiscard]] int complete(IdHandle& id);
-/// The same, if it was begun at all.
+/// The same, or the error if the operation could not be begun.
 [[nodiscard]] int complete(IdHandle& id, const connect::Outcome& begun);
 
-/// How packets of the id's device get to the remote end of `way`.
+/// The address vector for packets from the id's device to the remote end of `way`.
 [[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& way);
 
-/// Copies the device and the addresses of the id to where programs look.
+/// Copies the device and the addresses of the id to its public part.
 void publish(IdHandle& id);
 
-/// As ibv_modify_qp: 0 or an errno value.
+/// Return 0 or an errno value, as ibv_modify_qp.
 [[nodiscard]] int modify_to_init(IdHandle& id);
 [[nodiscard]] int modify_to_rtr(IdHandle& id, std::optional<std::uint8_t> responder_resources);
 [[nodiscard]] int modify_to_rts(IdHandle& id, std::optional<std::uint8_t> initiator_depth);

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// What librdmacm gained after the release whose header we compile with (RDMACM_1.4, of v60).
+/// Additions to librdmacm after the release whose header the build uses (RDMACM_1.4, of v60).
 extern "C" {
 int rdma_resolve_addrinfo(rdma_cm_id* id, const char* node, const char* service,
                           const rdma_addrinfo* hints);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma_create_qp(3), rdma_create_srq(3), rdma_init_qp_attr(3), and the states that connecting takes
-// a queue pair through.
+// rdma_create_qp(3), rdma_create_srq(3), rdma_init_qp_attr(3), and the transitions of a queue pair
+// when it connects.
 #include <algorithm>
 #include <cstring>
 
@@ -69,7 +69,7 @@ int fill_rts(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   return 0;
 }
 
-/// `attr.qp_state` says which.
+/// The attributes for the transition to `attr.qp_state`.
 int fill_attributes(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   switch (attr.qp_state) {
     case IBV_QPS_INIT:
@@ -95,7 +95,7 @@ void destroy(CompletionQueue& of) noexcept {
   of = {};
 }
 
-/// A completion queue with a channel of its own, armed; for programs that bring none.
+/// An armed completion queue with its own channel, for programs that give none.
 CompletionQueue create_queue(IdHandle& id, std::uint32_t depth) noexcept {
   CompletionQueue made;
   made.channel = ibv_create_comp_channel(id.id.verbs);
@@ -116,7 +116,7 @@ void destroy_own_queues(rdma_cm_id& id) noexcept {
   id.recv_cq_channel = id.send_cq_channel = nullptr;
 }
 
-/// Completes `init` with the queues that it lacks; they become the id's.
+/// Creates the completion queues that the program did not give. They belong to the id.
 bool supply_queues(IdHandle& id, ibv_cq*& send, ibv_cq*& receive, const ibv_qp_cap& cap) noexcept {
   if (send == nullptr) {
     const auto made = create_queue(id, cap.max_send_wr);
@@ -135,14 +135,14 @@ bool supply_queues(IdHandle& id, ibv_cq*& send, ibv_cq*& receive, const ibv_qp_c
   return false;
 }
 
-/// A datagram queue pair is ready at once; others wait for their peer.
+/// Takes a datagram queue pair to RTS, others to INIT.
 int prepare(IdHandle& id) {
   if (const int refused = modify_to_init(id); refused != 0 || !id.is_datagram()) return refused;
   if (const int refused = modify_to_rtr(id, {})) return refused;
   return modify_to_rts(id, {});
 }
 
-/// The end of both ways to create one.
+/// The last step of both functions that create a queue pair.
 int adopt(IdHandle& id, ibv_qp* qp, ibv_pd* pd) {
   if (qp == nullptr) {
     const int error = errno;
@@ -158,7 +158,7 @@ int adopt(IdHandle& id, ibv_qp* qp, ibv_pd* pd) {
   return 0;
 }
 
-/// What both ways check; an errno value.
+/// The checks of both functions that create a queue pair: 0 or an errno value.
 int check_new(const IdHandle& id, const ibv_pd* pd, ibv_qp_type type) noexcept {
   if (id.id.verbs == nullptr || id.id.qp != nullptr) return EINVAL;
   if (pd == nullptr || pd->context != id.id.verbs) return EINVAL;
@@ -203,7 +203,7 @@ int modify_to_error(IdHandle& id) noexcept {
   return modify(id, attr, IBV_QP_STATE);
 }
 
-// ---- As connections see it ----
+// ---- PairControl ----
 
 namespace {
 

@@ -46,7 +46,7 @@ int resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int ti
   const auto patience = std::chrono::milliseconds(std::max(timeout_ms, 0));
   const connect::Outcome begun =
       handle.object->resolve_address(connect::endpoint_of(source), *named, patience);
-  if (handle.object->state() != connect::IdState::kIdle) publish(handle);  // it is bound, at least
+  if (handle.object->state() != connect::IdState::kIdle) publish(handle);  // it is at least bound
   return complete(handle, begun);
 }
 

@@ -56,8 +56,8 @@
 
 namespace verbatim::abi {
 
-/// What librdmacm.so.1 finds in libibverbs.so.1: device and connections live once per process, and
-/// they live there. Both libraries are built together; `octets` refuses a pair that was not.
+/// The functions that librdmacm.so.1 calls in libibverbs.so.1, where devices and connections exist
+/// once per process. Both libraries are built together; `octets` detects a pair that was not.
 struct CmTable {
   std::uint64_t octets = sizeof(CmTable);
 #define VB_CM_MEMBER(name) decltype(&::rdma_##name) name = nullptr;

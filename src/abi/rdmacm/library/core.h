@@ -7,12 +7,12 @@
 
 namespace verbatim::abi {
 
-/// The functions in this process's libibverbs.so.1, loaded at first use. Null, after a message that
-/// names the library, when that is not ours: half of a program on one adapter and half on another
-/// would not work, and must not begin to.
+/// The functions in this process's libibverbs.so.1, loaded at first use. Null when that library is
+/// not part of this project: it has no such functions, and the program would use two adapters. A
+/// message then names the library.
 [[nodiscard]] const CmTable* cm_core() noexcept;
 
-/// Calls one of them; `failure` with ENOSYS where there is none to call.
+/// Calls one of them. Returns `failure` with ENOSYS if there are none.
 template <auto kMember, typename Failure, typename... Arguments>
 [[nodiscard]] auto call_core(Failure failure, Arguments... arguments) noexcept {
   const CmTable* core = cm_core();
@@ -22,7 +22,7 @@ template <auto kMember, typename Failure, typename... Arguments>
   return static_cast<Result>(failure);
 }
 
-/// The same for functions that return nothing.
+/// The same for functions without a result.
 template <auto kMember, typename... Arguments>
 void tell_core(Arguments... arguments) noexcept {
   if (const CmTable* core = cm_core()) (core->*kMember)(arguments...);

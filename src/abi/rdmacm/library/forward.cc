@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma_*(3) as programs call them. All of it is done in libibverbs.so.1, once per process.
+// rdma_*(3) as programs call them. The implementation is in libibverbs.so.1.
 #include "abi/border.h"
 #include "abi/rdmacm/library/core.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rsocket(7): exported so that programs which also know these functions load; each of them fails.
+// rsocket(7): exported so that programs that use these functions load. Each of them fails.
 #include <rdma/rsocket.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// -1 with ENOSYS, and once per process a line that says why.
+/// Returns -1 with ENOSYS. Prints the reason once per process.
 int refuse() noexcept {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
