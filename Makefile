@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door: thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
+# Thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help setup configure build demo test bench bench-report bench-turns check compilers mutants test-all test-x86 format clean
 JOBS := $(shell nproc)
@@ -19,7 +19,7 @@ configure: setup
 build: configure ## release build: build/release/bin/verbatim
 	@cmake --build --preset release -j $(JOBS)
 
-# Only what a program needs, without the tests: a first look should not wait for those.
+# Only what a program needs, without the tests, which take long to compile.
 demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs
 	@scripts/demo.sh build/release
@@ -27,7 +27,7 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 test: setup ## the whole suite, about a quarter of an hour on two cores
 	@scripts/test.sh format layers release dev tsan
 
-bench: ## how fast, beside what; PART=core, host, wire or connections: only that
+bench: ## how fast, compared with what; PART=core, host, wire or connections: only that
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@cmake --build --preset release -j $(JOBS) --target bench_programs
@@ -48,7 +48,7 @@ compilers: ## everything compiles with every compiler that Debian 12 has (an hou
 	@scripts/setup.sh compilers
 	@scripts/compilers.py --jobs $(JOBS)
 
-mutants: setup ## put bugs into a copy of the code: does a test notice each?
+mutants: setup ## put bugs into a copy of the code, and check that a test notices each
 	@scripts/mutants.py
 
 test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 processes, minutes of memory that moves, then every program with every option on every network
@@ -61,7 +61,7 @@ test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu
 	@scripts/setup.sh x86
 	@scripts/test.sh x86
 
-format: setup ## rewrite src, tests and bench as clang-format likes them
+format: setup ## format src, tests and bench with clang-format
 	@scripts/check_format.sh --fix
 
 clean: ## remove build/

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something of ours beside its peers, in rounds that each measure all of them; medians, ratios, goals."""
+"""Compares a measurement of Verbatim with other programs, in rounds that each measure all; medians, ratios, goals."""
 import dataclasses
 import operator
 import statistics
@@ -43,7 +43,7 @@ def above(bound):
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """What stands beside a measurement. One of the same name is run once in a round."""
+    """A program that a measurement is compared with. One of the same name runs once in a round."""
     name: str
     run: Callable[[], float]     # one number, in the measurement's unit
     goal: Optional[Goal] = None  # of the ratio, ours to theirs
@@ -92,7 +92,7 @@ def median(values):
 
 
 def judged(goal, value, suffix):
-    """What is wanted, in words, and whether it was reached; None: nothing is, or it is not known."""
+    """The goal in words, and whether it was reached; None: there is no goal, or it is not known."""
     if goal is None:
         return {"goal": None, "met": None}
     return {"goal": f"{goal.words} {goal.bound:g}{suffix}",
@@ -100,7 +100,7 @@ def judged(goal, value, suffix):
 
 
 def take_rounds(measurements, count):
-    """Each round measures everything once, a peer right after what it stands beside."""
+    """Each round measures everything once, each peer right after the measurement it is compared with."""
     results = [Result(measurement) for measurement in measurements]
     for number in range(count):
         known = {}  # numbers of this round, by unit and peer

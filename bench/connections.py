@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast are connections made between two processes of one host, beside TCP?
+"""How fast are connections made between two processes of one host, compared with TCP?
 
 Usage: connections.py --build build/release [--rounds 5] [--quick] [--json] [--save FILE]
 

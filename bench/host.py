@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast is the adapter between two processes of one host, beside what else a program could use there?
+"""How fast is the adapter between two processes of one host, compared with what else a program could use?
 
 Usage: host.py --build build/release [--rounds 5] [--quick] [--json] [--save FILE]
 
@@ -24,14 +24,14 @@ SMALL = 8        # octets
 SIZES = ((65536, "64 KiB", 100_000), (MIB, "1 MiB", 5_000))  # octets, in words, messages of ours
 QUEUE_PAIRS = 1000
 
-# Shared memory, and nothing that could be a network, ours included.
+# Shared memory, and no network, also not Verbatim.
 UCX = ["env", "UCX_TLS=shm,self", "UCX_LOG_LEVEL=error"]
 OPEN_MPI = [*UCX, "HOME=/tmp", "mpirun", "-np", "2", "--bind-to", "none", "--oversubscribe",
             "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "osc", "^ucx"]
 
 
 class Peers:
-    """What stands beside ours: each method makes a Peer."""
+    """What Verbatim is compared with: each method makes a Peer."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -171,9 +171,9 @@ def rates(direct, peers):
 
 
 def neighbours(stage, direct):
-    """What a queue pair must not cost another."""
-    # perftest counts a last completion for as many messages as any other, a hundred: with several queue
-    # pairs and messages that are no multiple of that it takes itself for done, and never ends.
+    """Queue pairs must not make each other slower."""
+    # perftest counts a hundred messages for each completion, also for the last one. With several queue
+    # pairs and a number of messages that is no multiple of a hundred it counts wrong and never ends.
     for program in ("ib_write_bw", "ib_send_bw"):
         def rate(pairs, count, program=program):
             return direct.rate(program, count, "-q", pairs)

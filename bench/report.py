@@ -31,7 +31,7 @@ def output_of(*words):
 
 
 def occasion(reports):
-    """Where, when and of what: without it a number says nothing."""
+    """Where, when and of which commit the numbers are."""
     model = re.search(r"^Model name: *(.+)$", output_of("lscpu"), re.M)
     others = max(report["other_work_cores"] for report in reports.values())
     return (f"{datetime.date.today():%-d %B %Y}, commit {output_of('git', 'describe', '--always')}, "

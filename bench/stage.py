@@ -22,8 +22,8 @@ LIMIT = 30  # seconds for any one program
 GRACE = 1   # seconds in which a server may end by itself
 FIRST_PORT = 18000
 MIB = 1 << 20
-# Keeps whatever else the machine does out, as far as that goes. Real time goes further, but not where a
-# program spins on memory that the adapter's own thread, on the same core, would have to fill.
+# Reduces the influence of other programs. Real-time priority does more, but cannot be used when a
+# program spins on memory that the adapter's thread, on the same core, has to fill.
 URGENT = ["nice", "-n", "-20"]
 REAL_TIME = ["chrt", "-f", "20"]
 
@@ -63,7 +63,7 @@ class Stage:
         return self._output(self._words(self.network.server, program), program)
 
     def peer(self, name, *arguments, launcher=()):
-        """The one number that a peer of ours prints."""
+        """The one number that a program of this folder prints."""
         path = os.path.join(self.installation.folder, "bin", name)
         if not os.path.exists(path):
             raise Absent(f"{name} was not built: its library is not installed (scripts/setup.sh bench)")
@@ -74,11 +74,11 @@ class Stage:
             raise Failed(f"{name} printed no number:\n{text[-1000:]}") from None
 
     def verbs(self, program, *arguments):
-        """The words that run a program on our adapter."""
+        """The command line that runs a program on Verbatim."""
         return [self.installation.command, "run", "--devices", "e0", program, *map(str, arguments)]
 
     def perftest(self, program, *options, urgency=None, path="auto"):
-        """What a program of perftest prints, on our adapter."""
+        """The output of a program of perftest on Verbatim."""
         port = self.next_port()
         words = ["env", f"VERBATIM_PATH={path}"] + self.verbs(
             program, "-d", "vb0", "-x", self.gid, "-p", port, "-F", *options)
@@ -123,8 +123,8 @@ class Stage:
 
 
 def end_server(serving):
-    """Most end by themselves; one that serves for ever is asked to, then made to. A server that ends in
-    order is waited for by its parents, so its time counts as ours."""
+    """Most end by themselves; one that serves for ever gets a signal, then is killed. A server that ends
+    normally is waited for by its parents, so its processor time counts for this process."""
     if serving.wait(time.monotonic() + GRACE) is None:
         serving.child.terminate()
         serving.wait(time.monotonic() + GRACE)
@@ -132,8 +132,8 @@ def end_server(serving):
 
 
 class OtherWork:
-    """How many cores the rest of the machine has kept busy since this was made. Where that is not about
-    nothing, rates are poor and medians of short times hold."""
+    """How many cores the rest of the machine has kept busy since this was made. If that is clearly above
+    zero, rates are too low, and medians of short times are affected less."""
 
     def __init__(self):
         self._start = self._times()
@@ -160,7 +160,7 @@ def perftest_row(text):
 
 
 def why_not(programs):
-    """What keeps a benchmark from being tried here; empty: nothing."""
+    """The reason why a benchmark cannot run here; empty: it can."""
     if os.geteuid() != 0:
         return "making network namespaces needs root"
     if (os.cpu_count() or 1) < 2:

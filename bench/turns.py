@@ -45,7 +45,7 @@ def in_turns(new, before, again):
 
 
 def take_rounds(measurements, count):
-    """The earlier build first and last, so that a machine that drifts does so to its own ratio too."""
+    """The earlier build first and last, so that a drift of the machine shows in its own ratio too."""
     results = [Result(measurement) for measurement in measurements]
     for number in range(count):
         for result in results:

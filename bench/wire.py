@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast is the adapter between two hosts, beside the kernel's TCP and UDP on the same wire?
+"""How fast is the adapter between two hosts, compared with the kernel's TCP and UDP on the same wire?
 
 Usage: wire.py --build build/release [--rounds 3] [--quick] [--json] [--save FILE]
 
@@ -66,7 +66,7 @@ def at_mtu(stage, mtu):
         Measurement(f"MTU {mtu}: ib_send_lat, 8 octets", "us",
                     lambda: stage.microseconds("ib_send_lat", "-s", 8, "-n", 50000,
                                                urgency=REAL_TIME), round_trip),
-        # The target spins on its memory and never calls in.
+        # The target spins on its memory and never calls the library.
         Measurement(f"MTU {mtu}: ib_write_lat, 8 octets", "us",
                     lambda: stage.microseconds("ib_write_lat", "-s", 8, "-n", 50000), round_trip),
         Measurement(f"MTU {mtu}: ib_write_bw, 64 octets, lists of 64", "M/s",

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every #include of src/ against src/LAYERS. Usage: check_layers.py path/to/src"""
+"""Checks every #include of src/ by src/LAYERS. Usage: check_layers.py path/to/src"""
 import pathlib
 import re
 import sys
 
 IMPURE = re.compile(r'<(sys/|net|arpa/|linux/|unistd\.h|thread|poll\.h|fcntl\.h|time\.h|ctime)')
-# The one thing that a pure layer may ask the system: what this CPU can do. On Arm only the kernel knows.
+# A pure layer may ask the system only for the features of the CPU, which on Arm only the kernel knows.
 ALLOWED = {('base/acquire.cc', '<sys/auxv.h>'), ('wire/crc32_arm.cc', '<sys/auxv.h>')}
 CLOCK = re.compile(r'_clock::now|clock_gettime|random_device')
 # The libraries may be in a set-user-ID program, which must not obey its caller's environment.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # vb_test(name [DATA] LABEL unit SOURCES ... LINK ...) and vb_fuzzer(x_fuzz.cc LINK ...). A test with DATA
-# knows where tests/ is; the others are the same objects in every checkout, which a compiler cache likes.
+# knows where tests/ is; the others are the same objects in every checkout, so a compiler cache finds them.
 if(VB_TESTS)
   # Debian ships GoogleTest as source, so one recipe serves every compiler, sanitizer and CPU.
   set(BUILD_GMOCK ON)
   set(INSTALL_GTEST OFF)
   add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
 
-  # What every test links: with the address sanitizer, a way through fork(2).
+  # Linked to every test: with the address sanitizer, handlers that make fork(2) work.
   add_library(vb_test_support INTERFACE)
   if(VB_SANITIZES_ADDRESSES)
     add_library(sanitizer_forks OBJECT ${CMAKE_SOURCE_DIR}/tests/sanitizer_forks.cc)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What our own targets are compiled with; third-party sources link neither.
 # vb_strict: the warnings. vb_warnings: the same without exceptions and type information, for all
-# that may end up in a stranger's process; only the command, whose option parser throws, has them.
+# code of the libraries; only the command, whose option parser throws, has them.
 add_library(vb_strict INTERFACE)
 target_compile_options(vb_strict INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
   -fvisibility=hidden -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(vb_strict INTERFACE -Wthread-safety)
-  # C++20 lets a call of a macro leave out what stands for `...`; clang 13 does not know it yet.
+  # C++20 lets a call of a macro omit the arguments of `...`; clang 13 does not know this yet.
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
     target_compile_options(vb_strict INTERFACE -Wno-gnu-zero-variadic-macro-arguments)
   endif()

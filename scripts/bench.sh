@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the benchmarks of a build, one at a time; what the parts found stays in BUILD/bench/results.
+# Runs the benchmarks of a build, one at a time; the results stay in BUILD/bench/results.
 # Usage: bench.sh BUILD [PART [OPTION...]]
 #   core         programs that measure one piece of the code each
 #   host         the adapter between two processes of one host
@@ -28,16 +28,16 @@ core() {
 compare() { # name [option...]
   printf '\n== %s\n' "$1"
   /usr/bin/python3 "$here/../bench/$1.py" --build "$build" --save "$results/$1.json" "${@:2}" ||
-    [[ $? -eq 77 ]] # it has said why not
+    [[ $? -eq 77 ]] # it has printed why it cannot run
 }
 
 case $part in
   core) core ;;
   host | wire | connections) compare "$part" "$@" ;;
   all)
-    rm -f "$results"/* # so that they are of one run
+    rm -f "$results"/* # so that all results are of one run
     core
-    status=0 # one peer that fails keeps nothing else from being measured
+    status=0 # the rest is measured also when one program fails
     for each in host wire connections; do compare "$each" "$@" || status=1; done
     exit "$status"
     ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Holds src, tests and bench against .clang-format. Usage: check_format.sh [--fix]
+# Checks the format of src, tests and bench by .clang-format. Usage: check_format.sh [--fix]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts bugs into a copy of the code, one at a time, and sees whether the tests notice.
+"""Puts bugs into a copy of the code, one at a time, and checks whether the tests notice.
 
 The bugs are the entries of tests/mutants/*.txt. Each names a file, the text to replace and the text
 to put there; the old text must stand in the file exactly once, so that an entry that the code has
@@ -114,8 +114,8 @@ class Suite:
         self.environment = dict(os.environ, VERBATIM_HISTORIES=str(histories))
 
     def configure(self):
-        # A build type of its own: no debug information, which is most of what a link costs. A bug
-        # may leave something unused; that is not what is to be found out here, hence no warnings.
+        # A build type of its own: no debug information, which takes most of the time of a link. No
+        # warnings: a bug may leave a variable unused, which is not what this program checks.
         self._run(["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja",
                    "-DCMAKE_BUILD_TYPE=Mutant", "-DCMAKE_CXX_FLAGS=-O1 -w"])
 
@@ -128,7 +128,7 @@ class Suite:
             raise Misfit("does not build:\n" + done.stdout[-3000:])
 
     def failure_of(self, program):
-        """What the program says first; empty when it passes."""
+        """The first failure that the program prints; empty when it passes."""
         command = [self.build / "tests" / program, "--gtest_brief=1", "--gtest_fail_fast"]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -205,7 +205,7 @@ def main():
 
     suite = Suite(options.build / "tree", options.build / "build", options.histories)
     copy_tree(suite.tree)
-    for mutant in mutants:  # every misfit is found before the first build
+    for mutant in mutants:  # all entries are checked before the first build
         original_of(mutant, suite.tree)
     suite.configure()
     unit_programs = sorted({program for m in mutants for program in unit_programs_for(m)})

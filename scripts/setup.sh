@@ -17,7 +17,7 @@ packages=(
   googletest          # sources of GoogleTest, built once per compiler and sanitizer
   nlohmann-json3-dev  # --json of the command; tests read golden packets
   libbenchmark-dev    # bench/
-  libisal-dev         # bench/: the CRC that ours is measured beside
+  libisal-dev         # bench/: the CRC that Verbatim's is compared with
   libcli11-dev        # command line of the `verbatim` tool
   libibverbs-dev      # headers that define the ABI
   librdmacm-dev       # likewise
@@ -31,7 +31,7 @@ packages=(
   rdmacm-utils        # likewise: rping, ucmatose, udaddy, mckey, cmtime
   qperf               # likewise, and TCP beside them
   python3-pyverbs     # conformance: rdma-core's own tests
-  tshark              # conformance: reads what we put on the wire
+  tshark              # conformance: reads the packets
   iproute2            # conformance: network namespaces
   util-linux          # conformance: setpriv
 )
@@ -40,11 +40,11 @@ x86_packages=(
   qemu-user             # runs what it built
 )
 bench_packages=(
-  iperf3           # TCP beside ours
-  sockperf         # UDP beside ours
-  libucx-dev       # UCX beside ours, for what ucx_perftest does not ask
-  libopenmpi-dev   # Open MPI beside ours
-  libfabric-dev    # libfabric beside ours
+  iperf3           # TCP for comparison
+  sockperf         # UDP for comparison
+  libucx-dev       # UCX for comparison, for what ucx_perftest does not measure
+  libopenmpi-dev   # Open MPI for comparison
+  libfabric-dev    # libfabric for comparison
   pkgconf          # finds these libraries
 )
 

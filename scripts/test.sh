@@ -38,7 +38,7 @@ step_dev() {
 }
 step_dev-all() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
 step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
-# What starts threads, or shares memory between them, and no more: the rest would only be slower.
+# Only tests that start threads, or share memory between them: for others the thread sanitizer finds nothing.
 # Children of tests with threads open devices, which starts threads: the sanitizer is configured to allow it.
 step_tsan() {
   build tsan verbs_threads_test rdmacm_test interface_changes_test base_test memory_test host_test \
