@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "halves.h"
+#include "ends.h"
 
 namespace {
 
@@ -24,7 +24,7 @@ void check(ssize_t status, const char* what) {
 /// A reliable datagram endpoint of the `shm` provider and one completion queue for each direction.
 class Endpoint {
  public:
-  Endpoint(Half& half, std::size_t octets) : buffer_(octets) {
+  Endpoint(End& end, std::size_t octets) : buffer_(octets) {
     fi_info* hints = fi_allocinfo();
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = FI_MSG;
@@ -32,7 +32,7 @@ class Endpoint {
     fi_info* info = nullptr;
     check(fi_getinfo(FI_VERSION(1, 9), nullptr, nullptr, 0, hints, &info), "no provider 'shm'");
     open(*info);
-    connect(half);
+    connect(end);
   }
 
   Endpoint(const Endpoint&) = delete;
@@ -72,11 +72,11 @@ class Endpoint {
     check(fi_enable(endpoint_), "fi_enable failed");
   }
 
-  void connect(Half& half) {
+  void connect(End& end) {
     std::vector<std::byte> name(256);
     std::size_t octets = name.size();
     check(fi_getname(&endpoint_->fid, name.data(), &octets), "fi_getname failed");
-    const auto other = half.exchange(std::span(name).first(octets));
+    const auto other = end.exchange(std::span(name).first(octets));
     if (fi_av_insert(addresses_, other.data(), 1, &peer_, 0, nullptr) != 1) {
       stop("fi_av_insert failed");
     }
@@ -115,9 +115,9 @@ class Endpoint {
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
 };
 
-double ping_pong(Endpoint& endpoint, const Half& half, const Question& question) {
+double ping_pong(Endpoint& endpoint, const End& end, const Question& question) {
   endpoint.post_receive();
-  if (half.is_server()) {
+  if (end.is_server()) {
     for (std::size_t i = 0; i < whole_groups(question.count); ++i) {
       endpoint.await_receives(1);
       endpoint.post_receive();
@@ -134,16 +134,16 @@ double ping_pong(Endpoint& endpoint, const Half& half, const Question& question)
   });
 }
 
-double stream(Endpoint& endpoint, Half& half, const Question& question) {
+double stream(Endpoint& endpoint, End& end, const Question& question) {
   const auto start = Clock::now();
   for (std::size_t done = 0; done < question.count; done += kWindow) {
     const std::size_t window = std::min(kWindow, question.count - done);
     for (std::size_t i = 0; i < window; ++i) {
-      half.is_server() ? endpoint.post_receive() : endpoint.post_send();
+      end.is_server() ? endpoint.post_receive() : endpoint.post_send();
     }
-    half.is_server() ? endpoint.await_receives(window) : endpoint.await_sends(window);
+    end.is_server() ? endpoint.await_receives(window) : endpoint.await_sends(window);
   }
-  half.meet();  // all of it has arrived
+  end.meet();  // all of it has arrived
   return throughput(question, seconds_since(start));
 }
 
@@ -151,14 +151,14 @@ double stream(Endpoint& endpoint, Half& half, const Question& question) {
 
 int main(int count, char** words) {
   const Question question = question_of(count, words);
-  Half half;
+  End end;
   {
-    Endpoint endpoint(half, question.octets);
-    half.meet();
-    const double number = question.kind == "latency" ? ping_pong(endpoint, half, question)
-                                                     : stream(endpoint, half, question);
-    half.meet();
-    if (!half.is_server()) answer(number);
+    Endpoint endpoint(end, question.octets);
+    end.meet();
+    const double number = question.kind == "latency" ? ping_pong(endpoint, end, question)
+                                                     : stream(endpoint, end, question);
+    end.meet();
+    if (!end.is_server()) answer(number);
   }
-  return half.end();
+  return end.finish();
 }

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "halves.h"
+#include "ends.h"
 
 namespace {
 
@@ -40,11 +40,11 @@ void await(std::uint64_t& word, std::uint64_t value) {
   }
 }
 
-double ping_pong(std::byte* shared, const Half& half, const Question& question) {
+double ping_pong(std::byte* shared, const End& end, const Question& question) {
   auto& ping = *reinterpret_cast<std::uint64_t*>(shared);
   auto& pong = *reinterpret_cast<std::uint64_t*>(shared + 4096);
   std::uint64_t turn = 0;
-  if (half.is_server()) {
+  if (end.is_server()) {
     while (turn < whole_groups(question.count)) {
       await(ping, ++turn);
       Word(pong).store(turn, std::memory_order_release);
@@ -62,15 +62,15 @@ double ping_pong(std::byte* shared, const Half& half, const Question& question) 
 int main(int count, char** words) {
   const Question question = question_of(count, words);
   std::byte* shared = map_shared(std::max<std::size_t>(question.octets, 2UL * 4096));
-  Half half;
+  End end;
   // The other process has the pages too, as the target of a WRITE has.
   std::memset(shared, 0, question.octets);
-  half.meet();
+  end.meet();
   if (question.kind == "latency") {
-    const double microseconds = ping_pong(shared, half, question);
-    if (!half.is_server()) answer(microseconds);
-  } else if (!half.is_server()) {
+    const double microseconds = ping_pong(shared, end, question);
+    if (!end.is_server()) answer(microseconds);
+  } else if (!end.is_server()) {
     answer(copy(shared, question));
   }
-  return half.end();
+  return end.finish();
 }

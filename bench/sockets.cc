@@ -7,14 +7,14 @@
 
 #include <cstring>
 
-#include "halves.h"
+#include "ends.h"
 
 namespace {
 
 using namespace verbatim::bench;
 
-/// A connected socket in each half.
-int tcp_socket(Half& half) {
+/// A connected socket in each end.
+int tcp_socket(End& end) {
   const int made = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -22,15 +22,15 @@ int tcp_socket(Half& half) {
   socklen_t octets = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   int connected = made;
-  if (half.is_server()) {
+  if (end.is_server()) {
     if (::bind(made, generic, octets) != 0 || ::listen(made, 1) != 0 ||
         ::getsockname(made, generic, &octets) != 0) {
       stop("cannot listen on the loopback interface");
     }
-    half.exchange_value(address.sin_port);
+    end.exchange_value(address.sin_port);
     connected = ::accept(made, nullptr, nullptr);
   } else {
-    address.sin_port = half.exchange_value(address.sin_port);
+    address.sin_port = end.exchange_value(address.sin_port);
     if (::connect(made, generic, octets) != 0) stop("connect failed");
   }
   const int yes = 1;
@@ -64,9 +64,9 @@ void receive_stream(int socket, std::size_t octets) {
   }
 }
 
-double ping_pong(int socket, const Half& half, const Question& question) {
+double ping_pong(int socket, const End& end, const Question& question) {
   std::vector<std::byte> message(question.octets);
-  if (half.is_server()) {
+  if (end.is_server()) {
     for (std::size_t i = 0; i < whole_groups(question.count); ++i) {
       receive_all(socket, message);
       send_all(socket, message);
@@ -79,15 +79,15 @@ double ping_pong(int socket, const Half& half, const Question& question) {
   });
 }
 
-double stream(int socket, Half& half, const Question& question) {
+double stream(int socket, End& end, const Question& question) {
   const std::vector<std::byte> message(question.octets);
   const auto start = Clock::now();
-  if (half.is_server()) {
+  if (end.is_server()) {
     receive_stream(socket, question.octets * question.count);
   } else {
     for (std::size_t i = 0; i < question.count; ++i) send_all(socket, message);
   }
-  half.meet();  // all of it has arrived
+  end.meet();  // all of it has arrived
   return throughput(question, seconds_since(start));
 }
 
@@ -97,12 +97,12 @@ int main(int count, char** words) {
   const Question question = question_of(count, words, 1);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) stop("socketpair failed");
-  Half half;
+  End end;
   const bool is_tcp = std::string_view(words[1]) == "tcp";
-  const int socket = is_tcp ? tcp_socket(half) : ends[half.is_server() ? 0 : 1];
-  half.meet();
-  const double number = question.kind == "latency" ? ping_pong(socket, half, question)
-                                                   : stream(socket, half, question);
-  if (!half.is_server()) answer(number);
-  return half.end();
+  const int socket = is_tcp ? tcp_socket(end) : ends[end.is_server() ? 0 : 1];
+  end.meet();
+  const double number =
+      question.kind == "latency" ? ping_pong(socket, end, question) : stream(socket, end, question);
+  if (!end.is_server()) answer(number);
+  return end.finish();
 }

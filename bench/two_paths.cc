@@ -9,15 +9,15 @@
 #include <cstring>
 #include <optional>
 
-#include "halves.h"
+#include "ends.h"
 #include "queue_pairs.h"
 
 namespace {
 
 using namespace verbatim::bench;
 
-constexpr std::size_t kIncoming = 0;     // where the other half writes, in the buffer
-constexpr std::size_t kOutgoing = 4096;  // where this half writes from
+constexpr std::size_t kIncoming = 0;     // where the other end writes, in the buffer
+constexpr std::size_t kOutgoing = 4096;  // where this end writes from
 constexpr std::uint64_t kReceive = 1;    // wr_id of every receive; sends have 0
 
 /// What a queue pair must know of its peer.
@@ -73,17 +73,17 @@ struct Adapter {
   unsigned early[2]{};  // completions polled and not yet awaited, by wr_id
 };
 
-/// A reliable connection to the other half.
+/// A reliable connection to the other end.
 class Connection {
  public:
-  Connection(Adapter& adapter, Half& half) : adapter_(adapter) {
+  Connection(Adapter& adapter, End& end) : adapter_(adapter) {
     pair_ = make_queue_pair(adapter.domain, adapter.completions, 16);
-    to_ = half.exchange_value(Address{.gid = adapter.gid,
-                                      .qp_number = pair_->qp_num,
-                                      .rkey = adapter.region->rkey,
-                                      .buffer = std::bit_cast<std::uint64_t>(adapter.buffer)});
+    to_ = end.exchange_value(Address{.gid = adapter.gid,
+                                     .qp_number = pair_->qp_num,
+                                     .rkey = adapter.region->rkey,
+                                     .buffer = std::bit_cast<std::uint64_t>(adapter.buffer)});
     connect(pair_, {.gid = to_.gid, .number = to_.qp_number, .gid_index = adapter.gid_index});
-    half.meet();
+    end.meet();
   }
 
   void post(ibv_wr_opcode opcode, std::uint32_t octets) {
@@ -121,7 +121,7 @@ class Connection {
   Address to_{};
 };
 
-/// One message to the other half, and its answer awaited; or the other way round.
+/// One message to the other end, and its answer awaited; or the other way round.
 class Game {
  public:
   Game(Adapter& adapter, Connection& connection, const Question& question)
@@ -155,15 +155,15 @@ class Game {
   bool is_send_;
   std::uint32_t octets_;
   std::uint64_t turn_ = 0;      // the last one sent
-  std::uint64_t expected_ = 1;  // the next one from the other half
+  std::uint64_t expected_ = 1;  // the next one from the other end
 };
 
 /// The process at the other end of the packets; its adapter answers while it sleeps.
-int speak_packets(Half& half, std::uint8_t gid_index) {
+int speak_packets(End& end, std::uint8_t gid_index) {
   ::setenv("VERBATIM_PATH", "packet", 1);
   Adapter adapter(gid_index);
-  const Connection connection(adapter, half);
-  return half.end();
+  const Connection connection(adapter, end);
+  return end.finish();
 }
 
 /// So that nothing is measured beside a connection that does not work.
@@ -172,25 +172,25 @@ void use(Adapter& adapter, Connection& packets) {
   adapter.await(0);
 }
 
-void answer_all(Adapter& adapter, Half& half, const Question& question) {
-  Connection connection(adapter, half);
+void answer_all(Adapter& adapter, End& end, const Question& question) {
+  Connection connection(adapter, end);
   Game game(adapter, connection, question);
-  half.meet();
+  end.meet();
   for (std::size_t i = 0; i < whole_groups(question.count); ++i) {
     game.await();
     game.serve();
   }
 }
 
-double ask_all(Adapter& adapter, Half& half, Half* distant, const Question& question) {
+double ask_all(Adapter& adapter, End& end, End* distant, const Question& question) {
   std::optional<Connection> packets;
   if (distant != nullptr) {
     packets.emplace(adapter, *distant);
     use(adapter, *packets);
   }
-  Connection connection(adapter, half);
+  Connection connection(adapter, end);
   Game game(adapter, connection, question);
-  half.meet();
+  end.meet();
   const double microseconds = half_trip(question.count, [&] {
     game.serve();
     game.await();
@@ -204,18 +204,18 @@ double ask_all(Adapter& adapter, Half& half, Half* distant, const Question& ques
 int main(int count, char** words) {
   const Question question = question_of(count, words, 2);
   const auto gid_index = static_cast<std::uint8_t>(std::atoi(words[1]));
-  std::optional<Half> distant;
+  std::optional<End> distant;
   if (std::string_view(words[2]) == "both") {
     distant.emplace();
     if (distant->is_server()) return speak_packets(*distant, gid_index);
   }
-  Half half;
+  End end;
   Adapter adapter(gid_index);
-  if (half.is_server()) {
-    answer_all(adapter, half, question);
+  if (end.is_server()) {
+    answer_all(adapter, end, question);
   } else {
-    answer(ask_all(adapter, half, distant ? &*distant : nullptr, question));
+    answer(ask_all(adapter, end, distant ? &*distant : nullptr, question));
   }
-  const int status = half.end();
-  return distant && !half.is_server() && distant->end() != 0 ? 1 : status;
+  const int status = end.finish();
+  return distant && !end.is_server() && distant->finish() != 0 ? 1 : status;
 }

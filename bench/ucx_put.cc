@@ -9,13 +9,13 @@
 #include <bit>
 #include <cstring>
 
-#include "halves.h"
+#include "ends.h"
 
 namespace {
 
 using namespace verbatim::bench;
 
-// A half's buffer: what the client says, what the server says, and the payload.
+// A end's buffer: what the client says, what the server says, and the payload.
 constexpr std::size_t kPing = 0;
 constexpr std::size_t kPong = 4096;
 constexpr std::size_t kPayload = 8192;
@@ -26,18 +26,18 @@ void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) stop(what);
 }
 
-/// A worker with one endpoint, and the other half's buffer within reach: puts go from a place of
-/// this half's buffer to the same place of the other's.
+/// A worker with one endpoint, and the other end's buffer within reach: puts go from a place of
+/// this end's buffer to the same place of the other's.
 class Connection {
  public:
-  Connection(Half& half, std::size_t octets) {
+  Connection(End& end, std::size_t octets) {
     void* memory = nullptr;
     if (::posix_memalign(&memory, 4096, kPayload + octets) != 0) stop("no memory");
     std::memset(memory, 0, kPayload + octets);
     buffer_ = static_cast<std::byte*>(memory);
     open();
-    connect(half);
-    publish(half, kPayload + octets);
+    connect(end);
+    publish(end, kPayload + octets);
   }
 
   /// Null when it is done already.
@@ -86,19 +86,18 @@ class Connection {
     check(ucp_worker_create(context_, &threads, &worker_), "ucp_worker_create failed");
   }
 
-  void connect(Half& half) {
+  void connect(End& end) {
     ucp_address_t* address = nullptr;
     std::size_t octets = 0;
     check(ucp_worker_get_address(worker_, &address, &octets), "the worker has no address");
-    const auto other =
-        half.exchange(std::span(reinterpret_cast<const std::byte*>(address), octets));
+    const auto other = end.exchange(std::span(reinterpret_cast<const std::byte*>(address), octets));
     ucp_ep_params_t target{};
     target.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     target.address = reinterpret_cast<const ucp_address_t*>(other.data());
     check(ucp_ep_create(worker_, &target, &endpoint_), "ucp_ep_create failed");
   }
 
-  void publish(Half& half, std::size_t octets) {
+  void publish(End& end, std::size_t octets) {
     ucp_mem_map_params_t mapping{};
     mapping.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
     mapping.address = buffer_;
@@ -108,9 +107,9 @@ class Connection {
     void* key = nullptr;
     std::size_t key_octets = 0;
     check(ucp_rkey_pack(context_, memory, &key, &key_octets), "ucp_rkey_pack failed");
-    const auto other = half.exchange(std::span(static_cast<const std::byte*>(key), key_octets));
+    const auto other = end.exchange(std::span(static_cast<const std::byte*>(key), key_octets));
     check(ucp_ep_rkey_unpack(endpoint_, other.data(), &key_), "ucp_ep_rkey_unpack failed");
-    remote_ = half.exchange_value(std::bit_cast<std::uint64_t>(buffer_));
+    remote_ = end.exchange_value(std::bit_cast<std::uint64_t>(buffer_));
   }
 
   void progress() { ucp_worker_progress(worker_); }
@@ -124,12 +123,12 @@ class Connection {
   ucp_worker_h worker_ = nullptr;
   ucp_ep_h endpoint_ = nullptr;
   ucp_rkey_h key_ = nullptr;
-  std::uint64_t remote_ = 0;  // where the other half's buffer is
+  std::uint64_t remote_ = 0;  // where the other end's buffer is
 };
 
-double ping_pong(Connection& connection, const Half& half, const Question& question) {
+double ping_pong(Connection& connection, const End& end, const Question& question) {
   std::uint64_t turn = 0;
-  if (half.is_server()) {
+  if (end.is_server()) {
     while (turn < whole_groups(question.count)) {
       connection.await_word(kPing, ++turn);
       connection.say(kPong, turn, question.octets);
@@ -143,8 +142,8 @@ double ping_pong(Connection& connection, const Half& half, const Question& quest
   });
 }
 
-double stream(Connection& connection, const Half& half, const Question& question) {
-  if (half.is_server()) {
+double stream(Connection& connection, const End& end, const Question& question) {
+  if (end.is_server()) {
     connection.await_word(kPing, 1);
     return 0;
   }
@@ -170,11 +169,11 @@ int main(int count, char** words) {
   if (question.kind == "latency" && question.octets != sizeof(std::uint64_t)) {
     stop("the latency is that of 8 octets");
   }
-  Half half;
-  Connection connection(half, question.octets);
-  half.meet();
-  const double number = question.kind == "latency" ? ping_pong(connection, half, question)
-                                                   : stream(connection, half, question);
-  if (!half.is_server()) answer(number);
-  return half.end();
+  End end;
+  Connection connection(end, question.octets);
+  end.meet();
+  const double number = question.kind == "latency" ? ping_pong(connection, end, question)
+                                                   : stream(connection, end, question);
+  if (!end.is_server()) answer(number);
+  return end.finish();
 }

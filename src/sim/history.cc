@@ -36,7 +36,7 @@ class History {
     std::uint64_t steps = 0;
     while (complaint_.empty() && !is_finished()) {
       if (++steps > options_.step_limit) {
-        complaint_ = "no end in sight after " + std::to_string(steps) + " steps";
+        complaint_ = "not finished after " + std::to_string(steps) + " steps";
         break;
       }
       for (auto& workload : workloads_) workload->post();

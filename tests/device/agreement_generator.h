@@ -10,17 +10,17 @@
 
 namespace verbatim::testing {
 
-/// Which octets the requests of a round are about, so that nothing in it depends on chance.
+/// Which octets the requests of a round use, so that the outcome of the round is defined.
 class Uses {
  public:
   struct Use {
     int side = 0;
     Program::Slice slice{};
     bool writes = false;
-    int flow = -1;             // the side whose requests it belongs to; -1: ordered with nothing
+    int flow = -1;             // the side whose requests use it; -1: it has no order
     std::uint32_t order = 0;   // of the request in its flow
     bool is_remote = false;    // at the responder
-    bool is_answered = false;  // READ and atomics: over only when the answer is there
+    bool is_answered = false;  // READ and atomics: finished only when the answer has arrived
     bool is_atomic = false;
     bool stays = false;         // beyond the round
     bool is_undefined = false;  // from now on: the contents are unknown
@@ -47,7 +47,7 @@ class Generator {
  private:
   using Slice = Program::Slice;
   using Request = Program::Request;
-  /// Every side has these first, so that something is always there to go wrong with.
+  /// Every side has these first, so that a request that must fail always has a region for it.
   enum : int { kMain, kLarge, kPrivate, kReadOnly, kForeign, kMarkers, kOthers };
   enum class Failure : std::uint8_t {
     kWrongKey,
@@ -70,13 +70,13 @@ class Generator {
     Slice slice{};
     unsigned access = 0;
   };
-  /// What has been posted at a side, and what has become of it.
+  /// What a side has posted, and what has happened to it.
   struct Standing {
     std::vector<Program::Receive> receives;  // posted, and not used yet
     std::vector<Window> windows;
     Program::Arm armed{};
   };
-  /// What came to a side in the round.
+  /// What a side received in the round.
   struct Arrivals {
     std::uint32_t receives = 0;
     bool solicited = false;

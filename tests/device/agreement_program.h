@@ -10,7 +10,7 @@
 namespace verbatim::testing {
 
 /// A program of verbs calls for two connected queue pairs whose outcome the specification defines:
-/// whichever way the octets take, completions, memory and events must come out the same. Every
+/// on either path, completions, memory and events must be the same. Every
 /// choice comes from the seed.
 ///
 /// Both sides go through the same rounds. In a round each side first changes its windows and posts
@@ -87,7 +87,7 @@ struct Program {
   struct Round {
     Turn turns[kSides];
   };
-  /// What a side is.
+  /// The properties of a side.
   struct Side {
     std::vector<Region> regions;
     std::vector<ibv_mw_type> windows;
@@ -124,7 +124,7 @@ struct Program {
   bool fails_peer = false;     // and the peer's queue pair with it
   bool fails_receive = false;  // with a completion; else an event tells
   std::vector<Undefined> undefined;
-  std::string failure;  // in words
+  std::string failure;  // as text
 
   [[nodiscard]] bool is_reliable() const noexcept { return type == IBV_QPT_RC; }
 };

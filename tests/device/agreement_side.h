@@ -17,7 +17,7 @@
 
 namespace verbatim::testing {
 
-/// What the two sides of a program tell each other, in memory that both have.
+/// What the two sides of a program tell each other, in shared memory.
 struct Board {
   struct End {
     std::uint32_t number;
@@ -28,7 +28,7 @@ struct Board {
   End ends[Program::kSides];
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> generation;
-  std::atomic<bool> is_given_up;  // something that had to happen did not
+  std::atomic<bool> is_given_up;  // an expected event did not happen
 };
 
 /// The device of a process, opened once for many programs.

@@ -21,16 +21,16 @@
 #include "datagrams.h"
 #include "heap_in_use.h"
 
-/// Many processes, each connected to each other by a reliable connection, that write into each
-/// other's memory, read from it and count in it, as chance has it, and check every octet. Beside
-/// that they send each other datagrams. Some of them are victims: they may be gone at any moment.
+/// Many processes, each connected to all others by reliable connections. They write into each
+/// other's memory, read from it and count in it at random, and check every octet. They also send
+/// each other datagrams. Some of them are victims: they may be killed at any moment.
 namespace verbatim::testing {
 
 inline constexpr std::uint32_t kProcessesMax = 128;
 inline constexpr std::uint32_t kRoundsAfterwards = 2;
 inline constexpr std::chrono::seconds kWorkerPatience{120};  // after it was enough
 
-/// What the processes know of each other; in memory that all of them share.
+/// What the processes tell each other, in shared memory.
 struct Board {
   struct Entry {
     std::atomic<bool> is_ready{false};  // the rest may be read
@@ -65,7 +65,8 @@ class Worker {
         last_(last),
         random_(board.seed * kProcessesMax + index) {}
 
-  /// What went wrong; empty when all is well. Returns when all that are no victims have finished.
+  /// The first error; empty when there is none. Returns when all processes but the victims have
+  /// finished.
   std::string run() {
     const std::size_t descriptors = count_descriptors();
     const bool worked = open() && work();
@@ -85,7 +86,7 @@ class Worker {
     std::uint32_t octets = 0;
     std::uint64_t round = 0;
   };
-  /// The way to one peer.
+  /// The connection to one peer.
   struct Way {
     ibv_qp* qp = nullptr;
     bool is_connected = false;
@@ -345,7 +346,7 @@ class Worker {
     Way& to = way(peer);
     if (to.is_waiting || to.afterwards >= kRoundsAfterwards) return true;
     const std::uint64_t round = to.sent++;
-    // What the last round asked for may still be on its way, though the peer has confirmed it.
+    // Requests of the last round may not have completed yet, although the peer has confirmed it.
     if (below(3) == 0 && !to.is_reading && !read_from(peer)) return false;
     if (below(3) == 0 && !to.is_counting && !count_at(peer)) return false;
     const std::uint32_t octets = some_octets();

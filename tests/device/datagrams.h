@@ -14,7 +14,7 @@
 namespace verbatim::testing {
 
 /// Datagrams of random lengths to random peers, one at a time, and a check of every octet of those
-/// that arrive. They may be lost, doubled or late; they may not be wrong.
+/// that arrive. They may be lost, duplicated or late, but never wrong.
 class Datagrams {
  public:
   Datagrams() = default;
@@ -71,7 +71,7 @@ class Datagrams {
     return ah_ != nullptr;
   }
 
-  /// Takes what has arrived; what is wrong with it, or nothing.
+  /// Takes the datagrams that have arrived. Returns what is wrong with them, or nothing.
   std::string check() {
     std::array<ibv_wc, 16> found{};
     const int count = ibv_poll_cq(cq_, static_cast<int>(found.size()), found.data());

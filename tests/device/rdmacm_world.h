@@ -17,7 +17,7 @@
 
 namespace verbatim::testing {
 
-/// Nothing that is going to happen takes this long, whatever else the machine does.
+/// Longer than any wait of these tests, also on a busy machine.
 inline constexpr int kCmPatienceMs = 30'000;
 
 inline sockaddr_in ipv4(const char* address, std::uint16_t port) {

@@ -110,7 +110,7 @@ class Stranger {
   }
 
   void send(const Packet& packet) const {
-    (void)!::send(socket_, packet.data(), packet.size(), 0);  // what is lost is lost
+    (void)!::send(socket_, packet.data(), packet.size(), 0);  // a loss does not matter
   }
   /// The first half of a datagram as an IP fragment; with `completed` the other half, too. False
   /// when raw sockets are forbidden.

@@ -71,7 +71,7 @@ struct StressBoard {
   void note(Deed deed) { ++done[static_cast<std::size_t>(deed)]; }
   void note_refusal(Deed deed) { is_refused[static_cast<std::size_t>(deed)].store(true); }
 
-  /// Says what went wrong, and errno as it is now; everything ends then. Also for forked children
+  /// Reports an error, with the present errno, and ends the test. Also for forked children
   /// of programs with threads.
   [[gnu::format(printf, 2, 3)]] void fail(const char* format, ...) {
     const int error = errno;

@@ -15,10 +15,10 @@
 
 namespace verbatim::testing {
 
-/// Nothing that is going to happen takes this long, whatever else the machine does.
+/// Longer than any wait of these tests, also on a busy machine.
 inline constexpr auto kEndPatience = std::chrono::seconds(60);
 
-/// What an end of a connection tells the other, in memory that both processes have.
+/// What an end of a connection tells the other, in shared memory.
 struct EndNotes {
   std::atomic<std::uint32_t> ready{0};  // the round that the rest is about
   std::uint32_t number = 0;
@@ -44,8 +44,8 @@ bool await(Condition&& condition) {
   return true;
 }
 
-/// One end of a reliable connection in a process of its own, with a buffer that the other may use
-/// as it likes.
+/// One end of a reliable connection in a process of its own, with a buffer that the other may read
+/// and write.
 struct End {
   static constexpr std::uint32_t kOctets = 128 * 1024;
   static constexpr std::uint32_t kDepth = 16;

@@ -19,7 +19,7 @@ inline constexpr uid_t kOwner = 61001;     // of the port: its process is the fi
 inline constexpr uid_t kBorrower = 61002;  // of sockets of the port
 inline constexpr uid_t kThird = 61003;
 
-/// A process of a user that does what `body` says. It and the test exchange numbers: say() sends
+/// A process of a user that runs `body`. It and the test exchange numbers: say() sends
 /// one, hear() waits for one.
 class UserProcess {
  public:
@@ -70,7 +70,7 @@ class UserProcess {
 
   void say(std::uint64_t number) const { Voice(-1, to_[1]).say(number); }
   [[nodiscard]] std::uint64_t hear() const { return Voice(from_[0], -1).hear(); }
-  /// What it expected has happened.
+  /// Whether all its expectations held.
   void expect_good_end() {
     int status = 0;
     EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);

@@ -19,8 +19,8 @@ inline void ip(const std::string& words) {
 }
 
 /// Runs `body` in a child that has a network of its own with one cable: e0 is the device, with the
-/// addresses 10.9.0.1 and fd09::1; no host is at its other end. What the child expects counts;
-/// where the system gives no such network, the test is skipped.
+/// addresses 10.9.0.1 and fd09::1; no host is at its other end. Failed expectations of the child
+/// count; where the system gives no such network, the test is skipped.
 template <typename Body>
 void in_a_wired_network(Body&& body) {
   std::fflush(nullptr);

@@ -18,7 +18,7 @@
 
 namespace verbatim::testing {
 
-/// Nothing that is going to happen takes this long, whatever else the machine does.
+/// Longer than any wait of these tests, also on a busy machine.
 inline constexpr std::chrono::seconds kPatience{30};
 
 inline constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |

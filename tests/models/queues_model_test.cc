@@ -4,8 +4,8 @@
 #include "models/weak_memory.h"
 
 // The queues that two processes share, step by step: completion lanes and their hints, arming,
-// receive queues and what posting counts by, key entries. Each model takes its orderings as
-// arguments, so that the tests can leave one out and see what it was for.
+// receive queues and the counters of posting, key entries. Each model takes its orderings as
+// arguments, so that a test can leave one out and see what fails.
 namespace verbatim::models {
 namespace {
 
@@ -141,7 +141,7 @@ TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
   EXPECT_TRUE(second_is_lost(Side::kFence, Side::kNothing));
 }
 
-// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any "wake him"
+// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any wake-up
 
 /// The owner arms, looks once more, and sleeps until the event if it finds nothing. It looks at the
 /// lane if its hint is up.

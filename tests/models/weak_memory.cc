@@ -266,7 +266,7 @@ class Explorer {
   }
 
   /// Does all that no other thread can notice. False when a guess was wrong.
-  [[nodiscard]] bool settle(State& s) const {
+  [[nodiscard]] bool run_local_steps(State& s) const {
     for (bool changed = true; changed;) {
       changed = false;
       for (std::size_t t = 0; t < threads_.size(); ++t) {
@@ -322,7 +322,7 @@ class Explorer {
 
   void reach(State&& state) {
     ++successors_;
-    if (!settle(state)) return;
+    if (!run_local_steps(state)) return;
     const auto [place, is_new] = seen_.insert(std::move(state));
     if (is_new) open_.push_back(*place);
     if (seen_.size() > kStateLimit) give_up("the program has too many states");

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-// What the checker allows and forbids in the programs that memory models are told apart by. The
+// What the checker allows and forbids in the usual litmus tests of memory models. The
 // expected answers are those of the Armv8 architecture with exclusives and `ldapr`.
 namespace verbatim::models {
 namespace {

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 inline constexpr wire::ServiceId kService{0x1061234};
 
-/// What a user does when it is his turn.
+/// What a user does when the agent asks for a decision.
 enum class Answer : std::uint8_t { kYes, kNo, kDestroy };
 
 /// How the users of a world behave. Both are asked once per connection.
@@ -40,8 +40,8 @@ struct Manners {
 struct Side {
   bool is_client = false;
   wire::CommId client_id{};  // of the same connection at the client
-  bool is_made = false;      // the user was told, or has said, that it stands
-  bool is_over = false;      // the user was told that it does not, or no more
+  bool is_made = false;      // the user has got, or has given, the confirmation
+  bool is_over = false;      // the user has got the event of its end
   bool is_destroyed = false;
   [[nodiscard]] bool stands() const noexcept { return is_made && !is_over && !is_destroyed; }
   [[nodiscard]] bool is_decided() const noexcept { return is_made || is_over || is_destroyed; }
@@ -60,8 +60,8 @@ struct Host {
   std::map<wire::CommId, Side> sides{};
 };
 
-/// Two hosts that listen and connect, a bad network, and a clock. Users answer by themselves, as
-/// their manners are; the test makes connections and ends them.
+/// Two hosts that listen and connect, a bad network, and a clock. Users answer automatically,
+/// as configured; the test makes connections and ends them.
 class CmWorld {
  public:
   CmWorld(const sim::Faults& faults, Manners manners, std::uint64_t seed = 1)
@@ -78,7 +78,7 @@ class CmWorld {
   Host b;
   Instant now = Instant::at(0s);
   std::size_t datagram_count = 0;  // sent so far
-  /// Of the test's choosing, by the number of the datagram: is it lost; when does a copy come?
+  /// Set by the test, by the number of the datagram: whether it is lost, and when a copy arrives.
   std::function<bool(std::size_t)> is_lost = [](std::size_t) { return false; };
   std::function<std::vector<Duration>(std::size_t)> late_copies = [](std::size_t) {
     return std::vector<Duration>{};
@@ -134,7 +134,7 @@ class CmWorld {
     return false;
   }
 
-  /// Every connection was decided, and stands on both sides or on none.
+  /// Every connection was decided, and is established on both sides or on none.
   void check_agreement() {
     for (Host* client : {&a, &b}) {
       for (const auto& [id, side] : client->sides) {
@@ -147,7 +147,7 @@ class CmWorld {
   [[nodiscard]] bool stands(Host& client, wire::CommId id) {
     return client.sides.at(id).stands() && standing_at(other(client), id) == 1;
   }
-  /// The server's ID of a connection that stands there.
+  /// The server's ID of a connection that is established there.
   [[nodiscard]] wire::CommId server_id(Host& client, wire::CommId id) {
     for (const auto& [server_id, side] : other(client).sides) {
       if (!side.is_client && side.client_id == id && side.stands()) return server_id;

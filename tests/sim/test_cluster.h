@@ -80,7 +80,7 @@ inline void fill_random(std::span<std::byte> buffer, Prng& prng) {
   return all;
 }
 
-/// Lets time pass until `done` says so; false when that never happens.
+/// Runs until `done` returns true; false when that never happens.
 template <typename Done>
 [[nodiscard]] bool run_until(Cluster& cluster, Done&& done,
                              Instant no_later_than = Instant::never(),
@@ -93,12 +93,12 @@ template <typename Done>
   return false;
 }
 
-/// Lets time pass until nothing happens by itself any more.
+/// Runs until no event is left.
 inline void run_until_quiet(Cluster& cluster) {
   (void)run_until(cluster, [] { return false; });
 }
 
-/// Random requests on many connections at once, each direction held against its model.
+/// Random requests on many connections at once, each direction compared with its model.
 class Traffic {
  public:
   explicit Traffic(Cluster& cluster) : cluster_(cluster) {}
@@ -109,7 +109,7 @@ class Traffic {
                                                     cluster_.endpoint(to), to_qp, seed));
   }
 
-  /// What the first of them complained about, or nothing.
+  /// The first difference from a model, or nothing.
   [[nodiscard]] std::string run(std::uint64_t step_limit = 200'000) {
     for (std::uint64_t i = 0; i < step_limit && !is_over(); ++i) {
       for (auto& workload : workloads_) workload->post();
@@ -117,7 +117,7 @@ class Traffic {
       cluster_.step(cluster_.now() + std::chrono::microseconds(50));
       hand_out();
     }
-    if (!is_over()) return "no end in sight";
+    if (!is_over()) return "did not finish within the limit of steps";
     for (auto& workload : workloads_) workload->check_final();
     return complaint();
   }

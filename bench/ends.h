@@ -19,9 +19,9 @@ namespace verbatim::bench {
 /// One of the two processes of a peer: the client is the process that was started, the server its
 /// child. They exchange addresses over a socket, which is no part of what is measured. Make it
 /// before any library starts threads, because fork does not copy them.
-class Half {
+class End {
  public:
-  Half() {
+  End() {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) stop("socketpair failed");
     child_ = ::fork();
@@ -31,13 +31,13 @@ class Half {
     ::close(ends[is_server() ? 0 : 1]);
     pin_to(is_server() ? kServerCore : kClientCore);
   }
-  Half(const Half&) = delete;
-  Half& operator=(const Half&) = delete;
-  ~Half() { ::close(socket_); }
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+  ~End() { ::close(socket_); }
 
   [[nodiscard]] bool is_server() const { return child_ == 0; }
 
-  /// Gives octets to the other half and takes as many of its as it gives.
+  /// Gives octets to the other end and takes as many of its as it gives.
   std::vector<std::byte> exchange(std::span<const std::byte> mine) {
     const std::uint64_t octets = mine.size();
     write_all(&octets, sizeof octets);
@@ -52,17 +52,17 @@ class Half {
   template <typename T>
   T exchange_value(const T& mine) {
     const auto octets = exchange(std::as_bytes(std::span(&mine, 1)));
-    if (octets.size() != sizeof(T)) stop("the other half speaks differently");
+    if (octets.size() != sizeof(T)) stop("the other end speaks differently");
     T other;
     std::memcpy(&other, octets.data(), sizeof other);
     return other;
   }
 
-  /// Both halves have come here.
+  /// Both ends have come here.
   void meet() { exchange_value('.'); }
 
-  /// The exit status of the program: its child's, when this half has done its part.
-  int end() {
+  /// The exit status of the program: its child's, when this end has done its part.
+  int finish() {
     meet();
     if (is_server()) return 0;
     int status = 0;
@@ -75,7 +75,7 @@ class Half {
     const auto* next = static_cast<const std::byte*>(from);
     while (octets > 0) {
       const ssize_t done = ::send(socket_, next, octets, MSG_NOSIGNAL);
-      if (done <= 0) stop("the other half has ended");
+      if (done <= 0) stop("the other end has ended");
       next += done;
       octets -= static_cast<std::size_t>(done);
     }
@@ -85,7 +85,7 @@ class Half {
     auto* next = static_cast<std::byte*>(to);
     while (octets > 0) {
       const ssize_t done = ::recv(socket_, next, octets, 0);
-      if (done <= 0) stop("the other half has ended");
+      if (done <= 0) stop("the other end has ended");
       next += done;
       octets -= static_cast<std::size_t>(done);
     }
