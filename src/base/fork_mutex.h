@@ -10,9 +10,9 @@
 
 namespace verbatim {
 
-/// A mutex that fork(2) takes as well. A handler of a signal may fork, and the thread that it
-/// interrupts may hold the mutex: a fork that waited for it would wait for ever. So each thread
-/// counts those that it holds, or is about to hold, and a fork asks before it takes any.
+/// A mutex that fork(2) takes as well. A signal handler may fork, and the thread that it interrupts
+/// may hold the mutex: a fork that waited for it would wait for ever. So each thread counts the
+/// ForkMutexes that it holds or is about to hold, and a fork reads this count before it takes any.
 ///
 /// It is Lockable. The count is per thread; it and the holder cost four plain stores.
 class ForkMutex {
@@ -53,16 +53,17 @@ class ForkMutex {
     lock.release();
   }
 
-  /// Whether the calling thread holds it and may be changing what it guards. A handler of a signal
-  /// that interrupts lock() or unlock() may be told either: nothing is half changed then.
+  /// Whether the calling thread holds it and may be changing the data that it guards. In a signal
+  /// handler that interrupts lock() or unlock() the answer may be either; the data is consistent
+  /// then.
   [[nodiscard]] bool is_held_by_me() const noexcept {
     return holder_.load(std::memory_order_relaxed) == thread_token();
   }
-  /// Whether the calling thread holds any, or was interrupted while it was about to.
+  /// Whether the calling thread holds any ForkMutex, or was interrupted while it was about to.
   [[nodiscard]] static bool is_any_held_by_me() noexcept { return held_ != 0; }
 
  private:
-  /// What a handler of a signal reads in the same thread: the compiler keeps the order.
+  /// A signal handler of the same thread reads the count, so the compiler must keep the order.
   static void count(int change) noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     held_ = held_ + change;

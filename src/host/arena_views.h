@@ -12,8 +12,8 @@
 
 namespace verbatim::host {
 
-/// The registered memory of a peer, a memory file far larger than we could map: parts of it, mapped
-/// where they are first used and from then on for as long as the peer is known.
+/// Mapped parts of the arena of a peer. The arena is a memory file far larger than this process
+/// could map. Parts are mapped when they are first used, and stay mapped while the peer is known.
 ///
 /// Any thread.
 class ArenaViews {
@@ -34,10 +34,10 @@ class ArenaViews {
   ArenaViews& operator=(const ArenaViews&) = delete;
   ~ArenaViews();
 
-  /// Takes the descriptor. What is not sealed against shrinking is not used.
+  /// Takes the descriptor. A file that is not sealed against shrinking is not used.
   void open(int descriptor) noexcept;
 
-  /// A view that holds these octets; none where the file or the address space ends.
+  /// A view that contains these octets; none when the file or the address space is too small.
   [[nodiscard]] View find(std::uint64_t offset, std::uint64_t octets) noexcept;
 
  private:

@@ -12,13 +12,13 @@
 
 namespace verbatim::host {
 
-/// Everything of this process that a peer of the same host may touch lies in one of these: a memory
-/// file, sealed against shrinking, mapped once. Blocks are named by their offset, never by address.
+/// The memory file with everything of this process that a local peer may touch. It is sealed
+/// against shrinking and mapped once. Blocks are named by their offset, never by address.
 ///
-/// Blocks come in sizes an eighth apart and are reused by size. Pages are only there once touched;
-/// but two megabytes that are full of small blocks become one huge page, if the system has one: who
-/// visits a thousand queue pairs in turn waits for the tables of pages as long as for the blocks.
-/// Any thread may take and give back.
+/// Sizes of blocks are an eighth of a power of two apart, and blocks are reused for the same size.
+/// A page exists once it is touched. Two megabytes that are full of small blocks become one huge
+/// page, if the system has one: a peer that visits a thousand queue pairs in turn would otherwise
+/// wait for page tables as long as for the blocks. Any thread may take and give back.
 class Segment {
  public:
   Segment() noexcept = default;
@@ -43,7 +43,7 @@ class Segment {
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
  private:
-  /// Blocks of one size, which are reused for each other.
+  /// Blocks of one size.
   struct SizeClass {
     std::size_t index = 0;
     std::size_t octets = 0;

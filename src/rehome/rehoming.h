@@ -24,96 +24,97 @@ namespace verbatim::rehome {
 /// Which memory moves.
 enum class Policy : std::uint8_t {
   kAutomatic,  // whole pages that are registered
-  kEdges,      // likewise, and the pages at the edges of a region with all that is on them
+  kEdges,      // likewise, and the pages that a region has in part, with everything on them
   kNever,
 };
 
-/// Runs of pages that move at most. Each has up to two mappings, and a process may have 65530
+/// The most runs of pages that move. Each has up to two mappings, and a process may have 65530
 /// (vm.max_map_count).
 inline constexpr std::size_t kRunsMax = 8192;
-/// Ranges of other memory that are watched at most; each may cut a mapping in three. With half as
-/// many, those without a region are given up.
+/// The most ranges of other memory that are watched; each may split a mapping in three. From half
+/// of this number on, ranges without a region are no longer watched.
 inline constexpr std::size_t kWatchedMax = 16384;
 
 /// Where the pages of a region are now.
 struct Placement {
-  Range pages;               // the whole pages that moved, inside of the region (kEdges: around it)
+  Range pages;               // the whole pages that moved, inside the region (kEdges: around it)
   std::uint64_t offset = 0;  // of the first one in the arena
-  std::uint64_t detachments = 0;  // that there had been by then
+  std::uint64_t detachments = 0;  // detachments() when they moved
 };
 
-/// Gives registered memory a new home: private anonymous pages move into a memory file that peers
-/// map, at the address where they are. It knows nothing of regions but their addresses.
+/// Moves registered memory into the arena: private anonymous pages move into a memory file that
+/// peers map, and keep their addresses. It knows nothing of regions but their addresses.
 ///
-/// The program does not notice (decision 0021). Pages move only while the program has no thread
-/// but the one that registers, so no system call can find them missing, and only where the kernel
-/// has not pinned them. They stay in the file when the last region there is deregistered, because
-/// the kernel may have pinned them by then; the file gives them up when the program unmaps or
-/// empties them.
+/// The program does not notice (decision 0021). Pages move only while the registering thread is the
+/// only thread of the program, so no system call can find them missing, and only if the kernel has
+/// not pinned them. They stay in the arena when the last region there is deregistered, because the
+/// kernel may have pinned them by then. They leave the arena when the program unmaps or empties
+/// them.
 ///
-/// One per process; any thread. Calls wait for each other, never with the lock of an adapter held.
+/// One per process; any thread. The calls take a lock, so the caller must not hold an adapter's
+/// lock.
 class Rehoming {
  public:
   struct Config {
     Policy policy = Policy::kAutomatic;
     Taking taking = Taking::kBest;
-    bool dont_fork = false;  // ibv_fork_init(3) was called: children do not inherit what moves
+    bool dont_fork = false;  // ibv_fork_init(3) was called: children do not inherit moved memory
   };
 
   Rehoming() noexcept = default;
   explicit Rehoming(const Config& config) noexcept : config_(config) {}
   Rehoming(const Rehoming&) = delete;
   Rehoming& operator=(const Rehoming&) = delete;
-  /// Only where nothing was ever moved or watched: the monitor lives as long as the process.
+  /// Only if nothing was ever moved or watched: the monitor exists as long as the process.
   ~Rehoming() = default;
 
   void set_policy(Policy policy) noexcept;
   void set_dont_fork() noexcept;
-  /// Makes the memory file, so that peers can be given it before anything moves.
+  /// Makes the memory file, so that peers can get it before anything moves.
   void open_arena() noexcept;
   /// The file that peers map.
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
 
-  /// The listeners are told when the program unmaps any of this memory. False when the kernel
-  /// cannot tell.
+  /// From now on the listeners are called when the program unmaps any of this memory. False when
+  /// the kernel cannot report that.
   bool watch(Range range) noexcept;
-  /// Once for each watch() that said yes: a region is gone.
+  /// Once for each watch() that returned true, when the region is gone.
   void unwatch(Range range) noexcept;
-  /// The first step of a registration: waits until other threads that are just unmapping memory
-  /// are through, because the addresses may be theirs.
+  /// The first step of a registration: waits until other threads have finished unmapping memory,
+  /// because the new region may have got their addresses.
   [[nodiscard]] Watch::Moment now() const noexcept { return watch_.now(); }
   /// The last step: whether any of the range was unmapped since. Then the new key may name memory
-  /// that was gone before the key existed.
+  /// that was unmapped before the key existed.
   [[nodiscard]] bool has_unmapped_since(const Watch::Moment& moment, Range range) const noexcept {
     return watch_.has_unmapped_since(moment, range);
   }
   [[nodiscard]] bool add_listener(const Watch::Listener& listener) noexcept;
   void remove_listener(const Watch::Listener& listener) noexcept;
 
-  /// Moves the pages of a region in, or counts one more region for those that are there. Every
-  /// success is followed by one drop() or detach().
+  /// Moves the pages of a region, or counts one more region for pages that have moved already.
+  /// Every success must be followed by one drop() or detach().
   [[nodiscard]] Expected<Placement, Why> move_in(Range region);
 
-  /// The region is gone, and no peer stores there any longer.
+  /// The region is gone, and no peer stores to it any longer.
   void drop(const Placement& placement);
 
-  /// As drop(), for a peer that stopped and may still store: the program's pages become private
-  /// copies, and the peer's stores hit pages that no program sees. The addresses do not move in
+  /// As drop(), when a peer was stopped and may still store: the program's pages become private
+  /// copies, and the peer's stores change pages that no program sees. These addresses do not move
   /// again.
   ///
-  /// Other regions may have some of the pages. `withdraw` is called first, if there are such, with
-  /// the lock held: when it returns, no peer that runs reaches them by a pointer.
+  /// Other regions may contain some of the pages. If so, `withdraw` is called first, with the lock
+  /// held: when it returns, no peer that is running reaches the pages through a pointer.
   void detach(const Placement& placement, void (*withdraw)(Range pages));
-  /// Counts the calls of detach(), each before it withdraws anything. A placement that is not known
-  /// to its adapter yet is out of date when this has changed.
+  /// Counts the calls of detach(). Each call counts before it withdraws anything. If the number has
+  /// changed, a placement that its adapter does not know yet is out of date.
   [[nodiscard]] std::uint64_t detachments() const noexcept { return detachments_.load(); }
 
-  /// The handlers of fork(2), with the locks of the adapters in between (docs/ARCHITECTURE.md).
+  /// The handlers of fork(2); the adapters take their locks between them (docs/ARCHITECTURE.md).
   /// lock_for_fork() is the first. Then fork_mode() says how the child gets its memory.
   void lock_for_fork() noexcept;
   enum class ForkMode : std::uint8_t {
-    kNothing,  // nothing has moved, or children are not to inherit it
-    kPrivate,  // parent and child share private pages: first no peer may reach the regions
+    kNothing,  // nothing has moved, or children do not inherit it
+    kPrivate,  // parent and child share private pages: first, peers must lose access to the regions
     kCopies,   // the child copies while the parent waits
   };
   [[nodiscard]] ForkMode fork_mode() noexcept;
@@ -128,9 +129,9 @@ class Rehoming {
   void after_fork_amid_call_in_parent() noexcept;
   void after_fork_amid_call_in_child() noexcept;
 
-  /// Changes of mappings that were noticed only after the program's call had been let go.
+  /// How many changes of mappings were noticed only after the program's call had returned.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return watch_.late_events(); }
-  /// Octets that are in the arena at their addresses.
+  /// Octets that are in the arena and mapped at their own addresses.
   [[nodiscard]] std::size_t moved_octets();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rehoming and fork(2). A mapping of the arena is shared by nature; a child must have memory of its
-// own that shows what the parent's showed at the fork.
+// Rehoming and fork(2). A mapping of the arena is shared between parent and child, but a child must
+// have memory of its own with the contents of the parent's at the fork.
 #include <algorithm>
 #include <new>
 #include <numeric>
@@ -14,17 +14,17 @@ namespace verbatim::rehome {
 
 namespace {
 
-/// Up to here a child copies what it has inherited, and MADV_DONTNEED gives it zeroes. Beyond, it
-/// keeps private mappings of the arena, where MADV_DONTNEED gives what was there at the fork: a
-/// child that only executes another program must not wait for gigabytes.
+/// Up to this size a child copies the memory that it has inherited, and MADV_DONTNEED gives it
+/// zeroes. Larger memory stays a private mapping of the arena, where MADV_DONTNEED restores the
+/// contents from the fork: a child that only executes another program must not wait for gigabytes.
 constexpr std::size_t kCopiedOctetsMax = std::size_t{64} << 20;
 
 constexpr Range kEverywhere{.begin = 0, .end = ~std::uintptr_t{0}};
 
-/// More than a process may have (vm.max_map_count is 65530 where it was not raised).
+/// More than a process may have (vm.max_map_count is 65530 by default).
 constexpr std::size_t kMappingsMax = std::size_t{1} << 18;
 
-/// Whole pages, whatever the program has told a sanitizer about them.
+/// Copies whole pages, also where the program has told a sanitizer that they must not be read.
 __attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::uintptr_t from,
                                                         std::size_t octets) noexcept {
   auto* const target = std::bit_cast<volatile std::uint64_t*>(to);
@@ -34,14 +34,14 @@ __attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::
 
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-/// In the child, which has nothing there: copies pages of the arena. False when it has something,
-/// because another thread unmapped the memory before the fork and mapped other memory.
+/// In the child, which has no memory there: copies pages of the arena. False when it has memory
+/// there, because another thread unmapped the range before the fork and mapped other memory.
 bool fill_hole(int file, const PageMover::Job& job) noexcept {
   const std::size_t octets = job.pages.octets();
   const long at = kernel::map(job.pages.begin, octets, PROT_READ | PROT_WRITE,
                               kAnonymous | MAP_FIXED_NOREPLACE, -1, 0);
   if (kernel::failed(at)) return false;
-  // Before Linux 4.17 the flag is not known, and the address is a wish.
+  // Linux before 4.17 does not know the flag and may choose another address.
   if (static_cast<std::uintptr_t>(at) != job.pages.begin) {
     kernel::unmap(static_cast<std::uintptr_t>(at), octets);
     return false;
@@ -53,8 +53,8 @@ bool fill_hole(int file, const PageMover::Job& job) noexcept {
   return true;
 }
 
-/// In the child: puts memory without a file in place of a private mapping of the arena, where
-/// MADV_DONTNEED would show the arena's page.
+/// In the child: replaces a private mapping of the arena by anonymous memory, because after
+/// MADV_DONTNEED the mapping would show the arena's page.
 void replace_private_mapping(const PageMover::Job& job) noexcept {
   const std::size_t octets = job.pages.octets();
   const long at = kernel::map(0, octets, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
@@ -73,7 +73,7 @@ void replace_private_mapping(const PageMover::Job& job) noexcept {
 
 }  // namespace
 
-/// The mappings of the arena in a range, also those that are not at their place there.
+/// The mappings of the arena in a range, also those that are not at their own addresses.
 template <typename Visit>
 bool Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
   const long answer = for_each_mapping(where.begin, [&](const Mapping& mapping) {
@@ -108,7 +108,7 @@ bool Rehoming::is_registered(Range pages) const {
   return std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.count > 0; });
 }
 
-/// Other threads may have unmapped parts of it meanwhile, and mapped other memory there.
+/// Other threads may have unmapped parts of it meanwhile, and may have mapped other memory there.
 void Rehoming::part_from_child(Range where) {
   (void)for_each_arena_mapping(where, [&](const Inherited& mapping) {
     if (mapping.is_private) return;
@@ -122,7 +122,8 @@ void Rehoming::part_from_child(Range where) {
   });
 }
 
-/// In the child, which has one thread. The table says what the parent had a moment before the fork.
+/// In the child, which has one thread. The table contains the mappings of the parent just before
+/// the fork.
 void Rehoming::take_inheritance(const Inherited& mapping) {
   if (mapping.is_private) {
     const auto replace = [](const Inherited& left) { replace_private_mapping(left.job); };
@@ -154,7 +155,7 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
     for (const Run& run : quarantined_.runs()) note(run.range);
   }
   if (forked_.empty()) return ForkMode::kNothing;
-  // A store to a private mapping would part a page from the one that the kernel has pinned.
+  // A store to a private mapping would copy the page, and the kernel would keep the pinned one.
   return may_have_pinned_pages() ? ForkMode::kCopies : ForkMode::kPrivate;
 }
 
@@ -217,9 +218,9 @@ bool lock_for_a_while(std::mutex& mutex) noexcept {
 
 }  // namespace
 
-/// Pages move while the program has one thread, and with its signals blocked. So none is on its way
-/// now, and the mappings tell which have moved. Which of them are registered only the lock tells;
-/// without it the child gets more than it was promised.
+/// Pages move only while the program has one thread, with its signals blocked. So no page is moving
+/// now, and the mappings show which have moved. Which of them are registered is known only under
+/// the lock. Without the lock the child inherits also those that ibv_fork_init(3) excludes.
 void Rehoming::prepare_fork_amid_call() noexcept {
   amid_call_.lock();
   forked_amid_call_.clear();
@@ -235,12 +236,12 @@ void Rehoming::after_fork_amid_call_in_parent() noexcept {
   amid_call_.unlock();
 }
 
-/// Another thread may have been in the middle of anything.
+/// Other threads may have been at any point of any call.
 void Rehoming::after_fork_amid_call_in_child() noexcept {
   MapsFile::of_process().forget_in_child();
   take_all(forked_amid_call_);
   copying_amid_call_.finish_in_child();
-  copying_.finish_in_child();  // the child of another thread is not this one
+  copying_.finish_in_child();  // it may belong to a fork of another thread
   forked_amid_call_.clear();
   forked_.clear();
   for (RunList* list : {&runs_, &quarantined_, &watched_}) new (list) RunList;

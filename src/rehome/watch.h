@@ -19,23 +19,23 @@ namespace verbatim::rehome {
 
 /// Learns when the program unmaps, replaces or empties memory that is registered, or was.
 ///
-/// A thread of the adapter, the monitor, reads the events of userfaultfd(2). The thread of the
-/// program that unmaps or empties waits in its system call until the monitor has read the event.
-/// The monitor acts before it reads: it finds the call in /proc/self/task/TID/syscall. So regions
-/// whose memory goes are closed, and emptied memory reads as zeroes, when the program's call
-/// returns, however many threads do so at once. A test at the start shows that this works on the
-/// kernel that runs.
+/// A thread of the library, the monitor, reads the events of userfaultfd(2). A thread of the
+/// program that unmaps or empties memory waits in its system call until the monitor has read the
+/// event. The monitor acts before it reads the event: it finds the call in
+/// /proc/self/task/TID/syscall. So when the program's call returns, regions whose memory is gone
+/// are closed, and emptied memory reads as zeroes, even if many threads do so at once. A test at
+/// the start checks that this works on the running kernel.
 ///
-/// The monitor takes no lock but that of the list of listeners, allocates nothing and frees
-/// nothing: a thread that holds any lock may wait for it inside of free(3). It has a table of
-/// descriptors of its own, so a program that closes descriptors which it did not open does not
-/// disturb it.
+/// The monitor takes no lock but that of the list of listeners, and neither allocates nor frees
+/// memory: a thread that holds any lock may wait for the monitor inside free(3). The monitor has
+/// its own table of descriptors, so a program that closes descriptors which it did not open does
+/// not affect it.
 ///
 /// One per process; any thread.
 class Watch {
  public:
-  /// Told of a range that is about to be other memory, or none. Runs on the monitor, with the
-  /// restrictions above. Returns whether a region has a page there.
+  /// Called for a range that is about to become other memory, or none. Runs on the monitor, with
+  /// the restrictions above. Returns whether a region has a page there.
   struct Listener {
     bool (*handle_unmap)(void* context, Range range) noexcept = nullptr;
     void* context = nullptr;
@@ -44,17 +44,19 @@ class Watch {
   explicit Watch(Arena& arena) noexcept : arena_(arena) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
-  /// Only if the monitor never started: it lives as long as the process.
+  /// Only if the monitor was never started: it exists as long as the process.
   ~Watch() = default;
 
-  /// Starts the monitor at the first call; the reason why not stays the same then.
+  /// Starts the monitor at the first call. Later calls return the same result, but try again after
+  /// kNoDescriptor and kNoMemory.
   [[nodiscard]] Moved start() noexcept;
 
-  /// The mappings that these pages are of are watched from now on: `pages` is mapped from the
-  /// arena, or is any other memory. kUserfaultfd or kRefused where the kernel does not watch.
+  /// From now on the mappings of these pages are watched: `pages` is mapped from the arena, or
+  /// (add_other_pages()) is any other memory. kUserfaultfd or kRefused where the kernel does not
+  /// watch.
   [[nodiscard]] Moved add_arena_pages(Range pages) noexcept;
   [[nodiscard]] Moved add_other_pages(Range pages) noexcept;
-  /// No longer: the adapter itself is about to change their mapping.
+  /// Ends that: the library is about to change the mapping itself.
   void remove_arena_pages(Range pages) noexcept;
   void remove_other_pages(Range pages) noexcept;
 
@@ -67,29 +69,30 @@ class Watch {
     Range range;
     bool is_moved_away = false;
   };
-  /// Takes one of them. False when there is none. `has_missed` is set when there were too many to
-  /// be kept since the last call.
+  /// Takes the oldest departure. False when there is none. `has_missed` is set when some were lost
+  /// since the last call, because there were too many.
   [[nodiscard]] bool take_departure(Departure& departure, bool& has_missed) noexcept;
-  /// Waits until the monitor has done all that belongs to calls which have returned.
+  /// Waits until the monitor has finished everything that belongs to calls which have returned.
   void wait_until_idle() const noexcept;
-  /// As wait_until_idle(), and for calls that have not returned. A thread that is given addresses
-  /// which another thread is just unmapping waits, before the monitor may take its new memory for
-  /// the old. Not for ever, where calls follow each other without a gap.
+  /// As wait_until_idle(), and also for calls that have not returned. The kernel may give a thread
+  /// addresses that another thread is still unmapping. The first thread waits here, so that the
+  /// monitor does not take its new memory for the old. The wait is limited, for the case that calls
+  /// follow each other without a gap.
   void wait_for_changes() const noexcept;
   /// A point in the order of the program's unmappings.
   struct Moment {
     std::uint64_t unmappings = 0;
     std::uint64_t departures = 0;
   };
-  /// After wait_for_changes().
+  /// Calls wait_for_changes() first.
   [[nodiscard]] Moment now() const noexcept;
-  /// Whether the program has unmapped any of the range since. A listener that looked too early,
-  /// before the caller's stores, is made up for: it has counted before it looked.
+  /// Whether the program has unmapped any of the range since. This also detects an unmapping whose
+  /// listeners ran before the caller's stores: the monitor counts before it calls the listeners.
   [[nodiscard]] bool has_unmapped_since(const Moment& moment, Range range) const noexcept;
-  /// Children have pages of the arena from now on, which must stay when this process unmaps them.
+  /// From now on children have pages of the arena, which must stay when this process unmaps them.
   void keep_pages_of_children() noexcept { keeps_pages_.store(true); }
 
-  /// Events that were read before their calls were found; those of io_uring always are.
+  /// Events that were read before their calls were found; calls of io_uring are never found.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return late_.load(); }
 
   /// In a forked child: the parent's monitor is not there.
@@ -102,7 +105,7 @@ class Watch {
   /// One of the two userfaultfds, on the monitor.
   struct Source {
     const Userfaults* faults = nullptr;
-    /// Events are left. Threads that wait for these have been woken by the last reading.
+    /// Unread events are left. The last reading has woken the threads that wait for them.
     bool is_contended = false;
     ThreadClocks clocks;  // since that reading
   };
@@ -133,12 +136,12 @@ class Watch {
   // From the monitor to one reader at a time.
   std::array<Departure, kDeparturesMax> departures_{};
   std::atomic<std::uint64_t> departures_put_{0};
-  std::atomic<std::uint64_t> unmappings_{0};  // that the listeners were told of, or are being told
+  std::atomic<std::uint64_t> unmappings_{0};  // counted before the listeners are called
   std::atomic<std::uint64_t> departures_taken_{0};
   std::atomic<bool> missed_{false};
   std::atomic<bool> keeps_pages_{false};
-  std::atomic<bool> has_moved_away_{false};  // pages of the arena may be away from their place
-  std::atomic<bool> is_busy_{false};         // from before an event is read until it is dealt with
+  std::atomic<bool> has_moved_away_{false};  // pages of the arena may be at other addresses
+  std::atomic<bool> is_busy_{false};         // from before an event is read until it is handled
   std::atomic<std::uint32_t> found_{0};      // events whose call was found before they were read
   std::atomic<std::uint32_t> late_{0};       // other events
   std::atomic<std::uint32_t> ready_{0};      // 1: the monitor has its own descriptors; 2: it failed
