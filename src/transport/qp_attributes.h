@@ -3,23 +3,13 @@
 
 #include <cstdint>
 
+#include "base/expected.h"
 #include "memory/access.h"
+#include "transport/qp_type.h"
 #include "wire/ids.h"
 #include "wire/psn.h"
 
 namespace verbatim::transport {
-
-/// Service types; the values are those of the verbs.
-enum class QpType : std::uint8_t {
-  kSmi = 0,  // not offered by the verbs, but the state table has rows for it
-  kGsi = 1,
-  kRc = 2,
-  kUc = 3,
-  kUd = 4,
-  kRawPacket = 8,
-  kXrcInitiator = 9,
-  kXrcTarget = 10,
-};
 
 /// States of a queue pair (IBA Vol 1, 10.3.1); the values are those of the verbs.
 enum class QpState : std::uint8_t {
@@ -89,5 +79,13 @@ struct QpAttributes {
   wire::Psn send_psn{};
   wire::QpNumber dest_qp{};
 };
+
+/// kInvalidArgument when a value that `mask` names is one that no queue pair of a port with that
+/// MTU can have.
+[[nodiscard]] Status check_values(QpMask mask, const QpAttributes& wanted,
+                                  wire::PathMtu port_mtu) noexcept;
+
+/// Takes over the values that `mask` names, but for the two states.
+void adopt(QpAttributes& into, QpMask mask, const QpAttributes& wanted) noexcept;
 
 }  // namespace verbatim::transport

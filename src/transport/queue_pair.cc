@@ -10,8 +10,6 @@
 
 namespace verbatim::transport {
 
-using wire::Transport;
-
 namespace {
 
 Landing make_landing(const QueuePair::Parts& parts) noexcept {
@@ -26,7 +24,7 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
       config_(config),
       requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
       unreliable_(&parts_.send_queue, parts_.send_port, parts_.keys),
-      rc_(parts_.responder, parts_.replay, make_landing(parts_), wire_transport()),
+      rc_(parts_.responder, parts_.replay, make_landing(parts_), transport_of(config_.type)),
       uc_(parts_.responder, make_landing(parts_)),
       ud_(parts_.responder, make_landing(parts_)) {
   *parts_.responder = ResponderState{};
@@ -36,31 +34,8 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
 
 // ---- What it is ----
 
-bool QueuePair::is_datagram() const noexcept {
-  return config_.type == QpType::kUd || config_.type == QpType::kGsi ||
-         config_.type == QpType::kSmi;
-}
-
-Transport QueuePair::wire_transport() const noexcept {
-  switch (config_.type) {
-    case QpType::kRc:
-      return Transport::kRc;
-    case QpType::kUc:
-      return Transport::kUc;
-    case QpType::kXrcInitiator:
-    case QpType::kXrcTarget:
-      return Transport::kXrc;
-    case QpType::kUd:
-    case QpType::kGsi:
-    case QpType::kSmi:
-    case QpType::kRawPacket:
-      return Transport::kUd;
-  }
-  return Transport::kUd;
-}
-
 std::uint32_t QueuePair::path_mtu() const noexcept {
-  return octets_of(is_datagram() ? config_.port_mtu : attributes_.path_mtu);
+  return octets_of(is_datagram(config_.type) ? config_.port_mtu : attributes_.path_mtu);
 }
 
 bool QueuePair::is_draining() const noexcept {
@@ -89,7 +64,7 @@ Traffic QueuePair::traffic() const noexcept {
   traffic.messages = sent.messages;
   traffic.octets = sent.octets;
   traffic.packets = sent.packets_sent;
-  const bool is_datagrams = is_datagram();
+  const bool is_datagrams = is_datagram(config_.type);
   traffic.served_messages = is_datagrams ? ud_.counters().requests : uc_.counters().messages;
   traffic.served_octets = is_datagrams ? ud_.counters().octets : uc_.counters().octets;
   return traffic;
@@ -112,57 +87,19 @@ Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* pa
     return Errc::kInvalidArgument;
   }
   if (auto allowed = check_transition(config_.type, from, to, mask); !allowed) return allowed;
-  if (auto sensible = check_values(mask, wanted); !sensible) return sensible;
+  if (auto sensible = check_values(mask, wanted, config_.port_mtu); !sensible) return sensible;
   if (names(mask, QpMask::kAddress) && path == nullptr) return Errc::kInvalidArgument;
   const bool leaves_sqd = from == QpState::kSendQueueDrained && to == QpState::kReadyToSend;
   if (leaves_sqd && is_draining()) return Errc::kInvalidArgument;
   const bool begins_to_drain = to == QpState::kSendQueueDrained && from != to;
   if (begins_to_drain) attributes_.sqd_notify = false;  // to be asked for each time
-  adopt(mask, wanted, path);
+  adopt(attributes_, mask, wanted);
+  if (names(mask, QpMask::kAddress)) path_ = *path;
+  publish_to_responder();
   attributes_.state = to;
   enter(from, to);
   settle();
   return Ok{};
-}
-
-Status QueuePair::check_values(QpMask mask, const QpAttributes& wanted) const noexcept {
-  const auto exceeds = [&](QpMask bit, std::uint32_t value, std::uint32_t most) {
-    return names(mask, bit) && value > most;
-  };
-  const auto mtu = static_cast<std::uint32_t>(wanted.path_mtu);
-  if (exceeds(QpMask::kPathMtu, mtu, static_cast<std::uint32_t>(config_.port_mtu)) ||
-      (names(mask, QpMask::kPathMtu) && mtu == 0) ||
-      exceeds(QpMask::kTimeout, wanted.timeout, 31) ||
-      exceeds(QpMask::kRetryCount, wanted.retry_count, 7) ||
-      exceeds(QpMask::kRnrRetry, wanted.rnr_retry, 7) ||
-      exceeds(QpMask::kMinRnrTimer, wanted.min_rnr_timer, 31) ||
-      exceeds(QpMask::kMaxReadAtomic, wanted.max_read_atomic, kMaxReadAtomic) ||
-      exceeds(QpMask::kMaxDestReadAtomic, wanted.max_dest_read_atomic, kMaxReadAtomic) ||
-      exceeds(QpMask::kDestQp, static_cast<std::uint32_t>(wanted.dest_qp), wire::kQpNumberMask)) {
-    return Errc::kInvalidArgument;
-  }
-  return Ok{};
-}
-
-void QueuePair::adopt(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept {
-  const auto take = [&](QpMask bit, auto QpAttributes::*field) {
-    if (names(mask, bit)) attributes_.*field = wanted.*field;
-  };
-  take(QpMask::kAccess, &QpAttributes::access);
-  take(QpMask::kQKey, &QpAttributes::qkey);
-  take(QpMask::kPathMtu, &QpAttributes::path_mtu);
-  take(QpMask::kTimeout, &QpAttributes::timeout);
-  take(QpMask::kRetryCount, &QpAttributes::retry_count);
-  take(QpMask::kRnrRetry, &QpAttributes::rnr_retry);
-  take(QpMask::kMinRnrTimer, &QpAttributes::min_rnr_timer);
-  take(QpMask::kMaxReadAtomic, &QpAttributes::max_read_atomic);
-  take(QpMask::kMaxDestReadAtomic, &QpAttributes::max_dest_read_atomic);
-  take(QpMask::kSqdNotify, &QpAttributes::sqd_notify);
-  take(QpMask::kReceivePsn, &QpAttributes::receive_psn);
-  take(QpMask::kSendPsn, &QpAttributes::send_psn);
-  take(QpMask::kDestQp, &QpAttributes::dest_qp);
-  if (names(mask, QpMask::kAddress)) path_ = *path;
-  publish_to_responder();
 }
 
 /// The responder half reads these from its own state, which a peer process may share.
@@ -255,7 +192,7 @@ void QueuePair::start_sender(bool afresh) noexcept {
     const RcRequester::Config config{
         .number = config_.number,
         .dest_qp = attributes_.dest_qp,
-        .transport = wire_transport(),
+        .transport = transport_of(config_.type),
         .domain = config_.domain,
         .first_psn = attributes_.send_psn,
         .path_mtu = path_mtu(),
@@ -271,7 +208,7 @@ void QueuePair::start_sender(bool afresh) noexcept {
   }
   const UnreliableSender::Config config{.number = config_.number,
                                         .dest_qp = attributes_.dest_qp,
-                                        .transport = wire_transport(),
+                                        .transport = transport_of(config_.type),
                                         .domain = config_.domain,
                                         .qkey = attributes_.qkey,
                                         .first_psn = attributes_.send_psn,
@@ -407,17 +344,9 @@ Status QueuePair::post_send(SendRequest request) noexcept {
 
 // ---- Packets in ----
 
-/// Whether such packets come to such queue pairs at all.
-bool QueuePair::is_of_our_service(const wire::PacketView& packet) const noexcept {
-  if (packet.opcode() == wire::Opcode::kCnp) return true;
-  if (packet.transport() != wire_transport() || config_.type == QpType::kRawPacket) return false;
-  // Each end of an XRC connection has one half only.
-  return config_.type != (packet.info().is_response ? QpType::kXrcTarget : QpType::kXrcInitiator);
-}
-
 bool QueuePair::lacks_receive_for(const wire::PacketView& packet) const noexcept {
   if (config_.type != QpType::kUd && config_.type != QpType::kUc) return false;
-  if (!takes_requests() || packet.transport() != wire_transport()) return false;
+  if (!takes_requests() || packet.transport() != transport_of(config_.type)) return false;
   const bool begins_send =
       packet.info().starts_message && !packet.info().has(wire::OpcodeInfo::kReth);
   return begins_send && !rc_.landing().has_receive();
@@ -425,18 +354,12 @@ bool QueuePair::lacks_receive_for(const wire::PacketView& packet) const noexcept
 
 std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
   if (!takes_requests()) return PacketDrop::kWrongState;
-  if (!is_of_our_service(arrival.packet)) return PacketDrop::kWrongTransport;
-  if (!pkeys_match(arrival.packet.bth().pkey(), path_.pkey)) return PacketDrop::kWrongPartition;
-  if (is_datagram()) return std::nullopt;
-  if (arrival.source != path_.destination || arrival.destination != path_.source) {
-    return PacketDrop::kWrongSource;
-  }
-  return std::nullopt;
+  return transport::find_fault(config_.type, path_, arrival);
 }
 
 bool QueuePair::is_addressed_by(const Arrival& arrival) const noexcept {
   if (find_fault(arrival)) return false;
-  return !is_datagram() || arrival.packet.deth().qkey == rc_.state().qkey;
+  return !is_datagram(config_.type) || arrival.packet.deth().qkey == rc_.state().qkey;
 }
 
 [[gnu::flatten]] void QueuePair::handle_packet(Instant now, const Arrival& arrival,
@@ -472,7 +395,7 @@ std::size_t QueuePair::handle_train(const TrainArrival& train) noexcept {
 void QueuePair::handle_first_request() noexcept {
   if (established_) return;
   established_ = true;
-  const bool connected = !is_datagram();
+  const bool connected = !is_datagram(config_.type);
   if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
 }
 

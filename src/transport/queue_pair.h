@@ -9,6 +9,7 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "transport/arrival.h"
 #include "transport/qp_attributes.h"
 #include "transport/qp_state.h"
 #include "transport/rc_requester.h"
@@ -19,23 +20,6 @@
 #include "transport/unreliable_sender.h"
 
 namespace verbatim::transport {
-
-/// A packet that arrived for a queue pair, with what the link knows about its way.
-struct Arrival {
-  const wire::PacketView& packet;
-  wire::Gid source{};
-  wire::Gid destination{};
-  std::span<const std::byte, kGrhOctets> network_header;
-};
-
-/// Why a packet for this queue pair was dropped before either half saw it.
-enum class PacketDrop : std::uint8_t {
-  kWrongState,      // the queue pair does not take packets, or not this kind, in its state
-  kWrongTransport,  // an opcode of another service
-  kWrongSource,     // not from, or not to, the address that the queue pair is connected with
-  kWrongPartition,
-};
-inline constexpr std::size_t kPacketDropCount = 4;
 
 /// One queue pair of any service type (IBA Vol 1, 10.2.4 and 10.3): the state machine of the verbs
 /// around a sending and a receiving half.
@@ -124,10 +108,7 @@ class alignas(64) QueuePair {
   void handle_completion_overrun() noexcept;
 
   /// Whether it hears of losses: RC and XRC.
-  [[nodiscard]] bool is_reliable() const noexcept {
-    return config_.type == QpType::kRc || config_.type == QpType::kXrcInitiator ||
-           config_.type == QpType::kXrcTarget;
-  }
+  [[nodiscard]] bool is_reliable() const noexcept { return transport::is_reliable(config_.type); }
   /// False when poll_train() would surely write nothing.
   [[nodiscard]] bool may_have_more() const noexcept {
     return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
@@ -223,11 +204,7 @@ class alignas(64) QueuePair {
   /// Whose memory is being read or written, for a fault that interrupts it.
   enum class Work : std::uint8_t { kSending, kAnswering, kExecuting, kPlacing };
 
-  [[nodiscard]] bool is_datagram() const noexcept;
-  [[nodiscard]] wire::Transport wire_transport() const noexcept;
   [[nodiscard]] std::uint32_t path_mtu() const noexcept;
-  [[nodiscard]] Status check_values(QpMask mask, const QpAttributes& wanted) const noexcept;
-  void adopt(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept;
   void enter(QpState from, QpState to) noexcept;
   void start_responder() noexcept;
   void publish_to_responder() noexcept;
@@ -236,7 +213,6 @@ class alignas(64) QueuePair {
   void enter_error() noexcept;
   void flush_sends() noexcept;
   void raise(QpEvent event) noexcept;
-  [[nodiscard]] bool is_of_our_service(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;

@@ -5,14 +5,12 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/arrival.h"
 #include "transport/landing.h"
 #include "transport/responder_state.h"
 #include "wire/packet.h"
 
 namespace verbatim::transport {
-
-/// Octets in front of a datagram's payload in the receive buffer (IBA Vol 1, 11.4.2.1).
-inline constexpr std::size_t kGrhOctets = 40;
 
 /// The receiving half of a datagram queue pair (IBA Vol 1, 9.8.3): each packet that presents the
 /// right Q_Key and finds a receive that it fits into is delivered, everything else is dropped and
