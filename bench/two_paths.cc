@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does a queue pair that speaks packets slow down its neighbour on the direct path? One process has
+// Does a queue pair on the packet path slow down its neighbour on the direct path? One process has
 // both, with one completion queue, and plays ping-pong over the direct one.
 //
 // Usage: two_paths GID_INDEX direct|both write|send OCTETS COUNT

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchanges that two Linux machines had (tests/golden/rxe_capture.json), with our agent in the
-// place of one of them: given what the other one said and what the user wanted, it says the same.
-// Identifiers that each end makes up for itself are translated, nothing else.
+// Exchanges between two Linux machines (tests/golden/rxe_capture.json), with Verbatim's agent in
+// place of one of them: given the messages of the other machine and the commands of the user, it
+// sends the same messages. Only identifiers that each end chooses itself are translated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -116,7 +116,7 @@ class Player {
     });
   }
 
-  // What the user of the end that is played did, so that this message was sent.
+  // The commands of the user that made the replaced machine send this message.
 
   void want(const wire::CmReq& req) {
     const auto id = agent_.connect(
@@ -188,7 +188,7 @@ class Player {
   template <typename Message>
   void want(const Message&) {}  // it is said without being asked for
 
-  // What the other end said.
+  // The messages of the other machine.
 
   void hear(const wire::CmReq& req) {
     address_ = {.local = req.primary.remote_gid, .remote = req.primary.local_gid};
@@ -232,7 +232,7 @@ class Player {
       sent_.push_back(*wire::parse_cm_message(*mad));
     }
   }
-  /// The oldest message that we have sent to this address says what Linux said.
+  /// The oldest message that the agent has sent to this address equals the one of Linux.
   void expect_sent(const CmMessage& captured) {
     const auto same_kind = std::ranges::find_if(sent_, [&](const CmMessage& message) {
       return wire::attribute_of(message) == wire::attribute_of(captured) &&

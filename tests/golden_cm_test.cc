@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every CM message of tests/golden, which others made or sent: its fields are what is written
-// beside it, all others are zero, and the message that we read gives the same octets again. See
-// tests/golden/README.md.
+// Every CM message of tests/golden, which other implementations made or sent: its fields have
+// the values beside it, all others are zero, and emitting the parsed message gives the same octets.
+// See tests/golden/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every packet of tests/golden, which others made or sent: its fields are what is written beside
-// it, and the values that we read give the same octets again. See tests/golden/README.md.
+// Every packet of tests/golden, which other implementations made or sent: its fields have the
+// values beside it, and emitting the parsed values gives the same octets. See
+// tests/golden/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -33,7 +33,7 @@ class Challenge {
   [[nodiscard]] bool open() noexcept;
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return descriptor_.is_open(); }
-  /// The number that the process which wants to be let in is told.
+  /// The attaching process is told this number.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   [[nodiscard]] bool is_met_by(const Secret& answer) const noexcept {
     return is_open() && answer == secret_;

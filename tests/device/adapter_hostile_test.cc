@@ -93,7 +93,7 @@ class AdapterHostile : public ::testing::Test {
     ASSERT_TRUE(qp.modify(QpMask::kState | of_rtr, wanted, &to).ok());
   }
 
-  /// All that is counted, by name; what is zero is not there.
+  /// All counters that are not zero, by name.
   Counts counts() {
     const std::lock_guard lock(adapter->mutex());
     Counts all;
@@ -125,7 +125,7 @@ class AdapterHostile : public ::testing::Test {
     return all;
   }
 
-  /// One packet is sent; exactly this is counted.
+  /// Sends one packet; exactly this counter must change.
   void expect(const char* what, const Packet& packet, const Stranger& sender) {
     Counts expected = counts();
     ++expected[what];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How programs end that do not end well.
+// The ends of programs that fail.
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +36,7 @@ void Generator::add_failing_round() {
   ++turn.sends_done;
   round.turns[peer].receives_done = arrivals_[peer].receives;
   if (!program_.is_reliable() && program_.fails_peer) return;  // the sender goes on
-  // What is behind a READ may be done before its octets come back and cannot land.
+  // Requests after a READ may be done before the octets of the READ come back and cannot be stored.
   if (turn.requests.back().opcode == IBV_WR_RDMA_READ) return;
   const Program::Turn expected = round.turns[peer];
   const std::size_t before = turn.requests.size();
@@ -57,7 +57,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
   };
   Request request{.opcode = IBV_WR_SEND, .octets = some_octets(20'000), .begins_call = true};
   ++orders_[side];
-  // What goes wrong at the peer goes wrong with one of these.
+  // A request that fails at the peer is one of these.
   constexpr ibv_wr_opcode kRdma[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
                                      IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
                                      IBV_WR_ATOMIC_CMP_AND_SWP};
@@ -78,7 +78,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
   const auto finish = [&](std::string words) {
     if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) ensure_receive();
     if (request.local.empty() && !is_local(request.opcode) && !pick_local(side, request)) {
-      // It goes nowhere, so what it is does not matter.
+      // It never reaches the peer, so its kind does not matter.
       request.local = {{.region = kMain, .offset = 0, .octets = request.octets}};
     }
     turn.requests.push_back(request);

@@ -79,7 +79,7 @@ void Uses::end_round() {
   std::erase_if(uses_, [](const Use& use) { return !use.stays; });
 }
 
-// ---- What there is ----
+// ---- Objects ----
 
 Program Generator::make() {
   choose_options();
@@ -166,7 +166,7 @@ void Generator::choose_regions(Program::Side& side) {
   }
 }
 
-// ---- A round in which all goes well ----
+// ---- A round without errors ----
 
 void Generator::add_round(bool is_one_way) {
   Program::Round& round = program_.rounds.emplace_back();
@@ -535,7 +535,7 @@ void Generator::count_completions(int side, Program::Turn& turn) {
 void Generator::arm(int side, Program::Turn& turn) {
   Program::Arm& armed = standing_[side].armed;
   turn.arms = static_cast<Program::Arm>(prng_.below(3));
-  // Asking for less than was asked for changes nothing.
+  // Arming for solicited events after arming for all changes nothing.
   if (armed == Program::Arm::kAny) turn.arms = Program::Arm::kNo;
   if (turn.arms != Program::Arm::kNo) armed = turn.arms;
   const bool has_sends =

@@ -438,7 +438,7 @@ void Executor::collect_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context, &event) == 0) {
     ibv_ack_async_event(&event);
-    // Unless one side is late, it is a matter of luck whether the first request comes before RTS.
+    // Unless one side is late, the first request may or may not come before RTS.
     const bool is_due = program_.is_late && !program_.rounds[0].turns[0].requests.empty();
     if (event.event_type == IBV_EVENT_COMM_EST && !is_due) continue;
     const bool is_of_srq = event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED;

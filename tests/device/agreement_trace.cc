@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a side of a program writes down of what it sees.
+// The record of everything that a side of a program sees.
 #include <poll.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::uint64_t hash_of(const std::vector<std::uint8_t>& octets) noexcept {
 
 }  // namespace
 
-/// A round in which all went well is over, at both sides.
+/// Waits until a round without errors is over, at both sides.
 void Executor::check(std::size_t round) {
   if (board_.is_given_up) return;
   const Program::Turn& turn = program_.rounds[round].turns[side_];
@@ -85,7 +85,7 @@ ibv_qp_state Executor::state() {
   return attr.qp_state;
 }
 
-/// Everything that is still posted comes back, and so does what is posted now.
+/// Everything that is still posted is flushed, and so are new requests.
 void Executor::enter_error() {
   if (board_.is_given_up) return;
   note("side %d, end", side_);
@@ -130,7 +130,7 @@ void Executor::check_end() {
   note_memory();
 }
 
-// ---- In words ----
+// ---- As text ----
 
 std::string Executor::text_of(const ibv_wc& wc, bool is_receive) {
   std::string text =

@@ -55,7 +55,8 @@ struct Board {
   std::array<Entry, kProcessesMax> entries{};
 };
 
-/// One of the processes `first` to `last` (not included), all of which talk to each other.
+/// One of the processes `first` to `last` (not included), all of which exchange data with each
+/// other.
 class Worker {
  public:
   Worker(Board& board, std::uint32_t index, std::uint32_t first, std::uint32_t last)

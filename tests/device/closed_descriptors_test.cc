@@ -57,7 +57,7 @@ class Files {
     }
   }
 
-  /// All of them are open, and what they were.
+  /// Whether all of them are open and still the same files.
   [[nodiscard]] bool are_open() const {
     for (const auto& [number, inode] : inodes_) {
       struct stat state {};
@@ -72,7 +72,8 @@ class Files {
     }
     return true;
   }
-  /// Each connection has exactly these to read, and nothing has come out at its other end.
+  /// Whether each connection has exactly these octets to read, and nothing has arrived at its other
+  /// end.
   [[nodiscard]] bool have(std::string_view octets) const {
     char room[64];
     for (const auto& [number, inode] : inodes_) {
@@ -87,7 +88,7 @@ class Files {
   }
 
  private:
-  /// Puts `file` at the number, and the other end where it is in no way of any other.
+  /// Puts `file` at the number, and the other end at a number that no other file needs.
   void put(int number, int file, int other) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -247,7 +248,7 @@ TEST(ClosedDescriptors, AForkedChildGetsOut) {
             0);
 }
 
-/// What the device needs has numbers that such loops do not reach.
+/// The descriptors of the device have numbers that such loops do not reach.
 TEST(ClosedDescriptors, ALoopOverSmallNumbersLeavesTheDeviceWorking) {
   EXPECT_EQ(in_process([] {
               Pair pair;

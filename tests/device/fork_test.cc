@@ -87,7 +87,7 @@ TEST_F(Fork, GivesChildrenTheirOwnCopiesWithoutIt) {
             0);
 }
 
-/// Destroys what it inherited, in whatever state the other threads of its parent left it.
+/// Destroys the inherited objects, in any state in which the other threads of its parent left them.
 int destroy_in_process(const Connected& pair) {
   return in_process([&] {
     ::alarm(static_cast<unsigned>(std::chrono::seconds(kEndPatience).count()));
@@ -134,8 +134,8 @@ void give_another_thread_time_to_want_them() {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
-// The thread that forks is the favoured one of the adapter's lock, and another one has asked for
-// it.
+// The thread that forks is the favoured one of the adapter's lock, and another thread waits for the
+// lock.
 TEST_F(Fork, LeavesNoLockBehindThatAnotherThreadWanted) {
   EXPECT_EQ(in_process([] {
               if (::pthread_atfork(give_another_thread_time_to_want_them, nullptr, nullptr) != 0) {

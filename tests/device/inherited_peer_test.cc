@@ -23,7 +23,7 @@ struct Mapped {
   std::uintptr_t end = 0;
 };
 
-/// What is mapped of the files of the library.
+/// The mappings of files of the library.
 std::vector<Mapped> library_mappings() {
   std::vector<Mapped> found;
   std::ifstream maps("/proc/self/maps");
@@ -57,7 +57,7 @@ class OwnMemory {
     }
   }
   [[nodiscard]] bool is_there() const { return !ranges_.empty(); }
-  /// The first page is as it was written, and no other page was.
+  /// Whether the first page is as it was written, and no other page was written.
   [[nodiscard]] bool is_untouched() const {
     return std::all_of(ranges_.begin(), ranges_.end(), [](const Mapped& range) {
       const auto* const first = reinterpret_cast<const unsigned char*>(range.begin);
@@ -102,7 +102,7 @@ int be_peer(Notes& notes) {
   if (!end.connect(end.qp, notes.parent.number, {})) return 3;
   ++notes.connected;
   const bool is_over = await([&] { return notes.is_over.load(); });
-  // What the children did is not here: the parent's last word is.
+  // The memory has the parent's last value, and nothing of the children.
   return is_over && end.buffer[0] == std::byte{1} ? 0 : 4;
 }
 
@@ -153,7 +153,7 @@ TEST(InheritedPeer, ItsAddressesBelongToTheChild) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-/// The parent, whose child lives on with all that it inherited.
+/// The parent, whose child keeps running with all inherited objects.
 int leave_a_child_behind(Notes& notes) {
   End end;
   if (!end.open() || !end.make_qp(&end.qp)) return 10;
@@ -170,7 +170,7 @@ int leave_a_child_behind(Notes& notes) {
   return 14;
 }
 
-/// The connection to a process tells of its death, so no child may keep it.
+/// The connection to a process ends with the process, so no child may keep it open.
 TEST(InheritedPeer, HearsOfTheDeathOfAParentWhoseChildLives) {
   auto* const notes = share_with_children<Notes>();
   const pid_t parent = ::fork();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program hears of the network below its device: neighbours that do not answer, addresses
+// Events of the network below a device: neighbours that do not answer, addresses
 // and interfaces that come and go.
 #include "rdmacm_world.h"
 #include "wired_network.h"
@@ -63,7 +63,7 @@ TEST(InterfaceChanges, ASynchronousIdWaitsForTheOutcome) {
   });
 }
 
-/// The device that is there, and the events about it.
+/// The only device, and its events.
 struct Device {
   ibv_device** list = ibv_get_device_list(nullptr);
   ibv_context* context = ibv_open_device(list[0]);
@@ -218,9 +218,9 @@ TEST(InterfaceChanges, IdsHearOfNewHardwareBehindTheirAddress) {
   });
 }
 
-/// A connection to the listener at this address is asked for, and the listener hears of it.
+/// Requests a connection to the listener at this address; the listener gets the request.
 void expect_to_be_heard(const Channel& channel, const char* address) {
-  // Until the device has the address, there is no way to it from the device.
+  // Before the device has the address, the address cannot be reached from it.
   for (int tries = 0;; ++tries) {
     rdma_cm_id* active = channel.create_id();
     sockaddr_in to = ipv4(address, kPort);

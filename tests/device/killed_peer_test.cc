@@ -24,7 +24,7 @@ constexpr std::uint32_t kSendOctets = 3000;
 constexpr std::uint32_t kReceiveOctets = 4096;
 constexpr std::uint32_t kReceivesAt = 64 * 1024;
 
-/// What a long-lived process has of the system.
+/// The resources of a process that runs for long.
 struct Belongings {
   long descriptors = 0;
   long mappings = 0;
@@ -70,8 +70,8 @@ bool goes_through_packets() {
   return path != nullptr && std::strcmp(path, "packet") == 0;
 }
 
-/// A process that is slow to answer is gone to through packets, where a death may go unheard: who
-/// wants to hear of it asks again.
+/// A connection to a process that is slow to answer would use packets, where its end may not be
+/// noticed. With VERBATIM_PATH=direct the connection is tried again instead.
 void insist_on_the_direct_path() {
   if (!goes_through_packets()) ::setenv("VERBATIM_PATH", "direct", 1);
 }
@@ -97,7 +97,7 @@ int send_until_failure(End& end, const EndNotes& to, std::mt19937_64& random) {
   }
 }
 
-/// Whether what was received is one message, whole.
+/// Whether one whole message was received.
 bool is_whole(const End& end, const ibv_wc& wc) {
   const std::byte* at = end.buffer + kReceivesAt + wc.wr_id % End::kDepth * kReceiveOctets;
   return wc.byte_len == kSendOctets &&
@@ -193,7 +193,7 @@ int be_victim_that_receives(Notes& notes, std::uint32_t round) {
   }
 }
 
-/// Sends to one target after the other, and hears of every death.
+/// Sends to one target after the other, and notices the end of each.
 int be_surviving_initiator(Notes& notes, std::uint32_t rounds, std::uint64_t seed) {
   insist_on_the_direct_path();
   std::mt19937_64 random(seed);
@@ -202,7 +202,7 @@ int be_surviving_initiator(Notes& notes, std::uint32_t rounds, std::uint64_t see
   for (std::uint32_t round = 1; round <= rounds; ++round) {
     if (!end.make_qp(&end.qp)) return 2;
     End::Timing timing;
-    // Silence alone is never a failure then; packets have nothing else.
+    // Then a missing answer alone is never a failure; with packets there is no other sign.
     if (round % 2 == 0 && !goes_through_packets()) timing.timeout = 0;
     if (!connect_both(end, notes.survivor, notes.victim, round, timing)) return 3;
     notes.survivor_connected = round;
@@ -219,7 +219,7 @@ int be_surviving_initiator(Notes& notes, std::uint32_t rounds, std::uint64_t see
   return 0;
 }
 
-// ---- The house ----
+// ---- The test ----
 
 class KilledPeer : public ::testing::Test {
  protected:

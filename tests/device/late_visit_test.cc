@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A requester loses its processor in the middle of a request for longer than the owner of the
-// memory waits, and the owner deregisters something meanwhile. What the request names is still
-// registered: it succeeds, and its octets are there.
+// memory waits, and the owner deregisters other memory meanwhile. The memory of the request is
+// still registered: the request succeeds, and its octets are there.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -93,7 +93,7 @@ bool catch_calls() {
 
 // ---- Held in a copy ----
 
-/// A page of the requester's that is not there until it goes on: a copy from there waits, and so
+/// A page of the requester that is missing until the test fills it: a copy from there waits, and so
 /// does one to there.
 class HeldPage {
  public:
@@ -133,8 +133,8 @@ bool are_all(const std::byte* at, std::byte value) {
   return std::all_of(at, at + kPage, [&](std::byte octet) { return octet == value; });
 }
 
-/// The requester's end of the second connection, which is held inside as well. What comes of that
-/// request is not looked at.
+/// The requester's end of the second connection, which is held inside as well. The result of that
+/// request is not checked.
 class SecondEnd {
  public:
   bool open(Notes& notes) {
@@ -182,7 +182,7 @@ int be_requester(Notes& notes, const Scene& scene) {
   end.tell(notes.requester, 1);
   if (!notes.await([&] { return notes.owner.ready == 1; })) return 3;
   if (!end.connect(end.qp, notes.owner.number, {})) return 4;
-  // The first one of the connection settles the way, and the peer's engine takes note of it.
+  // The first request of the connection decides the path, and the peer's engine records it.
   if (end.run(IBV_WR_RDMA_READ, notes.owner, kPage) != IBV_WC_SUCCESS) return 5;
   const bool reads = scene.opcode == IBV_WR_RDMA_READ;
   std::memset(end.buffer, reads ? 0 : static_cast<int>(kWritten), kPage);
@@ -287,7 +287,7 @@ int deregister_other_memory(Owner& owner) {
   return mr != nullptr && ibv_dereg_mr(mr) == 0 ? 0 : 40;
 }
 
-/// Of the same memory.
+/// The same for another region of the same memory.
 int deregister_second_region(Owner& owner) {
   ibv_mr* const mr = ibv_reg_mr(owner.pd, owner.buffer, End::kOctets, End::kAllAccess);
   return mr != nullptr && ibv_dereg_mr(mr) == 0 ? 0 : 41;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole devices and processes that have no business with them: other users, and a program that has
-// taken the place of a peer.
+// Whole devices, and processes that must not reach their memory: those of other users, and a
+// program that a peer has executed.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -32,7 +32,7 @@ namespace verbatim::testing {
 namespace {
 
 constexpr std::uint64_t kReady = 1;
-// Of these tests alone: their directories in /tmp are removed.
+// Users of these tests only: their directories in /tmp are removed.
 constexpr uid_t kVictim = 61021;
 constexpr uid_t kStranger = 61022;
 constexpr uid_t kFirst = 61023;
@@ -221,7 +221,7 @@ TEST(LetIn, NamesThatAnotherUserHasTakenDoNotDelayAnOpening) {
   if (::geteuid() == 0) remove_directories_of(kVictim);
 }
 
-// ---- A program in the place of a peer ----
+// ---- A program that a peer executes ----
 
 constexpr const char* kPlace = "VERBATIM_TEST_PLACE";  // "<address> <descriptors>": be that program
 constexpr int kUntouched = 0;
@@ -276,7 +276,7 @@ int be_target_and_execute(ExecNotes& notes, int in, int out) {
   return 16;
 }
 
-/// Writes until a WRITE fails, because the process of the other end has gone.
+/// Writes until a WRITE fails, because the process of the other end has ended.
 int write_until_it_fails(ExecNotes& notes) {
   ::setenv("VERBATIM_REHOME", "0", 1);
   End end;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many processes of one user on one address: all talk to all, half of them are killed meanwhile,
-// some are stopped for a while, others start in the places of the dead.
+// Many processes of one user on one address: each exchanges data with all others. Half of them are
+// killed meanwhile, some are stopped for a while, and others start in the slots of the killed ones.
 //
 // VERBATIM_STRESS=1 in the environment makes it 64 processes instead of 12, and
 // VERBATIM_STRESS_SECONDS=3600 an hour of traffic over a bad network instead of three seconds.
@@ -120,7 +120,7 @@ TEST_F(ManyProcesses, SurviveTheDeathOfHalfOfThem) {
   }
   for (std::uint32_t i = 0; i < count; ++i) start(i, 0, count);
 
-  // Deaths come while processes start, connect and transfer; between them some are stopped.
+  // Processes are killed while others start, connect and transfer; meanwhile some are stopped.
   std::shuffle(victims.begin(), victims.end(), random);
   std::uint32_t killed = 0;
   for (const std::uint32_t victim : victims) {
@@ -135,7 +135,7 @@ TEST_F(ManyProcesses, SurviveTheDeathOfHalfOfThem) {
   }
   for (std::uint32_t i = 1; i < count; i += 2) wait_until_ready(i, i + 1);
 
-  // As many newcomers take the places of the dead, and talk to each other beside the survivors.
+  // As many new processes take the slots of the killed ones, and exchange data with each other.
   const std::uint32_t last = count + count / 2;
   for (std::uint32_t i = count; i < last; ++i) start(i, count, last);
   wait_until_ready(count, last);

@@ -264,7 +264,7 @@ void MemoryActor::empty_one() {
   board_.note(Deed::kEmpty);
 }
 
-/// Regions do not go along: their keys name the old addresses. Page by page, because moved memory
+/// Regions stay behind: their keys name the old addresses. Page by page, because moved memory
 /// has several mappings, and the kernel does not move several at once where they are watched.
 void MemoryActor::relocate_one() {
   Buffer& buffer = any_buffer();
@@ -381,7 +381,7 @@ void MemoryActor::transfer(Deed deed) {
   board_.note(deed);
 }
 
-/// A region whose memory goes, wholly or in part, and new memory in its place.
+/// A region whose memory is replaced, wholly or in part, by new memory.
 void MemoryActor::use_stale_key() {
   Line line;
   if (!join(line)) {

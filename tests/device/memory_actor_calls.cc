@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel, or another process, stores into an actor's memory.
+// Stores of the kernel, or of another process, into an actor's memory.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -243,8 +243,8 @@ void MemoryActor::fork_and_compare() {
   board_.note(Deed::kFork);
 }
 
-/// As libraries do that move messages within a host. `at_once`: the program registers the memory
-/// meanwhile.
+/// As libraries do that copy messages between processes of a host. `at_once`: the program registers
+/// the memory meanwhile.
 void MemoryActor::let_other_write(bool at_once) {
   const Deed deed = at_once ? Deed::kOtherWritesAtOnce : Deed::kOtherWrites;
   if (at_once && buffers_.size() < kBuffersMax) map_one(true);
@@ -259,7 +259,7 @@ void MemoryActor::let_other_write(bool at_once) {
   const pid_t child = ::fork();
   if (child < 0) return board_.fail("fork");
   if (child == 0) {
-    // A page that is on its way at the moment refuses another process, but no store is lost.
+    // While a page moves, the access of another process fails, but no store is lost.
     bool is_written = false;
     for (int times = at_once ? 300 : 1; times > 0 || (at_once && !is_written); --times) {
       const ssize_t written = ::process_vm_writev(parent, &from, 1, &to, 1, 0);

@@ -147,7 +147,7 @@ class Program {
     }
   }
 
-  /// Another thread takes over what the cancelled one had.
+  /// Another thread takes over the actor of the cancelled one.
   void cancel_one() {
     Performer& performer = performers_[prng_.below(kThreads)];
     if (performer.is_done()) return;
@@ -191,7 +191,7 @@ class Program {
   std::array<Performer, kThreads> performers_;
 };
 
-/// A program one thread of which registers what other threads let the kernel fill.
+/// A program in which one thread registers memory that the kernel fills for other threads.
 class FillingProgram {
  public:
   FillingProgram(StressBoard& board, const char* file, std::uint64_t seed)
@@ -327,7 +327,7 @@ class MemoryStress : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(board_, nullptr);
-    // Of the file systems at hand, one that knows O_DIRECT.
+    // A file system that supports O_DIRECT.
     for (const char* folder : {".", "/var/tmp", "/tmp"}) {
       file_ = std::string(folder) + "/verbatim-memory-stress-" + std::to_string(::getpid());
       const int file =

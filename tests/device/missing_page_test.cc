@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A page of registered memory is not there for a while, as when it moves and the thread that moves
-// it gets no processor. A peer that wants it waits, however long that takes.
+// A page of registered memory is missing for a while, as when the thread that moves it gets no
+// processor. A peer that accesses it waits as long as that takes.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -39,7 +39,7 @@ int be_owner(Notes& notes, ibv_wr_opcode opcode) {
   notes.owner.rkey = mr->rkey;
   notes.owner.address = whole.addr;
   notes.owner.ready = 1;
-  // The adapter's own thread does what the requester cannot. The page comes when it is there.
+  // The owner's engine does the access that the requester cannot do, and waits for the page.
   if (!page.wait_for_touch()) return 6;
   page.fill(kOwners);
   if (!await([&] { return notes.is_over.load(); })) return 7;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same programs of verbs calls through packets and directly, and everything that they see is
-// the same. VERBATIM_PROGRAMS=n runs that many; VERBATIM_SEED=n runs the one with that seed.
+// The same programs of verbs calls on the packet path and on the direct path must see the same.
+// VERBATIM_PROGRAMS=n runs that many; VERBATIM_SEED=n runs the one with that seed.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -111,7 +111,7 @@ struct Order {
   std::uint64_t seed;
 };
 
-/// Takes seeds, gives traces; of programs in one process the first of the two runs both sides.
+/// Reads seeds and writes traces. For programs in one process the first of the two runs both sides.
 constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
 
 [[noreturn]] void work(int which, int orders, int results, Board& board, const Way& way) {
@@ -181,7 +181,7 @@ class Workers {
     const Order order{.seed = seed};
     for (const int orders : orders_) hangs_ |= !write_all(orders, &order, sizeof order);
   }
-  /// What the two saw; nothing when they cannot go on.
+  /// The traces of both; nothing when they cannot continue.
   std::string end() {
     std::string all;
     for (const int results : results_) {

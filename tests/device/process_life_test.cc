@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs do to their threads and to themselves while they use an adapter: they fork, cancel
-// threads, block signals, exit.
+// Programs that fork, cancel threads, block signals or exit while they use an adapter.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,7 +25,7 @@ extern char** environ;
 namespace verbatim::testing {
 namespace {
 
-/// Forks so often, while another thread does `work` again and again. What the children return.
+/// Forks so many times while another thread repeats `work`. Returns the results of the children.
 template <typename Work, typename Child>
 int fork_beside(Work&& work, int forks, Child&& child) {
   std::atomic<bool> is_over{false};
@@ -340,7 +339,7 @@ TEST(Events, AQueueThatIsArmedAgainUnreadHasOneForEachTime) {
             0);
 }
 
-/// The thread that uses verbs blocks all signals, and the memory that a request goes to is gone.
+/// The thread that uses verbs blocks all signals, and the memory of a request is unmapped.
 TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
   EXPECT_EQ(in_process([] {
               Connected pair;
@@ -416,8 +415,8 @@ sigjmp_buf g_back;
 void* g_forbidden = nullptr;
 volatile sig_atomic_t g_own_faults = 0;
 
-/// A handler of the program's that touches memory which is not there, as programs do that find out
-/// in this way whether it is.
+/// A signal handler of the program that touches unmapped memory, as programs do that test in this
+/// way whether memory is mapped.
 void fault_in_handler(int) {
   if (sigsetjmp(g_back, 1) == 0) {
     *static_cast<volatile char*>(g_forbidden) = 1;
@@ -426,7 +425,7 @@ void fault_in_handler(int) {
   }
 }
 
-/// It interrupts work on registered memory, where faults are the library's business.
+/// It interrupts work on registered memory, where the library handles faults.
 TEST(Signals, AFaultInAHandlerOfTheProgramsIsTheProgramsOwn) {
   if (kIsSanitized)
     GTEST_SKIP() << "the sanitizer's memcpy, which the library calls, is in the test";
@@ -457,7 +456,7 @@ TEST(Signals, AFaultInAHandlerOfTheProgramsIsTheProgramsOwn) {
             0);
 }
 
-/// A signal that another process sends is no fault: it ends the process as it always did.
+/// A signal that another process sends is no fault: it ends the process as usual.
 TEST(Signals, ASegmentationFaultThatWasSentEndsTheProcess) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs do to the threads that use rdma_cm, and to themselves meanwhile: they cancel
-// threads that wait for events, and fork beside threads that connect and disconnect. No lock stays
-// taken, no event is lost, and parent and child both go on.
+// Programs that use rdma_cm, cancel threads that wait for events, and fork while other threads
+// connect and disconnect. No lock stays taken, no event is lost, and parent and child both go on.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -87,7 +86,7 @@ TEST(RdmacmCancel, AThreadThatWaitsHasAnEventOrHasNone) {
                 ::pthread_cancel(thread);
                 if (::pthread_join(thread, nullptr) != 0) return 12;
                 if (taken.events < round) {
-                  // Then it is still there.
+                  // Then the event is still unread.
                   if (channel.next().kind != RDMA_CM_EVENT_ADDR_RESOLVED) return 13;
                   ++taken.events;
                 }
@@ -127,8 +126,8 @@ TEST(RdmacmChannel, IsDestroyedBetweenTwoCallsOfAThread) {
             0);
 }
 
-/// A program destroys the listener that one of its threads waits for requests of. The thread goes
-/// on waiting, in a channel that does not exist any more for the program.
+/// A program destroys a listener while one of its threads waits for its requests. The thread
+/// continues to wait, in a channel that the program has destroyed.
 TEST(RdmacmChannel, OfASynchronousListenerIsDestroyedUnderAThread) {
   EXPECT_EQ(in_process([] {
               struct Accepts {
@@ -257,9 +256,9 @@ bool connect_and_disconnect() {
   return !::testing::Test::HasFailure();
 }
 
-/// Forks so often beside threads that connect and disconnect. What the children return; the threads
-/// go on all the while. A child keeps the names of ports until it runs for the first time, so the
-/// threads do not come back to a port before it has: a block has 64 of them.
+/// Forks so many times while threads connect and disconnect. Returns the results of the children;
+/// the threads continue meanwhile. A child keeps the names of ports until it runs for the first
+/// time, so the threads do not come back to a port before it has: a block has 64 of them.
 template <typename Child>
 int fork_beside_connections(int forks, Child&& child) {
   constexpr int kThreads = 2;

@@ -23,8 +23,7 @@ std::size_t resident_pages() {
   return resident;
 }
 
-/// What is in use of the heap when nothing is freed any more: a closed connection rests for a
-/// while.
+/// The heap in use when nothing is freed any more: a closed connection is kept for a while.
 std::size_t heap_at_rest() {
   std::size_t least = heap_in_use();
   for (int unchanged = 0; unchanged < 4;) {
@@ -55,14 +54,14 @@ TEST(RdmacmScale, ConnectionsOneAfterTheOtherLeaveNothingBehind) {
   constexpr int kCount = 10'000;
   Channel channel;
   rdma_cm_id* listener = channel.listen(kPort);
-  // Whatever is made once is made now.
+  // Everything that is allocated once is allocated now.
   for (int i = 0; i < kCount / 2; ++i) make_and_close_one(channel);
   const std::size_t descriptors = descriptor_count();
   const std::size_t threads = thread_count();
   std::size_t heap = heap_at_rest();
   const std::size_t pages = resident_pages();
   // Five thousand connections that each lose ten octets would lose this much, every time. Tables
-  // grow once, when more connections rest at a time than ever before.
+  // grow once, when more closed connections are kept at a time than ever before.
   constexpr std::size_t kLimit = 50'000;
   std::size_t growth = kLimit + 1;
   int times = 0;

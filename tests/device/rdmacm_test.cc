@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program sees of rdma_cm: events with what they carry, states of queue pairs, ports.
+// rdma_cm as a program sees it: events and their contents, states of queue pairs, ports.
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -244,7 +244,7 @@ TEST(Rdmacm, AStoppedProcessDelaysNoOtherProcess) {
   close(ready[1]);
 }
 
-/// A program that ends without a word is missed all the same.
+/// The end of a program that does not disconnect is noticed all the same.
 TEST(Rdmacm, ThePeerOfAProgramThatEndsHearsOfIt) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

@@ -84,7 +84,7 @@ class Channel {
     EXPECT_EQ(rdma_ack_cm_event(event), 0);
     return seen;
   }
-  /// The next event is of this kind, and says that all is well.
+  /// Expects that the next event is of this kind and has status 0.
   SeenEvent expect(rdma_cm_event_type kind) const {
     const SeenEvent seen = next();
     EXPECT_EQ(seen.kind, kind) << rdma_event_str(seen.kind) << ", status " << seen.status;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a READ looks at the memory of its peer: behind the requests before it and behind what its
-// own program stored before it was posted, and not later than its completion (IBA Vol 1, 9.5,
-// 10.8.3.3). Between processors that store and load in an order of their own this is a promise
-// about fences, and so these are the tests that processors are tested with: two processes, one
-// round after the other, each storing and then looking for what the other has stored.
+// When a READ loads the memory of its peer: after the requests before it, after stores that its own
+// program made before it was posted, and not later than its completion (IBA Vol 1, 9.5, 10.8.3.3).
+// Processors that reorder stores and loads need fences for this. So these are litmus tests of
+// memory models: two processes, one round after the other, each storing and then loading what the
+// other has stored.
 //
 // Values are the number of the round: nothing has to be set back, and both processors have both
 // places in their caches when a round begins, where an early load finds the old value. With a plain
@@ -79,7 +79,8 @@ class Party {
     return await([&] { return notes_.over.value == 2; });
   }
 
-  /// Both begin a round at the same time, or up to kJitter apart; false when there are no more.
+  /// Both processes begin a round at the same time, or up to kJitter apart; false after the last
+  /// one.
   bool begin(std::uint32_t round) {
     const bool goes_on = self_ == kLeader ? lead(round) : follow(round);
     const auto start = notes_.start + std::chrono::nanoseconds(random_() % kJitter.count());
@@ -87,9 +88,8 @@ class Party {
     return goes_on;
   }
 
-  /// Stores that take their time, because the other's processor has the lines that they go to; and
-  /// no later store overtakes them. So the next one is late, and a load behind it that waits for
-  /// nothing is early.
+  /// Stores that are slow, because the other processor has their cache lines; and no later store
+  /// overtakes them. So the next store is late, and a load after it that does not wait is early.
   void store_slowly() {
     for (auto& line : notes_.slow_lines[self_]) line.value.store(1, std::memory_order_relaxed);
 #if defined(__aarch64__)
@@ -98,7 +98,7 @@ class Party {
     std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
   }
-  /// Makes the other's slow stores slow.
+  /// Takes the cache lines, so that the other process's stores are slow.
   void take_lines() {
     for (auto& line : notes_.slow_lines[1 - self_]) line.value.store(2, std::memory_order_relaxed);
   }
@@ -113,7 +113,7 @@ class Party {
     return spin([&] { return word(at).load(std::memory_order_relaxed) >= round; });
   }
 
-  /// What this process's own instructions do.
+  /// Stores and loads by this process's own instructions.
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t at) const {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(end_.buffer + at));
   }
@@ -319,7 +319,7 @@ TEST_F(ReadOrder, AReadSeesNothingOfAWriteThatWaitsForIt) {
 }
 
 TEST_F(ReadOrder, AReadLooksBehindTheWriteBeforeIt) {
-  // Both places are a third's: WRITE the one and READ the other, and the other way round.
+  // Both places are in a third process: WRITE the one and READ the other, and the reverse.
   const auto race = [](std::uint32_t mine, std::uint32_t theirs) {
     return [=](Party& party) {
       for (std::uint32_t round = 1; party.begin(round); ++round) {

@@ -120,7 +120,7 @@ bool unmap_under_way(Notes& notes) {
     if (!end.connect(end.qp, notes.writer[0].number, {})) return false;
     notes.owner.ready = round;
     if (!await([&] { return notes.writes >= 1; })) return false;
-    // A WRITE is under way, now here, now there.
+    // A WRITE is under way, at different places in different rounds.
     std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
     if (::munmap(at, kOctets) != 0) return false;
     if (map_at(at, MAP_FIXED_NOREPLACE | MAP_POPULATE) != at) return false;
@@ -189,7 +189,7 @@ bool deregister_idle_region(Notes& notes) {
     if (!await([&] { return notes.writes >= kWriters; })) return false;
     const std::uint32_t before = notes.writes;
     if (ibv_dereg_mr(mr) != 0) return false;
-    // Each writer may have finished what it was at, and some more while this thread waited for a
+    // Each writer may have finished its WRITE, and some more while this thread waited for a
     // processor.
     const std::uint32_t meanwhile = notes.writes - before;
     if (meanwhile > 16 * kWriters) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers of signals that fork, wherever in a call of verbs the signal comes: the parent goes on
-// undisturbed, and the child has its own memory and leaves.
+// Signal handlers that fork, at any point of a call of verbs: the parent continues undisturbed, and
+// the child has its own memory and ends.
 //
 // A signal that comes in the middle of malloc(3) is another matter: the C library's own fork(3) may
 // wait for ever there. So the loops below allocate what they need beforehand, or always the same.
@@ -44,7 +44,7 @@ struct Forking {
 };
 Forking g_forking;
 
-/// Microseconds until the next signal: always others, so that it comes everywhere.
+/// Microseconds until the next signal; they vary, so that it comes at every point.
 void set_timer(int microseconds) {
   const itimerval once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = microseconds}};
   ::setitimer(ITIMER_REAL, &once, nullptr);
@@ -92,7 +92,7 @@ void fork_in_handler(int) {
   errno = before;
 }
 
-/// Does `work` again and again while a handler forks. 0, or what went wrong.
+/// Repeats `work` while a handler forks. 0, or the number of the error.
 template <typename Work>
 int work_under_forks(Connected& pair, Work&& work) {
   g_forking.memory = pair.ends[1].buffer;

@@ -37,7 +37,7 @@ constexpr End::Timing kHasty{.timeout = 10, .retry_count = 1, .rnr_retry = 7};
 constexpr std::uint32_t kNoMore = ~0U;
 constexpr std::chrono::seconds kComesBackWithin{5};
 
-/// Round for round: connects, and sends what comes to its mind until something fails.
+/// In each round: connects, and sends random requests until one fails.
 int be_initiator(Notes& notes, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   End end;
@@ -157,7 +157,7 @@ class StoppedInitiator : public ::testing::Test {
             .length = kSendOctets,
             .lkey = own_mr_->lkey};
   }
-  /// A completion of a message from ourselves to `other`, at either end.
+  /// A completion of a message from this process to its own queue pair `other`, at either end.
   void take_own(const ibv_wc& wc, const ibv_qp* other) {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     if (wc.opcode != IBV_WC_RECV) return;
@@ -242,7 +242,7 @@ void StoppedInitiator::act(Action action) {
   if (!is_shared) posted_.clear();
 }
 
-/// Two queue pairs of ours, made of whatever is free now, do what they should.
+/// Two new queue pairs of this process work.
 void StoppedInitiator::exchange_with_self(std::uint32_t messages, bool is_shared) {
   ibv_qp* one = nullptr;
   ibv_qp* other = nullptr;

@@ -23,7 +23,7 @@ constexpr std::uint32_t kRound = 1;
 constexpr std::uint64_t kReceive = 7;
 constexpr End::Timing kTiming{.timeout = 19};  // 2 s: a peer that is stopped is given time
 
-/// What the two processes tell each other, and the one that watches over them.
+/// What the two processes and the test tell each other.
 struct Notes {
   EndNotes ends[2];
   std::atomic<bool> is_connected{false};
@@ -32,7 +32,7 @@ struct Notes {
   std::atomic<bool> is_stopped{false};
 };
 
-/// How the initiator gets at the target's memory.
+/// How the initiator reaches the target's memory.
 struct Means {
   const char* rehome = "1";      // VERBATIM_REHOME of both
   bool has_calls = true;         // false: the system refuses process_vm_readv(2) and its like
@@ -55,7 +55,8 @@ bool forbid_calls() {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
 }
 
-/// The target: connects, posts a receive, and does nothing until it is over. Then it looks.
+/// The target: connects, posts a receive, and does nothing until the end. Then it checks its
+/// memory.
 int be_target(Notes& notes, const Means& means) {
   ::setenv("VERBATIM_REHOME", means.rehome, 1);
   End end;
@@ -102,7 +103,7 @@ int be_initiator(Notes& notes, const Means& means) {
   if (!await([&] { return notes.ends[1].ready == kRound; })) return 3;
   if (!end.connect(end.qp, notes.ends[1].number, kTiming)) return 4;
   if (!await([&] { return notes.is_connected.load(); })) return 5;
-  // A target that runs, first: the way is decided, and its engine takes note of it.
+  // First with a running target: the path is decided, and its engine records it.
   const EndNotes& target = notes.ends[1];
   if (end.run(IBV_WR_RDMA_WRITE, target, kHalf) != IBV_WC_SUCCESS) return 6;
   if (end.run(IBV_WR_RDMA_READ, target, kHalf) != IBV_WC_SUCCESS) return 7;

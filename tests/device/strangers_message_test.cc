@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a message of connection management costs that a stranger sends.
+// The cost of a message of connection management that an attacker sends.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that the peer of a connection has not sent do not take its direct path away, whatever
-// stands in them; those that it has sent are taken.
+// they contain; packets of the peer are accepted.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ class StrangersPacket : public World {
     headers.deth.qkey = wire::QKey{kQKey};
     return headers;
   }
-  /// What the peer could send first, from its address, with the right numbers and checksum.
+  /// A packet as the peer could send it first, with its address and the right numbers and checksum.
   void knock_as_the_peer(const ibv_qp* qp, wire::Transport transport) {
     for (const std::uint32_t ahead : {0U, 1U, 100U}) {
       near.send(near.make(headers_for(qp, transport, (kFirstPsn + ahead) & 0xffffff), 8));
@@ -213,8 +213,8 @@ TEST_F(PeersPacket, IsTakenWhenTheEndsDoNotFit) {
   }
 }
 
-/// One end is stopped while the other connects, which therefore takes packets. The end that was
-/// stopped could go directly, and learns that the other does not.
+/// One end is stopped while the other connects, which therefore uses packets. The end that was
+/// stopped could use the direct path, and learns that the other does not.
 TEST(PeersPacketToTwo, IsTakenWhenOnlyTheOtherEndCouldGoDirectly) {
   struct Notes {
     EndNotes ends[2];

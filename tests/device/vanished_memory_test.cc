@@ -13,7 +13,7 @@
 namespace verbatim::testing {
 namespace {
 
-/// How peers reach memory on the direct path; to packets it is all the same.
+/// How peers reach memory on the direct path; it makes no difference for packets.
 enum class Way : std::uint8_t {
   kMapped,   // both processes map it
   kByCall,   // process_vm_readv(2) and its like
@@ -95,12 +95,12 @@ class Party {
   }
 
  private:
-  /// Both have come here.
+  /// Waits until both processes have come here.
   bool meet() {
     const std::uint32_t step = ++notes_.steps[self_];
     return await([&] { return notes_.steps[1 - self_] >= step; });
   }
-  /// A queue pair of ours and one of the other's, connected; `pages` are for the other to use.
+  /// Connects a queue pair of this process with one of the other; the other may use `pages`.
   bool connect(const Pages& pages) {
     if (!end_.make_qp(&end_.qp)) return false;
     notes_.ends[self_].number = end_.qp->qp_num;
@@ -135,7 +135,7 @@ class Party {
     if (self_ == kTarget) statuses[kTarget] = status_of_receive(what, statuses[kInitiator]);
     return disconnect() && (!is_ours || ibv_dereg_mr(vanishing.mr) == 0) && exchange();
   }
-  /// What has become of the target's receive: a completion is waited for where one is due.
+  /// The result of the target's receive; waits for the completion if one is due.
   int status_of_receive(const Case& what, int status_of_request) {
     const bool is_due =
         status_of_request == IBV_WC_SUCCESS ? what.opcode == IBV_WR_SEND : what.is_targets;

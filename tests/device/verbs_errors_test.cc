@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error that a program can provoke on a reliable connection: the completion on both sides,
-// the states, the asynchronous event, and what becomes of the rest (IBA Vol 1, 10.10.2, 9.9).
+// the states, the asynchronous event, and the requests behind it (IBA Vol 1, 10.10.2, 9.9).
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 class VerbsErrors : public Pair {};
 
-/// Pages that are registered, then unmapped behind the adapter's back.
+/// Pages that are registered, then unmapped without telling the adapter.
 ///
-/// They lie where no other thread or allocator maps anything once they are gone: mappings without a
-/// wish come from the top of the address space down, programs and their heaps lie below or far
-/// above, and the sanitizers keep their own far above as well, on x86-64 and on Arm.
+/// They lie where no other thread or allocator maps anything afterwards: mappings without a
+/// requested address come from the top of the address space down, programs and their heaps lie
+/// below or far above, and the sanitizers keep their own far above as well, on x86-64 and on Arm.
 struct Vanished {
   Vanished()
       : address(::mmap(std::bit_cast<void*>(kAddress), kOctets, PROT_READ | PROT_WRITE,
@@ -198,7 +198,7 @@ TEST_F(VerbsErrors, APeerThatBecomesReadyInTimeIsServed) {
   EXPECT_EQ(to.octets, from.octets);
 }
 
-/// What it would have looked for later does not keep the adapter busy for ever.
+/// Requests that were to be tried again later do not keep the adapter busy for ever.
 TEST_F(VerbsErrors, AConnectionMayEndWhileItWaitsForItsPeer) {
   join({.rnr_retry = 7});
   Buffer& buffer = make_buffer(64);
@@ -321,7 +321,7 @@ TEST_F(VerbsErrors, AnOverrunCompletionQueueFailsAllItsQueuePairs) {
   EXPECT_EQ(state_of(near), IBV_QPS_ERR);
 }
 
-// ---- Memory that is registered but not there ----
+// ---- Memory that is registered but unmapped ----
 
 TEST_F(VerbsErrors, AWriteIntoUnmappedMemoryIsAnError) {
   join();

@@ -21,8 +21,8 @@ constexpr std::size_t kReceives = 16;
 constexpr std::uint32_t kFirstPsn = 0xfffffe;  // of every queue pair here
 constexpr std::uint32_t kEnd = 0xe4d;          // the immediate of the last message
 constexpr std::uint32_t kNobody = 0x3333;      // a queue pair number that does not exist
-// Honest connections stay within a few hundred thousand packets of kFirstPsn; these are far behind
-// and far ahead of them.
+// The real connections stay within a few hundred thousand packets of kFirstPsn; these are far
+// behind and far ahead of them.
 constexpr std::uint32_t kFarPsns[2] = {0x300000, 0xd00000};
 constexpr int kOfEachKind = 300;
 constexpr int kFlood = 200'000;
@@ -30,7 +30,7 @@ constexpr int kFloodPiece = 250;  // then others may breathe
 
 const Attributes kPatient{.timeout = 16, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
-/// What must save a connection from a packet that would end it.
+/// The reason why a packet that would end a connection must not do so.
 enum class Flaw : std::uint8_t { kNone, kSource, kPartition, kService, kChecksum };
 
 /// A packet that must end a connection whose expected PSN it has, unless something about it is too
@@ -96,9 +96,9 @@ std::size_t octets_of_message(std::uint64_t message) noexcept {
 
 class VerbsHostile : public Pair {
  protected:
-  // ---- The process that is talked to ----
+  // ---- The process that receives ----
 
-  /// A forked child has nothing of its parent's: it opens the device anew.
+  /// A forked child cannot use its parent's device: it opens the device again.
   void start_anew() {
     qps.clear();
     cqs.clear();
@@ -193,7 +193,7 @@ class VerbsHostile : public Pair {
     return found;
   }
 
-  // ---- The process that talks ----
+  // ---- The process that exchanges data ----
 
   void talk_until(const std::atomic<bool>& attacked, const Card& peer) {
     Buffer& message = make_buffer(kMessageMax);
@@ -338,7 +338,7 @@ class Attack {
     near_.seal(packet);
     return packet;
   }
-  /// What would have been good but for one bit. (Of such a short packet every bit is noticed.)
+  /// A valid packet with one flipped bit. (In such a short packet every bit is detected.)
   Packet make_spoilt(std::uint32_t qp) {
     Packet packet;
     do {
@@ -365,7 +365,7 @@ class Attack {
     (void)near_.send_fragments(packet,
                                near_.prng().one_in(2));  // needs rights that the user may not have
   }
-  /// Noise, and beginnings of what would be good, both with a right ICRC where one fits.
+  /// Random octets, and truncated valid packets, both with a right ICRC if there is room.
   void send_every_length() {
     for (std::size_t octets = 0; octets <= 100; ++octets) {
       for (const std::uint32_t qp : targets_) {

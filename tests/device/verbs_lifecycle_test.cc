@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects: made, used, destroyed in any order, twice or never; what their limits are; processes
+// Objects that are made, used and destroyed in any order, twice or never; their limits; processes
 // that fork.
 #include <linux/membarrier.h>
 #include <sys/epoll.h>
@@ -85,7 +85,7 @@ TEST_F(VerbsLifecycle, DestroyingTwiceIsRefused) {
   EXPECT_EQ(ibv_dereg_mr(buffer.mr), EINVAL);
 }
 
-/// Until its end an object's field has another value.
+/// While it exists, a field of an object has another value.
 template <typename Field>
 class Altered {
  public:

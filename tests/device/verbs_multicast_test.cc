@@ -175,7 +175,7 @@ TEST_F(Multicast, RefusesWhatIsNoGroupAndNoDatagramQueuePair) {
   EXPECT_EQ(ibv_detach_mcast(end.qp, &group, 0), 0);
 }
 
-/// What a process of its own does: joins, says so, and waits for one message.
+/// The other process: joins, says so, and waits for one message.
 class Listener : public Multicast {
  public:
   int run(int ready) {

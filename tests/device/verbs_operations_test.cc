@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What works: every operation, events and channels, shared receives, datagrams, windows, and the
+// Every operation, events and channels, shared receives, datagrams, windows, and the
 // extended interfaces.
 #include <signal.h>
 #include <sys/epoll.h>
@@ -151,7 +151,7 @@ TEST_F(VerbsOperations, DatagramsCarryTheirSender) {
   wc = collect_one(cq);
   EXPECT_EQ(wc.wr_id, 51U);
   EXPECT_EQ(wc.src_qp, other->qp_num);
-  // A wrong Q_Key is dropped without a word.
+  // A packet with a wrong Q_Key is dropped silently.
   ASSERT_EQ(receive(one, 52, back.sge()), 0);
   wr.wr.ud.remote_qkey = kQKey + 1;
   ASSERT_EQ(post(other, wr, from.sge()), 0);
@@ -261,7 +261,7 @@ TEST_F(VerbsOperations, ExtendedQueuesAndBuilders) {
     EXPECT_EQ(ibv_wc_read_qp_num(cq), qp->qp_num);
     ibv_end_poll(cq);
   }
-  // What is aborted was never posted.
+  // Aborted requests were never posted.
   ibv_wr_start(builder);
   ibv_wr_send_imm(builder, 1);
   ibv_wr_abort(builder);

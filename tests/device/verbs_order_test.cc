@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs end their objects in any order, twice, or not at all, and exit whenever they like.
+// Programs destroy their objects in any order, twice, or not at all, and exit at any time.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -129,7 +129,7 @@ TEST_F(VerbsOrder, NothingGoesTwice) {
     const std::size_t before = left.size();
     std::erase_if(left, [&](const Object& object) {
       if (object.destroy() != 0) return false;
-      // The inline function for windows looks into the window before we can.
+      // The inline function for windows reads the window before the library is called.
       if (object.name != "window") gone.push_back(object);
       return true;
     });
@@ -261,8 +261,8 @@ INSTANTIATE_TEST_SUITE_P(Verbs, VerbsExit,
 
 // ---- Old kernels ----
 
-/// From now on the process has no epoll_pwait2, as before Linux 5.11. False when that cannot be
-/// had.
+/// From now on the process has no epoll_pwait2, as before Linux 5.11. False when that is not
+/// possible.
 bool forbid_fine_waits() {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the manual pages and other adapters promise, and programs rely on without asking.
+// Behaviour that the manual pages and other adapters promise and that programs rely on.
 #include <endian.h>
 
 #include "world.h"
@@ -163,7 +163,7 @@ TEST_F(VerbsPromises, OperationsThatAServiceDoesNotHaveFail) {
     ibv_send_wr wr{};
     wr.wr_id = 5;
     wr.opcode = opcode;
-    // What stands where a datagram has its address handle is no address handle.
+    // The field of the address handle does not contain an address handle here.
     if (opcode == IBV_WR_BIND_MW) {
       wr = bind_request(keep(windows, ibv_alloc_mw(pd, IBV_MW_TYPE_2)), local, 1);
     } else {
@@ -430,7 +430,7 @@ TEST_F(VerbsPromises, ADeviceHasAsManySharedReceiveQueuesAsItSays) {
     EXPECT_EQ(srqs.size(), static_cast<std::size_t>(limits.max_srq));
   };
   fill_up();
-  // Each that goes makes room for one.
+  // Each destroyed one makes room for another.
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(ibv_destroy_srq(srqs.back()), 0);
     srqs.pop_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of WRITEs into a process that does nothing itself: its engine receives, stays awake
-// between trains, rests when it is over, and gets its share of a processor that others want.
+// A stream of WRITEs into a process that makes no calls: its engine receives, stays awake between
+// trains, sleeps when the stream is over, and gets its share of a processor that other threads use.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads on the same objects and on different ones; its point is what the thread sanitizer sees.
+// Threads on the same objects and on different ones; meant for the thread sanitizer.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -193,7 +193,7 @@ TEST_F(VerbsThreads, PollOneQueueThatManyQueuePairsShare) {
   for (const Buffer* to : targets) EXPECT_EQ(to->octets, from.octets);
 }
 
-// So many that the hints of those that have nothing are lowered, while others come.
+// So many lanes that the hints of empty ones are lowered while completions come to others.
 TEST_F(VerbsThreads, PollOneQueueThatAHundredQueuePairsUseInTurn) {
   constexpr std::size_t kPairs = 100;
   constexpr std::size_t kMessages = 3000;
@@ -457,7 +457,8 @@ TEST_F(VerbsThreads, OneQueuePairIsChangedAskedAndUsedAtOnce) {
          }
        },
        [&] {
-         // Whether the state allows it is a matter of the moment; that it ends well is not.
+         // The state may or may not allow it at that moment; it must end without a crash in both
+         // cases.
          while (!done.load()) {
            (void)receive(qp, 1, buffer.sge());
            (void)rdma(qp, 2, IBV_WR_RDMA_WRITE, buffer.sge(), buffer.address(), buffer.mr->rkey);

@@ -19,7 +19,7 @@
 /// - A read-modify-write is a load and a store with no other store between; later accesses wait for
 ///   the load only, if it is an acquire.
 /// - membarrier() is a fence in its own thread and, at one point of the program, in every other:
-///   what lies before that point has been performed, and what lies behind it is performed anew.
+///   accesses before that point have been performed, and accesses after it are performed again.
 ///
 /// Programs have no loops but await(), the last round of one. Values are small.
 namespace verbatim::models {

@@ -13,7 +13,7 @@ namespace {
 
 const sim::Faults kGoodNetwork{.delay = 1ms};
 
-/// Makes one connection and ends it, from the server's side if asked to. It must come about.
+/// Makes one connection and ends it, from the server's side if asked to. It must be established.
 void connect_and_disconnect(CmWorld& world, bool server_disconnects) {
   const auto id = world.connect(world.a);
   ASSERT_TRUE(world.run_until_quiet());
@@ -74,7 +74,7 @@ TEST(CmWorld, ACopyOfAnyDatagramMayComeAtAnyTime) {
 }
 
 TEST(CmWorld, DatagramsMayOvertakeEachOther) {
-  // Users that think longer than the peer waits, so that copies are on the way all the time.
+  // Users that answer later than the peer waits, so that copies are in flight all the time.
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     CmWorld world({.duplicate_per_mille = 1000, .delay = 1ms, .jitter = 250ms},
@@ -102,7 +102,7 @@ TEST(CmWorld, MessagesArriveInOneDirectionOnly) {
 }
 
 TEST(CmWorld, AServerThatIsNotHeardTakesItsReplyBack) {
-  // Every RTU is lost, the client holds the connection for made: the server must end it there.
+  // Every RTU is lost, but the client counts the connection as made: the server must end it there.
   CmWorld world(kGoodNetwork, {});
   const auto id = world.connect(world.a);
   world.is_lost = [&](std::size_t) {
@@ -167,7 +167,7 @@ TEST(CmWorld, AnAgentMayConnectToItself) {
   EXPECT_EQ(host.agent.communication_count(), 0U);
 }
 
-/// Some connections with users of any manners over a network of any quality, and their ends.
+/// Random connections with random users over a random network, and their ends.
 class History {
  public:
   explicit History(std::uint64_t seed, Duration jitter_max)

@@ -75,7 +75,7 @@ TEST(Drain, UnderTrafficFinishesWhatBeganAndStartsNothing) {
     EXPECT_LT(done.size(), kWrites / 2);
     const std::size_t landed = done.size() * kOctets;
 
-    // The other direction goes on; nothing of ours does.
+    // The other direction continues; this one does not.
     run_until_quiet(cluster);
     EXPECT_EQ(collect(peer, kSendCq).size(), kWrites);
     EXPECT_TRUE(std::ranges::equal(sources[1].octets, targets[0].octets));

@@ -144,7 +144,7 @@ TEST_F(Partition, OneThatStaysEndsTheConnectionWithinTheRetryLimitsTime) {
       EXPECT_EQ(receives[i].wr_id, i);
       EXPECT_EQ(receives[i].status, WcStatus::kFlushed);
     }
-    // What was reported as done is there.
+    // The data of every request that was reported as done has arrived.
     const std::size_t done = failed->wr_id * kWriteOctets;
     EXPECT_TRUE(std::ranges::equal(sources_[side].octets.first(done),
                                    targets_[1 - side].octets.first(done)));

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kOctets = 3000;
 constexpr std::uint32_t kMessages = 40;
 
-/// The n-th message of a sender: as long as its number wants.
+/// The n-th message of a sender; its length depends on the number.
 std::size_t length_of(std::uint32_t number) { return (number * 937) % (kOctets + 1); }
 
 void post_message(Endpoint& from, const Buffer& source, std::uint32_t number, std::uint32_t name,

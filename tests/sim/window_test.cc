@@ -28,7 +28,7 @@ class Windows : public testing::TestWithParam<std::uint64_t> {
     EXPECT_TRUE(owner_.qp(0).post_receive({.wr_id = 5}).ok());
   }
 
-  /// Posts, lets it come to its end, and says how.
+  /// Posts a request, runs until it completes, and returns its status.
   WcStatus run(Endpoint& at, SendRequest request) {
     request.flags = SendFlags::kSignaled;
     EXPECT_TRUE(at.qp(0).post_send(request).ok());
