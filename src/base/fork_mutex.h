@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/thread_safety.h"
 #include "base/thread_token.h"
 
 namespace verbatim {
@@ -15,19 +16,19 @@ namespace verbatim {
 /// ForkMutexes that it holds or is about to hold, and a fork reads this count before it takes any.
 ///
 /// It is Lockable. The count is per thread; it and the holder cost four plain stores.
-class ForkMutex {
+class VB_CAPABILITY("mutex") ForkMutex {
  public:
   constexpr ForkMutex() noexcept = default;
   ForkMutex(const ForkMutex&) = delete;
   ForkMutex& operator=(const ForkMutex&) = delete;
   ~ForkMutex() = default;
 
-  void lock() noexcept {
+  void lock() noexcept VB_ACQUIRE() {
     count(1);
     mutex_.lock();
     holder_.store(thread_token(), std::memory_order_relaxed);
   }
-  [[nodiscard]] bool try_lock() noexcept {
+  [[nodiscard]] bool try_lock() noexcept VB_TRY_ACQUIRE(true) {
     count(1);
     const bool is_locked = mutex_.try_lock();
     if (is_locked) {
@@ -37,15 +38,20 @@ class ForkMutex {
     }
     return is_locked;
   }
-  void unlock() noexcept {
+  void unlock() noexcept VB_RELEASE() {
     holder_.store(0, std::memory_order_relaxed);
     mutex_.unlock();
     count(-1);
   }
 
+  /// The same in the handlers of fork(2): one handler locks and another unlocks, in the parent or
+  /// in the child, which the analysis of locks cannot follow.
+  void lock_for_fork() noexcept VB_UNCHECKED_LOCKING { lock(); }
+  void unlock_after_fork() noexcept VB_UNCHECKED_LOCKING { unlock(); }
+
   /// For the thread that has it: lets it go, and has it again, until the condition is true.
   template <typename Condition>
-  void wait(std::condition_variable& changed, Condition&& condition) {
+  void wait(std::condition_variable& changed, Condition&& condition) VB_REQUIRES(this) {
     std::unique_lock lock(mutex_, std::adopt_lock);
     holder_.store(0, std::memory_order_relaxed);
     changed.wait(lock, condition);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "wire/ethernet.h"
@@ -37,10 +38,11 @@ std::uint64_t unix_nanoseconds() noexcept {
 
 /// The one capture of this process. Never destroyed: programs exit with threads running.
 struct OfProcess {
-  std::mutex mutex;
-  Capture* capture = nullptr;
-  pid_t owner = 0;
-  std::vector<Capture*> of_parents;  // what a forked child found here, and leaves alone
+  Mutex mutex;
+  Capture* capture VB_GUARDED_BY(mutex) = nullptr;
+  pid_t owner VB_GUARDED_BY(mutex) = 0;
+  std::vector<Capture*> of_parents
+      VB_GUARDED_BY(mutex);  // what a forked child found here, and leaves alone
 };
 OfProcess& of_process() {
   return process_wide([] { return new OfProcess; });
@@ -64,7 +66,7 @@ Capture::~Capture() { flush(); }
 
 Expected<Capture*> Capture::for_process(std::string_view pattern, std::string& message) {
   OfProcess& all = of_process();
-  const std::lock_guard lock(all.mutex);
+  const LockGuard lock(all.mutex);
   if (all.capture != nullptr && all.owner == ::getpid()) return all.capture;
   auto file = CaptureFile::open(pattern, message);
   if (!file) return file.error();
@@ -76,11 +78,12 @@ Expected<Capture*> Capture::for_process(std::string_view pattern, std::string& m
 
 void Capture::flush_at_exit() noexcept {
   const OfProcess& all = of_process();
+  // The lock may be that of a thread which does not run any more.
   if (all.capture != nullptr && all.owner == ::getpid()) all.capture->flush();
 }
 
 std::uint32_t Capture::add_interface(std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const auto known = std::find(interfaces_.begin(), interfaces_.end(), name);
   const auto index = static_cast<std::uint32_t>(known - interfaces_.begin());
   if (known != interfaces_.end()) return index;
@@ -133,7 +136,7 @@ void Capture::record(std::uint32_t interface, const Frame& frame) noexcept {
   const std::array<std::span<const std::byte>, 2> pieces = {
       std::span(headers).first(wire::Ethernet::kSize + octets), frame.packet};
 
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (has_ended_) return;
   const wire::CapturedFrame captured{.unix_nanoseconds = unix_nanoseconds(),
                                      .pieces = pieces,
@@ -150,12 +153,12 @@ void Capture::record(std::uint32_t interface, const Frame& frame) noexcept {
 }
 
 Instant Capture::next_flush() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return due_;
 }
 
 void Capture::flush_if_due() noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (used_ != 0 && now() >= due_) write_out();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/thread_safety.h"
 #include "base/time.h"
 #include "capture/capture_file.h"
 #include "link/packet_burst.h"
@@ -46,7 +47,7 @@ class Capture {
                                                       std::string& message);
 
   /// Writes what is left of the process's own capture, when the process exits.
-  static void flush_at_exit() noexcept;
+  static void flush_at_exit() noexcept VB_UNCHECKED_LOCKING;
 
   /// The number that frames of this interface carry; the same for the same name.
   [[nodiscard]] std::uint32_t add_interface(std::string_view name);

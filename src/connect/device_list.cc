@@ -21,8 +21,8 @@ namespace {
 
 const device::TakesPartInForks kInForks(
     {.rank = device::ForkRank::kConnectedDevices,
-     .prepare = [] { DeviceList::of_process().mutex().lock(); },
-     .parent = [] { DeviceList::of_process().mutex().unlock(); },
+     .prepare = [] { DeviceList::of_process().mutex().lock_for_fork(); },
+     .parent = [] { DeviceList::of_process().mutex().unlock_after_fork(); },
      .child = [] { DeviceList::of_process().abandon_in_child(); },
      .forget = [] { DeviceList::of_process().forget_in_child(); }});
 
@@ -40,7 +40,7 @@ void DeviceList::abandon_in_child() {
   inherited_.insert(inherited_.end(), list_.begin(), list_.end());
   list_.clear();
   is_open_ = false;
-  mutex_.unlock();
+  mutex_.unlock_after_fork();
 }
 
 void DeviceList::forget_in_child() noexcept {
@@ -70,7 +70,7 @@ void DeviceList::open_new() {
 }
 
 std::vector<Device*> DeviceList::all() {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (is_open_) return list_;
   open_new();
   device::PortWatch::of_process().set_observer(follow_ports);
@@ -78,8 +78,8 @@ std::vector<Device*> DeviceList::all() {
 }
 
 void DeviceList::refresh() {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(list_, [&](Device* device) {
+  const LockGuard lock(mutex_);
+  std::erase_if(list_, [&](Device* device) VB_UNCHECKED_LOCKING {
     const bool is_removed = device->services().is_removed();
     if (is_removed) removed_.push_back(device);
     return is_removed;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "connect/device.h"
 
 namespace verbatim::connect {
@@ -26,23 +27,23 @@ class DeviceList {
   /// Opens devices of new interfaces, and removes devices whose interfaces were removed.
   void refresh();
 
-  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   /// A forked child has no device: the inherited ones belong to its parent. Unlocks the mutex.
-  void abandon_in_child();
+  void abandon_in_child() VB_UNCHECKED_LOCKING;
   /// The same for a fork in the middle of a call. It keeps only the opener.
   void forget_in_child() noexcept;
   /// At the end of the process: disconnects all open connections, as a kernel does.
-  void take_leave();
+  void take_leave() VB_UNCHECKED_LOCKING;
 
  private:
-  void open_new();
+  void open_new() VB_REQUIRES(mutex_);
 
   ForkMutex mutex_;
-  Opener opener_ = nullptr;
-  std::vector<Device*> list_;
-  std::vector<Device*> removed_;    // ids may still refer to them
-  std::vector<Device*> inherited_;  // devices of the parent, unused
-  bool is_open_ = false;
+  Opener opener_ = nullptr;  // set before the first call of all()
+  std::vector<Device*> list_ VB_GUARDED_BY(mutex_);
+  std::vector<Device*> removed_ VB_GUARDED_BY(mutex_);    // ids may still refer to them
+  std::vector<Device*> inherited_ VB_GUARDED_BY(mutex_);  // devices of the parent, unused
+  bool is_open_ VB_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace verbatim::connect

@@ -53,8 +53,8 @@ NeighbourSearch& search() noexcept {
 }
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kNeighbours,
-                                         .prepare = [] { search().mutex().lock(); },
-                                         .parent = [] { search().mutex().unlock(); },
+                                         .prepare = [] { search().mutex().lock_for_fork(); },
+                                         .parent = [] { search().mutex().unlock_after_fork(); },
                                          .child = [] { search().abandon_in_child(); },
                                          .forget = [] { device::renew(search()); }});
 

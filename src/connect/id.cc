@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/prng.h"
 #include "connect/device.h"
 #include "connect/lock.h"
@@ -103,7 +104,7 @@ void Id::drop_events() {
 }
 
 void Id::await_acknowledgements() {
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   connections_mutex().wait(connect::events_acknowledged(),
                            [&] { return events_acknowledged_ == events_given_; });
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "base/process_wide.h"
 #include "connect/device.h"
 #include "connect/system.h"
@@ -18,19 +19,19 @@ namespace {
 /// of each id in it. It is taken before all other locks of this layer.
 struct Wildcards {
   ForkMutex mutex;
-  std::vector<Listening*> all;
+  std::vector<Listening*> all VB_GUARDED_BY(mutex);
 };
 Wildcards& wildcards() noexcept {
   return process_wide([] { return new Wildcards; });
 }
 
 const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
-                                         .prepare = [] { wildcards().mutex.lock(); },
-                                         .parent = [] { wildcards().mutex.unlock(); },
+                                         .prepare = [] { wildcards().mutex.lock_for_fork(); },
+                                         .parent = [] { wildcards().mutex.unlock_after_fork(); },
                                          .child =
-                                             [] {
+                                             []() VB_UNCHECKED_LOCKING {
                                                wildcards().all.clear();
-                                               wildcards().mutex.unlock();
+                                               wildcards().mutex.unlock_after_fork();
                                              },
                                          .forget = [] { device::renew(wildcards()); }});
 
@@ -62,14 +63,14 @@ std::vector<Listening::Place> Listening::places() const {
 }
 
 Outcome Listening::claim(const Place& at) {
-  const std::lock_guard lock(at.device->services());
+  const LockGuard lock(at.device->services());
   auto claimed = at.device->services().claim(at.address, binding_.service());
   if (claimed) claims_.push_back(at);
   return claimed;
 }
 
 void Listening::release(const Place& at) const noexcept {
-  const std::lock_guard lock(at.device->services());
+  const LockGuard lock(at.device->services());
   at.device->services().release(at.address, binding_.service());
 }
 
@@ -130,7 +131,7 @@ void Listening::stop(const Listener& listener) noexcept {
 Outcome Listening::listen(std::uint32_t backlog) {
   if (auto claimed = claim_all(); !claimed) return claimed;
   backlog_ = backlog;
-  const std::lock_guard lock(wildcards().mutex);
+  const LockGuard lock(wildcards().mutex);
   for (const Place& at : places()) {
     if (auto started = start(at); !started) {
       for (const Listener& listener : listeners_) stop(listener);
@@ -143,7 +144,7 @@ Outcome Listening::listen(std::uint32_t backlog) {
 }
 
 void Listening::stop() noexcept {
-  const std::lock_guard lock(wildcards().mutex);
+  const LockGuard lock(wildcards().mutex);
   std::erase(wildcards().all, this);
   for (const Listener& listener : listeners_) stop(listener);
   listeners_.clear();
@@ -186,7 +187,7 @@ void Listening::listen_at_new_places(const std::vector<Place>& wanted) {
 }
 
 void Listening::follow_addresses() {
-  const std::lock_guard lock(wildcards().mutex);
+  const LockGuard lock(wildcards().mutex);
   for (Listening* listening : wildcards().all) {
     const auto wanted = listening->places();
     listening->leave_lost_places(wanted);

@@ -20,13 +20,13 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kConnections,
                                          .prepare =
                                              [] {
                                                (void)events_acknowledged();
-                                               connections_mutex().lock();
+                                               connections_mutex().lock_for_fork();
                                              },
-                                         .parent = [] { connections_mutex().unlock(); },
+                                         .parent = [] { connections_mutex().unlock_after_fork(); },
                                          .child =
                                              [] {
                                                device::renew(events_acknowledged());
-                                               connections_mutex().unlock();
+                                               connections_mutex().unlock_after_fork();
                                              },
                                          .forget =
                                              [] {

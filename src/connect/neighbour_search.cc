@@ -23,19 +23,19 @@ bool NeighbourSearch::is_found(NeighbourQuestion& question) {
 
 bool NeighbourSearch::add(Id& id, const Route& route, std::unique_ptr<NeighbourQuestion> question,
                           Instant deadline) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   all_.push_back(
       {.id = &id, .route = route, .question = std::move(question), .deadline = deadline});
   return !std::exchange(is_looked_at_, true);
 }
 
 void NeighbourSearch::remove(Id& id) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::erase_if(all_, [&](const Sought& sought) { return sought.id == &id; });
 }
 
 bool NeighbourSearch::look(Instant now) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::vector<Sought> left;
   for (Sought& sought : all_) {
     if (is_found(*sought.question)) {
@@ -54,7 +54,7 @@ bool NeighbourSearch::look(Instant now) {
 void NeighbourSearch::abandon_in_child() noexcept {
   all_.clear();
   is_looked_at_ = false;
-  mutex_.unlock();
+  mutex_.unlock_after_fork();
 }
 
 }  // namespace verbatim::connect

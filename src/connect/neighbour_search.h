@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "connect/route.h"
 #include "device/neighbour_table.h"
@@ -45,9 +46,9 @@ class NeighbourSearch {
   /// Whether the answer is final. Repeats the question if the neighbour did not answer.
   [[nodiscard]] static bool is_found(NeighbourQuestion& question);
 
-  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   /// In a forked child: removes all ids. Unlocks the mutex.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
   struct Sought {
@@ -58,8 +59,8 @@ class NeighbourSearch {
   };
 
   ForkMutex mutex_;
-  std::vector<Sought> all_;
-  bool is_looked_at_ = false;  // the owner calls look()
+  std::vector<Sought> all_ VB_GUARDED_BY(mutex_);
+  bool is_looked_at_ VB_GUARDED_BY(mutex_) = false;  // the owner calls look()
 };
 
 }  // namespace verbatim::connect

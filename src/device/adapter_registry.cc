@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "base/process_wide.h"
 #include "capture/capture.h"
 #include "device/adapter.h"
@@ -24,8 +25,9 @@ bool g_has_opened = false;
 /// The adapters of this process. Never destroyed: programs exit with threads running.
 struct Registry {
   ForkMutex mutex;
-  std::map<std::string, std::weak_ptr<Adapter>> adapters;  // by device name
-  std::vector<std::shared_ptr<Adapter>> abandoned;         // a parent's; never destroyed
+  std::map<std::string, std::weak_ptr<Adapter>> adapters VB_GUARDED_BY(mutex);  // by device name
+  std::vector<std::shared_ptr<Adapter>> abandoned
+      VB_GUARDED_BY(mutex);  // a parent's; never destroyed
 };
 Registry& registry() {
   return process_wide([] { return new Registry; });
@@ -58,7 +60,7 @@ Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port, std::strin
   const ForkPause pause;
   Registry& all = registry();
   std::shared_ptr<Adapter> adapter;  // one that fails to open goes when the lock is free again
-  const std::lock_guard lock(all.mutex);
+  const LockGuard lock(all.mutex);
   if (auto open = all.adapters[port.name].lock()) {
     // Another interface may have got the name since.
     const bool is_same = open->port().interface_index == port.interface_index;
@@ -74,7 +76,7 @@ Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port, std::strin
 }
 
 void forget_adapter(Adapter& adapter) noexcept {
-  const std::lock_guard lock(registry().mutex);
+  const LockGuard lock(registry().mutex);
   existing().remove(&adapter);
 }
 
@@ -82,14 +84,14 @@ namespace {
 
 /// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
 /// the parent any more.
-void prepare_fork() {
+void prepare_fork() VB_UNCHECKED_LOCKING {
   registry().mutex.lock();
   for (Adapter* adapter : existing().all) adapter->host_peers().serving().lock();
   for (Adapter* adapter : existing().all) adapter->shared_port().mutex().lock();
   for (Adapter* adapter : existing().all) adapter->mutex().lock();
 }
 
-void end_fork_in_parent() {
+void end_fork_in_parent() VB_UNCHECKED_LOCKING {
   for (Adapter* adapter : existing().all) {
     adapter->mutex().unlock();
     adapter->shared_port().mutex().unlock();
@@ -98,7 +100,7 @@ void end_fork_in_parent() {
   registry().mutex.unlock();
 }
 
-void end_fork_in_child() {
+void end_fork_in_child() VB_UNCHECKED_LOCKING {
   Registry& all = registry();
   direct::VisitorList::of_process().forget_in_child();
   RegionHomes::forget_in_child();
@@ -141,7 +143,7 @@ bool is_adapter_held_by_me() {
 
 /// Memory that has moved is shared by nature. Where it can become private for parent and child, no
 /// peer may reach it by a pointer any longer.
-void prepare_moved_memory() {
+void prepare_moved_memory() VB_UNCHECKED_LOCKING {
   if (!g_has_opened) return;
   using ForkMode = rehome::Rehoming::ForkMode;
   rehome::Rehoming& rehoming = process_rehoming();
@@ -161,7 +163,7 @@ void prepare_moved_memory() {
 }
 
 /// A program that ends has received what it was told it has: the peers are told, too.
-void answer_at_exit() {
+void answer_at_exit() VB_UNCHECKED_LOCKING {
   Registry& all = registry();
   if (!lock_at_exit(all.mutex)) return;
   for (Adapter* adapter : existing().all) {

@@ -39,7 +39,7 @@ void EventPipe::settle() noexcept {
 
 void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexcept {
   if (!is_own()) return;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (unread == nullptr || ++unread->count == 1) {
     if (repeats == Repeats::kByItself && waiting_.size() >= kManyUnread) {
       const auto older = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
@@ -111,7 +111,7 @@ Status EventPipe::wait() {
 void EventPipe::forget(std::uint64_t subject) noexcept {
   if (!is_own() || ::getpid() != owner_) return;
   const Uncancelled uncancelled;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     const bool is_of_it = waiting.event.subject == subject;
     if (is_of_it && waiting.unread != nullptr) waiting.unread->count = 0;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "base/uncancelled.h"
 #include "host/own_descriptor.h"
 
@@ -63,7 +64,7 @@ class EventPipe {
       {
         const Uncancelled uncancelled;
         if (!is_own()) return Errc::kNoDevice;
-        const std::lock_guard lock(mutex_);
+        const LockGuard lock(mutex_);
         if (auto event = take()) {
           taken(*event);
           return Ok{};
@@ -88,15 +89,15 @@ class EventPipe {
 
   void write(const Event& event, Unread* unread, Repeats repeats) noexcept;
   /// The next event if there is one; never blocks.
-  [[nodiscard]] std::optional<Event> take() noexcept;
+  [[nodiscard]] std::optional<Event> take() noexcept VB_REQUIRES(mutex_);
   /// Until there may be an event; kTryAgain at once when the descriptor must not block.
   [[nodiscard]] Status wait();
   [[nodiscard]] bool is_own() const noexcept;
   /// Makes the descriptor unreadable if there are no events.
-  void settle() noexcept;
+  void settle() noexcept VB_REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards the queue, and that the descriptor says what is in it
-  std::deque<Waiting> waiting_;
+  Mutex mutex_;  // the descriptor, too, is readable while there are events
+  std::deque<Waiting> waiting_ VB_GUARDED_BY(mutex_);
   host::OwnDescriptor descriptor_;  // an eventfd: what the program has
   host::OwnDescriptor bell_;  // the same file at another number: the program may close its own
   pid_t owner_ = 0;

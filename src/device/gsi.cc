@@ -81,8 +81,8 @@ host::PortBlocks& given_ports() {
 namespace {
 
 const TakesPartInForks kPortsInForks({.rank = ForkRank::kGivenPorts,
-                                      .prepare = [] { given_ports().mutex().lock(); },
-                                      .parent = [] { given_ports().mutex().unlock(); },
+                                      .prepare = [] { given_ports().mutex().lock_for_fork(); },
+                                      .parent = [] { given_ports().mutex().unlock_after_fork(); },
                                       .child = [] { given_ports().abandon_in_child(); },
                                       .forget = [] { renew(given_ports()); }});
 

@@ -24,7 +24,7 @@ Status HostPeers::open(std::uint32_t slot, int epoll, const host::Door::Offer& o
 
 void HostPeers::close() noexcept {
   door_.close();
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   peers_.clear();
 }
 
@@ -34,20 +34,20 @@ void HostPeers::abandon_in_child() noexcept {
 }
 
 std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
-  const auto find = [&]() -> std::shared_ptr<host::Peer> {
+  const auto find = [&]() VB_REQUIRES(mutex_) -> std::shared_ptr<host::Peer> {
     for (const auto& peer : peers_) {
       if (peer->header().slot == slot && !peer->look()) return peer;
     }
     return nullptr;
   };
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (auto peer = find()) return peer;
   }
   if (!own_.admit_others()) return nullptr;
   auto attached = host::Peer::attach(slot_, slot, kAttachPatience);
   if (!attached) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (auto peer = find()) return peer;  // another thread was faster
   peers_.push_back(*attached);
   epoll_event ends{.events = EPOLLIN | EPOLLRDHUP, .data = {.fd = (*attached)->descriptor()}};
@@ -61,12 +61,12 @@ void HostPeers::set_listener(const host::Door::Hearer& listener) {
 }
 
 HostPeers::News HostPeers::serve() {
-  const std::lock_guard serving(serving_);
+  const LockGuard serving(serving_);
   News news;
   news.guests_gone = door_.serve();
   std::vector<std::shared_ptr<host::Peer>> peers;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     peers = peers_;
   }
   saying_.resize(host::kSayingOctetsMax);
@@ -75,7 +75,7 @@ HostPeers::News HostPeers::serve() {
       if (listener_) listener_(std::span(saying_).first(octets), peer->descriptor());
     }
   }
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::erase_if(peers_, [&](const std::shared_ptr<host::Peer>& peer) {
     if (!peer->look()) return false;
     news.has_deaths = true;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "host/credentials.h"
 #include "host/door.h"
 #include "host/peer.h"
@@ -25,16 +26,20 @@ class HostPeers {
   HostPeers& operator=(const HostPeers&) = delete;
   ~HostPeers() { close(); }
 
+  // Before the engine's thread begins, and after it has ended.
+
   /// Lets others attach. `epoll` is told of everything that serve() is to be called for.
-  [[nodiscard]] Status open(std::uint32_t slot, int epoll, const host::Door::Offer& offer) noexcept;
-  void close() noexcept;
+  [[nodiscard]] Status open(std::uint32_t slot, int epoll,
+                            const host::Door::Offer& offer) noexcept VB_UNCHECKED_LOCKING;
+  void close() noexcept VB_UNCHECKED_LOCKING;
+  /// What other processes say to us, and the connection to answer through.
+  void set_listener(const host::Door::Hearer& listener) VB_UNCHECKED_LOCKING;
+
+  // Then.
 
   /// The process in a slot; null when there is none, or it cannot be attached to, or we are not the
   /// user any more that we were when this was opened.
   [[nodiscard]] std::shared_ptr<host::Peer> attach(std::uint32_t slot);
-
-  /// What other processes say to us, and the connection to answer through.
-  void set_listener(const host::Door::Hearer& listener);
 
   /// Answers who attaches, hears what is said, and looks who has gone.
   struct News {
@@ -44,7 +49,7 @@ class HostPeers {
   [[nodiscard]] News serve();
   /// Held by serve(), also while it calls the listener: taken before the adapter's lock. Held while
   /// the process forks.
-  [[nodiscard]] std::mutex& serving() noexcept { return serving_; }
+  [[nodiscard]] Mutex& serving() noexcept VB_RETURNS_LOCK(serving_) { return serving_; }
   /// In a forked child: as close(), whichever thread of the parent used the peers.
   void abandon_in_child() noexcept;
 
@@ -52,10 +57,10 @@ class HostPeers {
   std::uint32_t slot_ = 0;
   host::Credentials own_{};  // when it was opened
   int epoll_ = -1;           // the engine's
-  std::mutex serving_;       // guards the door
-  host::Door door_;
-  std::mutex mutex_;  // guards the peers; taken after the adapter's lock
-  std::vector<std::shared_ptr<host::Peer>> peers_;
+  Mutex serving_;
+  host::Door door_ VB_GUARDED_BY(serving_);
+  Mutex mutex_;  // taken after the adapter's lock
+  std::vector<std::shared_ptr<host::Peer>> peers_ VB_GUARDED_BY(mutex_);
   host::Door::Hearer listener_;
   std::vector<std::byte> saying_;
 };

@@ -47,8 +47,9 @@ void throw_away(int descriptor) noexcept {
 }
 
 const TakesPartInForks kInForks({.rank = ForkRank::kPortWatch,
-                                 .prepare = [] { PortWatch::of_process().mutex().lock(); },
-                                 .parent = [] { PortWatch::of_process().mutex().unlock(); },
+                                 .prepare = [] { PortWatch::of_process().mutex().lock_for_fork(); },
+                                 .parent =
+                                     [] { PortWatch::of_process().mutex().unlock_after_fork(); },
                                  .child = [] { PortWatch::of_process().abandon_in_child(); },
                                  .forget = [] { renew(PortWatch::of_process()); }});
 
@@ -68,11 +69,11 @@ void PortWatch::abandon_in_child() noexcept {
   adapters_.clear();
   observer_ = nullptr;
   renew(telling_);
-  mutex_.unlock();
+  mutex_.unlock_after_fork();
 }
 
 void PortWatch::add(Adapter& adapter) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   adapters_.push_back(&adapter);
   if (life_ != nullptr && life_->has_ended) bury();
   if (life_ == nullptr && !start()) return;
@@ -85,7 +86,6 @@ void PortWatch::bury() noexcept {
   life_.reset();
 }
 
-/// With the lock held.
 Status PortWatch::start() {
   auto life = std::make_shared<Life>();
   life->notices = host::OwnDescriptor(open_notices());
@@ -106,15 +106,15 @@ Status PortWatch::start() {
 void PortWatch::remove(Adapter& adapter) noexcept {
   bool is_the_thread = false;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (std::erase(adapters_, &adapter) == 0) return;
     is_the_thread = thread_.get_id() == std::this_thread::get_id();
   }
   if (is_the_thread) return;
-  { const std::lock_guard told(telling_); }  // whoever was being told something knows it now
+  { const LockGuard told(telling_); }  // whoever was being told something knows it now
   std::thread ended;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (!adapters_.empty() || life_ == nullptr) return;
     life_->is_ending = true;
     life_->bell.ring();
@@ -125,7 +125,7 @@ void PortWatch::remove(Adapter& adapter) noexcept {
 }
 
 void PortWatch::set_observer(void (*observer)()) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   observer_ = observer;
 }
 
@@ -147,17 +147,17 @@ void PortWatch::run(Life& life) noexcept {
 void PortWatch::look() {
   const auto interfaces = read_interfaces();
   {
-    const std::lock_guard told(telling_);
+    const LockGuard told(telling_);
     std::vector<Adapter*> adapters;
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       adapters = adapters_;
     }
     for (Adapter* adapter : adapters) adapter->handle_interfaces(interfaces);
   }
   void (*observer)() = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     observer = observer_;
   }
   if (observer != nullptr) observer();

@@ -9,6 +9,7 @@
 
 #include "base/expected.h"
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "host/own_descriptor.h"
 #include "host/wake_pipe.h"
 
@@ -36,10 +37,10 @@ class PortWatch {
   void remove(Adapter& adapter) noexcept;
 
   /// Held while the process forks.
-  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   /// In a forked child, which has no adapters yet: closes what it has inherited, forgets the
   /// adapters and unlocks the mutex.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
 
   /// Called after the adapters, with no lock held, in the thread.
   void set_observer(void (*observer)()) noexcept;
@@ -52,17 +53,17 @@ class PortWatch {
     std::atomic<bool> is_ending{false};
     std::atomic<bool> has_ended{false};  // by itself: the program has closed the descriptors
   };
-  [[nodiscard]] Status start();
-  void bury() noexcept;
+  [[nodiscard]] Status start() VB_REQUIRES(mutex_);
+  void bury() noexcept VB_REQUIRES(mutex_);
   void run(Life& life) noexcept;
   void look();
 
-  ForkMutex mutex_;  // of the members; not held while adapters are told
-  std::vector<Adapter*> adapters_;
-  void (*observer_)() = nullptr;
-  std::shared_ptr<Life> life_;  // null: no thread
+  ForkMutex mutex_;  // not held while adapters are told
+  std::vector<Adapter*> adapters_ VB_GUARDED_BY(mutex_);
+  void (*observer_)() VB_GUARDED_BY(mutex_) = nullptr;
+  std::shared_ptr<Life> life_ VB_GUARDED_BY(mutex_);  // null: no thread
   std::thread thread_;
-  std::mutex telling_;  // held while adapters are told
+  Mutex telling_;  // held while adapters are told
 };
 
 }  // namespace verbatim::device

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "base/own_threads.h"
 #include "base/process_wide.h"
 
@@ -64,29 +65,29 @@ constinit std::atomic<std::uint32_t> g_generation{0};
 struct Gate {
   ForkMutex mutex;
   std::condition_variable changed;
-  int pauses = 0;
-  bool is_shut = false;  // by a fork that waits, or is under way
+  int pauses VB_GUARDED_BY(mutex) = 0;
+  bool is_shut VB_GUARDED_BY(mutex) = false;  // by a fork that waits, or is under way
 };
 Gate& gate() noexcept {
   return process_wide([] { return new Gate; });
 }
 constinit thread_local int pauses_of_thread = 0;
 
-void shut_gate() noexcept {
+void shut_gate() noexcept VB_UNCHECKED_LOCKING {
   Gate& all = gate();
   all.mutex.lock();  // until the gate is opened
   all.is_shut = true;
-  all.mutex.wait(all.changed, [&] { return all.pauses == 0; });
+  all.mutex.wait(all.changed, [&]() VB_REQUIRES(all.mutex) { return all.pauses == 0; });
 }
 
-void open_gate() noexcept {
+void open_gate() noexcept VB_UNCHECKED_LOCKING {
   Gate& all = gate();
   all.is_shut = false;
   all.changed.notify_all();
   all.mutex.unlock();
 }
 
-void make_gate_anew() noexcept {
+void make_gate_anew() noexcept VB_UNCHECKED_LOCKING {
   Gate& all = gate();
   renew(all.changed);  // threads of the parent may have waited for it
   all.pauses = 0;
@@ -95,7 +96,7 @@ void make_gate_anew() noexcept {
 }
 
 /// The call that was interrupted may go on in the child, and end its pause.
-void forget_gate() noexcept {
+void forget_gate() noexcept VB_UNCHECKED_LOCKING {
   renew(gate());
   gate().pauses = pauses_of_thread;
 }
@@ -207,9 +208,9 @@ TakesPartInExit::TakesPartInExit(ExitRank rank, void (*leave)()) noexcept {
 
 ForkPause::ForkPause() noexcept {
   Gate& all = gate();
-  const std::lock_guard lock(all.mutex);
+  const LockGuard lock(all.mutex);
   if (pauses_of_thread == 0 && !OwnThread::is_mine()) {
-    all.mutex.wait(all.changed, [&] { return !all.is_shut; });
+    all.mutex.wait(all.changed, [&]() VB_REQUIRES(all.mutex) { return !all.is_shut; });
   }
   ++all.pauses;
   ++pauses_of_thread;
@@ -217,7 +218,7 @@ ForkPause::ForkPause() noexcept {
 
 ForkPause::~ForkPause() {
   Gate& all = gate();
-  const std::lock_guard lock(all.mutex);
+  const LockGuard lock(all.mutex);
   --all.pauses;
   --pauses_of_thread;
   all.changed.notify_all();

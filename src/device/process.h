@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/fork_mutex.h"
+#include "base/thread_safety.h"
 #include "base/uncancelled.h"
 
 /// What there is once per process, and how it goes through fork(2) and exit(3). The subsystems that
@@ -131,7 +132,7 @@ void renew_unless_held(Object& object, const ForkMutex& mutex) noexcept {
 /// Locks at the end of the process: false when the lock stays taken, by a thread that does not run
 /// any more or by this very thread.
 template <typename Lockable>
-[[nodiscard]] bool lock_at_exit(Lockable& lock) noexcept;
+[[nodiscard]] bool lock_at_exit(Lockable& lock) noexcept VB_UNCHECKED_LOCKING;
 /// A hundred microseconds.
 void pause_at_exit() noexcept;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/mutex.h"
 #include "base/own_threads.h"
 #include "base/process_wide.h"
 #include "direct/visitor.h"
@@ -41,8 +42,8 @@ auto* const g_rehoming = new (g_place_of_rehoming) rehome::Rehoming;
 /// Of all adapters of the process: pages may be those of regions of several. The lock comes behind
 /// that of Rehoming and before that of an adapter.
 struct AllHomes {
-  std::mutex mutex;
-  std::vector<RegionHomes*> list;
+  Mutex mutex;
+  std::vector<RegionHomes*> list VB_GUARDED_BY(mutex);
 };
 AllHomes& all_homes() noexcept {
   return process_wide([] { return new AllHomes; });
@@ -82,20 +83,21 @@ RegionHomes::RegionHomes(memory::KeyRegistry& keys, const Owner& owner)
                     },
                 .context = this} {
   (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
-  const std::lock_guard lock(all_homes().mutex);
+  const LockGuard lock(all_homes().mutex);
   all_homes().list.push_back(this);
 }
 
 RegionHomes::~RegionHomes() {
   {
-    const std::lock_guard lock(all_homes().mutex);
+    const LockGuard lock(all_homes().mutex);
     std::erase(all_homes().list, this);
   }
   process_rehoming().remove_listener(listener_);
 }
 
 void RegionHomes::forget_in_child() noexcept {
-  new (&all_homes().mutex) std::mutex;
+  new (&all_homes().mutex) Mutex;
+  const LockGuard lock(all_homes().mutex);
   all_homes().list.clear();
 }
 
@@ -136,13 +138,13 @@ void RegionHomes::give_up(const Home& home, bool is_left) {
 
 /// With the lock of Rehoming held: nothing moves meanwhile.
 void RegionHomes::withdraw_everywhere(rehome::Range pages) {
-  const std::lock_guard lock(all_homes().mutex);
+  const LockGuard lock(all_homes().mutex);
   for (RegionHomes* homes : all_homes().list) homes->withdraw(pages);
 }
 
 /// The pages are about to become private. The regions stay, and peers reach them by system calls.
 void RegionHomes::withdraw(rehome::Range pages) {
-  const std::lock_guard lock(*owner_.lock);
+  const LockGuard lock(*owner_.lock);
   bool has_any = false;
   for (auto& [key, home] : homes_) {
     if (!home.placement || !home.placement->pages.overlaps(pages)) continue;

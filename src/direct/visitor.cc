@@ -82,7 +82,7 @@ VisitorList& VisitorList::of_process() noexcept {
 }
 
 void VisitorList::add(Visitor::Listed& visitor) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   visitor.life = life_;
   visitor.next = first_;
   if (first_ != nullptr) first_->previous = &visitor;
@@ -90,7 +90,7 @@ void VisitorList::add(Visitor::Listed& visitor) noexcept {
 }
 
 void VisitorList::remove(Visitor::Listed& visitor) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (visitor.life != life_) return;  // the list of the parent process had it
   (visitor.previous == nullptr ? first_ : visitor.previous->next) = visitor.next;
   if (visitor.next != nullptr) visitor.next->previous = visitor.previous;
@@ -99,7 +99,7 @@ void VisitorList::remove(Visitor::Listed& visitor) noexcept {
 /// As Half::await(), without what only an adapter's thread may do. The system is not asked whether
 /// a process is dead: the caller may have no descriptors. An adapter's thread finds that out.
 void VisitorList::await(Duration patience) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (first_ == nullptr) return;
   const auto start = std::chrono::steady_clock::now();
   host::Membarrier::all_processes();  // as the first one of quiesce()
@@ -119,7 +119,8 @@ void VisitorList::await(Duration patience) noexcept {
 }
 
 void VisitorList::forget_in_child() noexcept {
-  new (&mutex_) std::mutex;
+  new (&mutex_) Mutex;
+  const LockGuard lock(mutex_);
   first_ = nullptr;
   ++life_;
 }

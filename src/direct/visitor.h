@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "direct/half_record.h"
 #include "host/peer.h"
@@ -86,8 +87,8 @@ class VisitorList {
   void add(Visitor::Listed& visitor) noexcept;
   void remove(Visitor::Listed& visitor) noexcept;
 
-  std::mutex mutex_;
-  Visitor::Listed* first_ = nullptr;
+  Mutex mutex_;
+  Visitor::Listed* first_ VB_GUARDED_BY(mutex_) = nullptr;
   std::uint32_t life_ = 0;  // changes with each fork
 };
 

@@ -27,7 +27,7 @@ void ArenaViews::open(int descriptor) noexcept {
 }
 
 ArenaViews::View ArenaViews::find(std::uint64_t offset, std::uint64_t octets) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (const View& view : views_) {
     if (view.holds(offset, octets)) return view;
   }

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "host/own_descriptor.h"
 
 namespace verbatim::host {
@@ -41,9 +41,9 @@ class ArenaViews {
   [[nodiscard]] View find(std::uint64_t offset, std::uint64_t octets) noexcept;
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   pid_t process_ = 0;  // that has mapped the views: a forked child has other memory there, or none
-  std::vector<View> views_;
+  std::vector<View> views_ VB_GUARDED_BY(mutex_);
   OwnDescriptor descriptor_;
   std::uint64_t file_octets_ = 0;
 };

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <mutex>
 #include <utility>
 
 namespace verbatim::host {
@@ -28,7 +27,7 @@ Expected<std::uint16_t> PortBlocks::take_from(Block& block) noexcept {
 }
 
 Expected<std::uint16_t> PortBlocks::take(std::uint16_t space) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (Block& block : blocks_) {
     if (block.space != space || ~block.taken == 0) continue;
     return take_from(block);
@@ -61,7 +60,7 @@ Expected<std::uint16_t> PortBlocks::take_block(std::uint16_t space, bool for_all
 }
 
 void PortBlocks::give_back(std::uint16_t space, std::uint16_t port) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (Block& block : blocks_) {
     if (block.space != space || port < block.first_port) continue;
     const unsigned index = static_cast<unsigned>(port - block.first_port);

@@ -6,6 +6,7 @@
 
 #include "base/expected.h"
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "host/request_box.h"
 #include "host/service_name.h"
 
@@ -26,9 +27,9 @@ class PortBlocks {
   [[nodiscard]] Expected<std::uint16_t> take(std::uint16_t space);
   void give_back(std::uint16_t space, std::uint16_t port) noexcept;
   /// Held while the process forks.
-  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   /// In a forked child: the blocks are the parent's.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
   struct Block {
@@ -39,11 +40,12 @@ class PortBlocks {
     ServiceName name;
     RequestBox public_name;  // reserves the block among all users; never read
   };
-  [[nodiscard]] Expected<std::uint16_t> take_block(std::uint16_t space, bool for_all_users);
+  [[nodiscard]] Expected<std::uint16_t> take_block(std::uint16_t space, bool for_all_users)
+      VB_REQUIRES(mutex_);
   [[nodiscard]] static Expected<std::uint16_t> take_from(Block& block) noexcept;
 
   ForkMutex mutex_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_ VB_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbatim::host

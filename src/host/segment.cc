@@ -104,7 +104,7 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
   if (octets == 0 || index >= kClassCount) return {};
   std::byte* block = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (free_[index] == nullptr) {
       if (block_octets > size_ - used_) return {};
       block = carve(block_octets);
@@ -133,7 +133,7 @@ void Segment::give_back(std::span<std::byte> block) noexcept {
   VB_ASSERT(index < kClassCount && block.data() >= base_ && offset_of(block.data()) < size_ &&
             offset_of(block.data()) % kSmallestBlock == 0);
   if (block.size() >= kOctetsWorthPunching) clear(block);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   put(index, block.data());
 }
 

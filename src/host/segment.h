@@ -4,10 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "host/own_descriptor.h"
 
 namespace verbatim::host {
@@ -26,15 +26,16 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
   ~Segment();
 
-  /// kNoMemory when the system gives no memory file of that size.
-  [[nodiscard]] Status open(std::size_t octets) noexcept;
+  /// Before any other thread knows it. kNoMemory when the system gives no memory file of that size.
+  [[nodiscard]] Status open(std::size_t octets) noexcept VB_UNCHECKED_LOCKING;
 
   /// A zeroed block, aligned to 64 octets; empty when there is no room.
   [[nodiscard]] std::span<std::byte> take(std::size_t octets) noexcept;
   void give_back(std::span<std::byte> block) noexcept;
 
-  /// In a forked child: the contents stay, but from now on nothing is shared with the parent.
-  void privatize() noexcept;
+  /// In a forked child, which has one thread: the contents stay, but from now on nothing is shared
+  /// with the parent.
+  void privatize() noexcept VB_UNCHECKED_LOCKING;
 
   [[nodiscard]] std::size_t offset_of(const std::byte* place) const noexcept {
     return static_cast<std::size_t>(place - base_);
@@ -52,17 +53,19 @@ class Segment {
   static constexpr std::size_t kClassCount = 40 * kSteps;
   static SizeClass class_of(std::size_t octets) noexcept;
   /// The next octets that were never handed out, which are zero. They must be there.
-  [[nodiscard]] std::byte* carve(std::size_t octets) noexcept;
-  void put(std::size_t index, std::byte* block) noexcept;
+  [[nodiscard]] std::byte* carve(std::size_t octets) noexcept VB_REQUIRES(mutex_);
+  void put(std::size_t index, std::byte* block) noexcept VB_REQUIRES(mutex_);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::byte* base_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t used_ = 0;        // octets ever handed out
-  std::size_t gathered_ = 0;    // of these, those in huge pages or never to be
-  std::size_t dense_from_ = 0;  // behind the last large block, whose pages come and go
+  std::size_t used_ VB_GUARDED_BY(mutex_) = 0;      // octets ever handed out
+  std::size_t gathered_ VB_GUARDED_BY(mutex_) = 0;  // of these, those in huge pages or never to be
+  std::size_t dense_from_ VB_GUARDED_BY(mutex_) =
+      0;  // behind the last large block, whose pages come and go
   OwnDescriptor descriptor_;
-  std::array<std::byte*, kClassCount> free_{};  // first free block per class; each names the next
+  /// The first free block of each class; a free block names the next one.
+  std::array<std::byte*, kClassCount> free_ VB_GUARDED_BY(mutex_){};
 };
 
 }  // namespace verbatim::host

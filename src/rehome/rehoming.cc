@@ -75,7 +75,7 @@ bool Rehoming::watch(Range range) noexcept {
   if (watched_.size() >= kWatchedMax) return false;
   bool is_watched = true;
   std::uintptr_t next = pages.begin;
-  const auto add = [&](Range part) {
+  const auto add = [&](Range part) VB_REQUIRES(mutex_) {
     if (part.empty()) return;
     // Also if it was watched before: between an unmapping and its event another thread may have got
     // new memory at these addresses.

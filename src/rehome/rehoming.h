@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "rehome/arena.h"
 #include "rehome/copying_child.h"
 #include "rehome/inheritance_table.h"
@@ -111,23 +111,23 @@ class Rehoming {
 
   /// The handlers of fork(2); the adapters take their locks between them (docs/ARCHITECTURE.md).
   /// lock_for_fork() is the first. Then fork_mode() says how the child gets its memory.
-  void lock_for_fork() noexcept;
+  void lock_for_fork() noexcept VB_ACQUIRE(mutex_);
   enum class ForkMode : std::uint8_t {
     kNothing,  // nothing has moved, or children do not inherit it
     kPrivate,  // parent and child share private pages: first, peers must lose access to the regions
     kCopies,   // the child copies while the parent waits
   };
-  [[nodiscard]] ForkMode fork_mode() noexcept;
+  [[nodiscard]] ForkMode fork_mode() noexcept VB_REQUIRES(mutex_);
   [[nodiscard]] bool gives_regions_to_children() const noexcept { return !config_.dont_fork; }
-  void prepare_fork(ForkMode mode) noexcept;
-  void after_fork_in_parent() noexcept;
-  void after_fork_in_child() noexcept;
+  void prepare_fork(ForkMode mode) noexcept VB_REQUIRES(mutex_);
+  void after_fork_in_parent() noexcept VB_RELEASE(mutex_);
+  void after_fork_in_child() noexcept VB_RELEASE(mutex_);
   /// The same for a fork by a handler of a signal that has interrupted a call of the library, with
   /// signals blocked. They wait for none of the locks that the call or other threads may hold, and
   /// neither allocate memory nor free it. The child copies while the parent waits.
-  void prepare_fork_amid_call() noexcept;
-  void after_fork_amid_call_in_parent() noexcept;
-  void after_fork_amid_call_in_child() noexcept;
+  void prepare_fork_amid_call() noexcept VB_ACQUIRE(amid_call_);
+  void after_fork_amid_call_in_parent() noexcept VB_RELEASE(amid_call_);
+  void after_fork_amid_call_in_child() noexcept VB_RELEASE(amid_call_) VB_UNCHECKED_LOCKING;
 
   /// How many changes of mappings were noticed only after the program's call had returned.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return watch_.late_events(); }
@@ -136,50 +136,56 @@ class Rehoming {
 
  private:
   /// A signal handler may fork, and a fork takes the lock: it must not interrupt its holder.
-  class Held {
+  class VB_SCOPED_CAPABILITY Held {
    public:
-    explicit Held(std::mutex& mutex) noexcept : lock_(mutex) {}
+    explicit Held(Mutex& mutex) noexcept VB_ACQUIRE(mutex) : lock_(mutex) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() VB_RELEASE() = default;
 
    private:
     SignalsBlocked quiet_;
-    std::lock_guard<std::mutex> lock_;
+    LockGuard<Mutex> lock_;
   };
 
   [[nodiscard]] Moved judge(Range region, Range pages) const noexcept;
-  [[nodiscard]] Moved get_ready(Range first) noexcept;
-  [[nodiscard]] Moved bring_in(Range pages);
-  [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch);
-  void learn_departures();
-  void free_lost(Range pages);
-  void count_watcher(Range part);
-  [[nodiscard]] bool may_be_mapped(Range pages) const noexcept;
-  [[nodiscard]] std::optional<std::vector<Stretch>> stretches_of(Range pages) const;
+  [[nodiscard]] Moved get_ready(Range first) noexcept VB_REQUIRES(mutex_);
+  [[nodiscard]] Moved bring_in(Range pages) VB_REQUIRES(mutex_);
+  [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch) VB_REQUIRES(mutex_);
+  void learn_departures() VB_REQUIRES(mutex_);
+  void free_lost(Range pages) VB_REQUIRES(mutex_);
+  void count_watcher(Range part) VB_REQUIRES(mutex_);
+  [[nodiscard]] bool may_be_mapped(Range pages) const noexcept VB_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<std::vector<Stretch>> stretches_of(Range pages) const
+      VB_REQUIRES(mutex_);
   bool watch_each_mapping(Range pages) noexcept;
   /// False when the mappings cannot be listed.
   template <typename Visit>
   bool for_each_arena_mapping(Range where, Visit&& visit) const;
-  [[nodiscard]] bool is_registered(Range pages) const;
+  [[nodiscard]] bool is_registered(Range pages) const VB_REQUIRES(mutex_);
   void note_inheritance(Range where, InheritanceTable& table, bool with_registered);
-  void part_from_child(Range where);
+  void part_from_child(Range where) VB_REQUIRES(mutex_);
   void take_inheritance(const Inherited& mapping);
   void take_all(const InheritanceTable& table);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   Config config_;
   Arena arena_;
   Watch watch_{arena_};
   PageMover mover_;
-  RunList runs_;                 // pages of the arena that are or were at their addresses
-  RunList quarantined_;          // pages that children have, or where a stopped peer may store
-  RunList watched_;              // other memory whose mappings are watched
-  InheritanceTable forked_;      // what a child inherits
-  bool has_moved_away_ = false;  // pages of the arena may be at addresses that no run names
+  RunList runs_ VB_GUARDED_BY(mutex_);  // pages of the arena that are or were at their addresses
+  RunList quarantined_
+      VB_GUARDED_BY(mutex_);  // pages that children have, or where a stopped peer may store
+  RunList watched_ VB_GUARDED_BY(mutex_);          // other memory whose mappings are watched
+  InheritanceTable forked_ VB_GUARDED_BY(mutex_);  // what a child inherits
+  bool has_moved_away_ VB_GUARDED_BY(mutex_) =
+      false;  // pages of the arena may be at addresses that no run names
   std::atomic<std::uint64_t> detachments_{0};
-  ForkMode fork_ = ForkMode::kNothing;
-  CopyingChild copying_;  // kCopies
-  std::mutex amid_call_;  // held by a fork in the middle of a call; guards the next two
-  InheritanceTable forked_amid_call_;
-  CopyingChild copying_amid_call_;
+  ForkMode fork_ VB_GUARDED_BY(mutex_) = ForkMode::kNothing;
+  CopyingChild copying_ VB_GUARDED_BY(mutex_);  // kCopies
+  Mutex amid_call_;                             // held by a fork in the middle of a call
+  InheritanceTable forked_amid_call_ VB_GUARDED_BY(amid_call_);
+  CopyingChild copying_amid_call_ VB_GUARDED_BY(amid_call_);
 };
 
 }  // namespace verbatim::rehome

@@ -92,7 +92,8 @@ bool Rehoming::for_each_arena_mapping(Range where, Visit&& visit) const {
 void Rehoming::lock_for_fork() noexcept { mutex_.lock(); }
 
 void Rehoming::note_inheritance(Range where, InheritanceTable& table, bool with_registered) {
-  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) {
+  // Without `with_registered` the caller has the lock.
+  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) VB_UNCHECKED_LOCKING {
     if (with_registered) return table.push_back(mapping);
     runs_.for_each_uncounted(mapping.job.pages, [&](Range part) {
       Inherited noted = mapping;
@@ -110,7 +111,8 @@ bool Rehoming::is_registered(Range pages) const {
 
 /// Other threads may have unmapped parts of it meanwhile, and may have mapped other memory there.
 void Rehoming::part_from_child(Range where) {
-  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) {
+  // The analysis does not see that it is called here and now, with the caller's lock.
+  (void)for_each_arena_mapping(where, [&](const Inherited& mapping) VB_UNCHECKED_LOCKING {
     if (mapping.is_private) return;
     const PageMover::Job& job = mapping.job;
     watch_.remove_arena_pages(job.pages);
@@ -145,7 +147,9 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
   forked_.clear();
   if (!arena_.is_intact() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
   // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
-  const auto note = [&](Range where) { note_inheritance(where, forked_, !config_.dont_fork); };
+  const auto note = [&](Range where) VB_REQUIRES(mutex_) {
+    note_inheritance(where, forked_, !config_.dont_fork);
+  };
   if (has_moved_away_) {
     note(kEverywhere);
   } else {
@@ -206,7 +210,7 @@ void Rehoming::after_fork_in_child() noexcept {
 namespace {
 
 /// Another thread may have the lock and wait for one that this thread has.
-bool lock_for_a_while(std::mutex& mutex) noexcept {
+bool lock_for_a_while(Mutex& mutex) noexcept VB_TRY_ACQUIRE(true, mutex) {
   constexpr int kTries = 100;
   const timespec hundred_microseconds{.tv_sec = 0, .tv_nsec = 100'000};
   for (int tries = 0; tries < kTries; ++tries) {
@@ -249,7 +253,7 @@ void Rehoming::after_fork_amid_call_in_child() noexcept {
   mover_.forget_in_child();
   watch_.forget_in_child();
   arena_.leave();
-  new (&mutex_) std::mutex;
+  new (&mutex_) Mutex;
   amid_call_.unlock();
 }
 

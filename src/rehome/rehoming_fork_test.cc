@@ -24,18 +24,18 @@ bool g_is_amid_call = false;  // the fork interrupts a call of the library
 
 void install_handlers() {
   static const int kInstalled = ::pthread_atfork(
-      [] {
+      []() VB_UNCHECKED_LOCKING {
         if (g_handled == nullptr) return;
         if (g_is_amid_call) return g_handled.load()->prepare_fork_amid_call();
         g_handled.load()->lock_for_fork();
         g_handled.load()->prepare_fork(g_handled.load()->fork_mode());
       },
-      [] {
+      []() VB_UNCHECKED_LOCKING {
         if (g_handled == nullptr) return;
         g_is_amid_call ? g_handled.load()->after_fork_amid_call_in_parent()
                        : g_handled.load()->after_fork_in_parent();
       },
-      [] {
+      []() VB_UNCHECKED_LOCKING {
         OwnThread::reset_in_child();
         if (g_handled == nullptr) return;
         g_is_amid_call ? g_handled.load()->after_fork_amid_call_in_child()

@@ -69,7 +69,7 @@ void nap() noexcept {
 }  // namespace
 
 Moved Watch::start() noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (!has_started_) {
     has_started_ = true;
     outcome_ = launch();
@@ -276,7 +276,7 @@ bool Watch::close_regions(Range range) noexcept {
   bool is_needed = false;
   unmappings_.fetch_add(1);
   full_fence();
-  const std::lock_guard lock(listeners_mutex_);
+  const LockGuard lock(listeners_mutex_);
   for (const Listener& listener : listeners_) {
     if (listener.handle_unmap == nullptr) continue;
     is_needed |= listener.handle_unmap(listener.context, range);
@@ -369,7 +369,7 @@ void Watch::remove_arena_pages(Range pages) noexcept { arena_faults_.unwatch(pag
 void Watch::remove_other_pages(Range pages) noexcept { other_faults_.unwatch(pages); }
 
 bool Watch::add_listener(const Listener& listener) noexcept {
-  const std::lock_guard lock(listeners_mutex_);
+  const LockGuard lock(listeners_mutex_);
   for (Listener& place : listeners_) {
     if (place.handle_unmap != nullptr) continue;
     place = listener;
@@ -379,7 +379,7 @@ bool Watch::add_listener(const Listener& listener) noexcept {
 }
 
 void Watch::remove_listener(const Listener& listener) noexcept {
-  const std::lock_guard lock(listeners_mutex_);
+  const LockGuard lock(listeners_mutex_);
   for (Listener& place : listeners_) {
     if (place.context == listener.context) place = {};
   }
@@ -391,8 +391,8 @@ void Watch::forget_in_child() noexcept {
     arena_faults_.close();
     other_faults_.close();
   }
-  new (&mutex_) std::mutex;
-  new (&listeners_mutex_) std::mutex;
+  new (&mutex_) Mutex;
+  new (&listeners_mutex_) Mutex;
   listeners_ = {};
   has_started_ = false;
   departures_put_.store(0);

@@ -6,8 +6,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "rehome/arena.h"
 #include "rehome/changing_calls.h"
 #include "rehome/range.h"
@@ -95,8 +95,8 @@ class Watch {
   /// Events that were read before their calls were found; calls of io_uring are never found.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return late_.load(); }
 
-  /// In a forked child: the parent's monitor is not there.
-  void forget_in_child() noexcept;
+  /// In a forked child, which has one thread: the parent's monitor is not there.
+  void forget_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
   static constexpr std::size_t kListenersMax = 64;
@@ -126,13 +126,13 @@ class Watch {
   void handle_departure(const Departure& departure) noexcept;
 
   Arena& arena_;
-  std::mutex mutex_;  // guards the start
-  bool has_started_ = false;
-  Moved outcome_ = Why::kNoGuard;
+  Mutex mutex_;
+  bool has_started_ VB_GUARDED_BY(mutex_) = false;
+  Moved outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
   Userfaults arena_faults_;  // of pages of the arena: unmapped, moved, emptied
   Userfaults other_faults_;  // of other registered memory: unmapped, moved
-  std::mutex listeners_mutex_;
-  std::array<Listener, kListenersMax> listeners_{};
+  Mutex listeners_mutex_;
+  std::array<Listener, kListenersMax> listeners_ VB_GUARDED_BY(listeners_mutex_){};
   // From the monitor to one reader at a time.
   std::array<Departure, kDeparturesMax> departures_{};
   std::atomic<std::uint64_t> departures_put_{0};

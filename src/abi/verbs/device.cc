@@ -31,20 +31,20 @@ namespace {
 /// ibv_get_device_list writes their ports anew, so those are read with the lock, too.
 struct Devices {
   ForkMutex mutex;
-  std::map<std::string, std::unique_ptr<DeviceHandle>> by_name;
+  std::map<std::string, std::unique_ptr<DeviceHandle>> by_name VB_GUARDED_BY(mutex);
 };
 Devices& devices() {
   return process_wide([] { return new Devices; });
 }
 const device::TakesPartInForks kInForks(
     {.rank = device::ForkRank::kDevices,
-     .prepare = [] { devices().mutex.lock(); },
-     .parent = [] { devices().mutex.unlock(); },
-     .child = [] { devices().mutex.unlock(); },
+     .prepare = [] { devices().mutex.lock_for_fork(); },
+     .parent = [] { devices().mutex.unlock_after_fork(); },
+     .child = [] { devices().mutex.unlock_after_fork(); },
      .forget = [] { device::renew_unless_held(devices(), devices().mutex); }});
 
 device::PortInfo port_of(ibv_device* device) {
-  const std::lock_guard lock(devices().mutex);
+  const LockGuard lock(devices().mutex);
   return handle_of<DeviceHandle>(device).port;
 }
 
@@ -58,7 +58,7 @@ void set_text(char* to, std::size_t room, const std::string& text) noexcept {
   std::snprintf(to, room, "%s", text.c_str());
 }
 
-DeviceHandle& remember(const device::PortInfo& port) {
+DeviceHandle& remember(const device::PortInfo& port) VB_REQUIRES(devices().mutex) {
   auto& known = devices().by_name[port.name];
   if (known == nullptr) {
     known = std::make_unique<DeviceHandle>();
@@ -219,7 +219,7 @@ VB_EXPORT ibv_device** ibv_get_device_list(int* count) {
   const auto ports = device::find_ports(*config);
   auto* list = static_cast<ibv_device**>(std::calloc(ports.size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) return as_null<ibv_device*>(Errc::kNoMemory);
-  const std::lock_guard lock(devices().mutex);
+  const LockGuard lock(devices().mutex);
   for (std::size_t i = 0; i < ports.size(); ++i) list[i] = &remember(ports[i]).device;
   if (count != nullptr) *count = static_cast<int>(ports.size());
   return list;
@@ -264,7 +264,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   result->abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&result->mutex, nullptr);
   {
-    const std::lock_guard lock(context->adapter->mutex());
+    const LockGuard lock(context->adapter->mutex());
     context->adapter->add_events(context->async);
   }
   LiveHandles::instance().add(context.get());
@@ -276,7 +276,7 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return as_errno_value(EINVAL);
   {
-    const std::lock_guard lock(handle.adapter->mutex());
+    const LockGuard lock(handle.adapter->mutex());
     handle.adapter->remove_events(handle.async);
   }
   handle.command.close();

@@ -12,31 +12,30 @@ LiveHandles& LiveHandles::instance() {
 
 namespace {
 
-const device::TakesPartInForks kInForks({.rank = device::ForkRank::kHandles,
-                                         .prepare = [] { LiveHandles::instance().mutex().lock(); },
-                                         .parent = [] { LiveHandles::instance().mutex().unlock(); },
-                                         .child = [] { LiveHandles::instance().mutex().unlock(); },
-                                         .forget =
-                                             [] {
-                                               device::renew_unless_held(
-                                                   LiveHandles::instance(),
-                                                   LiveHandles::instance().mutex());
-                                             }});
+const device::TakesPartInForks kInForks(
+    {.rank = device::ForkRank::kHandles,
+     .prepare = [] { LiveHandles::instance().mutex().lock_for_fork(); },
+     .parent = [] { LiveHandles::instance().mutex().unlock_after_fork(); },
+     .child = [] { LiveHandles::instance().mutex().unlock_after_fork(); },
+     .forget =
+         [] {
+           device::renew_unless_held(LiveHandles::instance(), LiveHandles::instance().mutex());
+         }});
 
 }  // namespace
 
 void LiveHandles::add(const void* handle) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   handles_.insert(handle);
 }
 
 bool LiveHandles::remove(const void* handle) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return handles_.erase(handle) == 1;
 }
 
 bool LiveHandles::contains(const void* handle) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return handles_.contains(handle);
 }
 

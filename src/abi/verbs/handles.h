@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 #include "device/adapter.h"
 #include "device/completion_queue.h"
 #include "device/own_descriptor.h"
@@ -120,10 +121,11 @@ struct QpHandle : verbatim::device::Pooled<QpHandle> {
   PdHandle* owner = nullptr;
   bool is_extended = false;
   ibv_qp_init_attr init{};
-  std::mutex given_mutex;  // guards the next three, which ibv_query_qp tells as they were given
-  ibv_ah_attr address{};   // as last given to ibv_modify_qp
-  std::uint8_t port = 0;
-  std::uint16_t pkey_index = 0;
+  Mutex given_mutex;
+  // As last given to ibv_modify_qp: what ibv_query_qp tells.
+  ibv_ah_attr address VB_GUARDED_BY(given_mutex){};
+  std::uint8_t port VB_GUARDED_BY(given_mutex) = 0;
+  std::uint16_t pkey_index VB_GUARDED_BY(given_mutex) = 0;
   std::uint32_t async_events = 0;
   std::mutex draft_mutex;  // held from ibv_wr_start to ibv_wr_complete
   std::vector<WrDraft> drafts;
@@ -177,7 +179,7 @@ class LiveHandles {
  public:
   static LiveHandles& instance();
   /// Held while the process forks: the child may destroy what it inherited.
-  [[nodiscard]] ForkMutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   void add(const void* handle);
   /// False when it is not, or no longer, a handle of ours.
   [[nodiscard]] bool remove(const void* handle);
@@ -185,7 +187,7 @@ class LiveHandles {
 
  private:
   ForkMutex mutex_;
-  std::unordered_set<const void*> handles_;
+  std::unordered_set<const void*> handles_ VB_GUARDED_BY(mutex_);
 };
 
 /// One object less, or the context itself is closed: the last one frees it.

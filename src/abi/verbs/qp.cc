@@ -233,7 +233,7 @@ Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& att
   if (!to) return to.error();
   if (attr.port_num != 1) return Errc::kInvalidArgument;
   to->entropy = entropy;
-  const std::lock_guard lock(context.adapter->mutex());
+  const LockGuard lock(context.adapter->mutex());
   return context.adapter->path_to(*to);
 }
 
@@ -302,7 +302,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
                                         attributes_of(*attr), to ? &*to : nullptr);
   handle.object->adapter().settle_memory();
   if (!modified) return as_errno_value(modified.error());
-  const std::lock_guard lock(handle.given_mutex);
+  const LockGuard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
   if ((mask & IBV_QP_PORT) != 0) handle.port = attr->port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) handle.pkey_index = attr->pkey_index;
@@ -315,7 +315,7 @@ VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr*
   QpHandle& handle = handle_of<QpHandle>(qp);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
   const transport::QpAttributes now = handle.object->attributes();
-  const std::lock_guard lock(handle.given_mutex);
+  const LockGuard lock(handle.given_mutex);
   *attr = ibv_qp_attr{};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
   attr->path_mtu = static_cast<ibv_mtu>(now.path_mtu);
@@ -352,7 +352,7 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   ContextHandle& context = *handle.owner->owner;
   {
     verbatim::device::Adapter& adapter = handle.object->adapter();
-    const std::lock_guard lock(adapter.mutex());
+    const LockGuard lock(adapter.mutex());
     if (adapter.is_attached(*handle.object)) return as_errno_value(EBUSY);
   }
   handle.object.reset();
@@ -366,14 +366,14 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
 VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
-  const std::lock_guard lock(object.adapter().mutex());
+  const LockGuard lock(object.adapter().mutex());
   return as_errno_value(object.adapter().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
 VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
-  const std::lock_guard lock(object.adapter().mutex());
+  const LockGuard lock(object.adapter().mutex());
   return as_errno_value(object.adapter().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
