@@ -87,7 +87,7 @@ bool NetlinkDump::receive() noexcept {
   return true;
 }
 
-/// The first message of what was received last.
+/// The first message in the rest of the last datagram.
 std::optional<NetlinkDump::Entry> NetlinkDump::take_message() noexcept {
   nlmsghdr header{};
   if (rest_.size() >= sizeof header) std::memcpy(&header, rest_.data(), sizeof header);

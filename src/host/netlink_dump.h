@@ -16,9 +16,9 @@ namespace verbatim::host {
 ///   while (const auto entry = dump.next()) ...
 ///   return dump.is_complete() ? ...
 ///
-/// Each object asks one question. Reading waits for the kernel, which answers at once, and goes on
-/// when a signal interrupts it. The list is as the kernel has it at the moment, and other threads
-/// and processes may change it between two entries.
+/// Each object asks one question. Reading waits for the kernel, which answers at once, and
+/// continues when a signal interrupts it. Other threads and processes may change the list between
+/// two entries.
 ///
 /// Thread: one at a time.
 class NetlinkDump {
@@ -53,7 +53,7 @@ class NetlinkDump {
   int socket_;
   State state_ = State::kGoesOn;
   std::unique_ptr<std::byte[]> room_;
-  std::span<const std::byte> rest_;  // of what was received last
+  std::span<const std::byte> rest_;  // the rest of the last datagram
 };
 
 /// An attribute inside a message of the kernel (rtnetlink(7)).

@@ -41,7 +41,7 @@ class LossyNetwork {
   /// The next frame that has arrived until `now`.
   [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
   [[nodiscard]] Instant next_arrival() const noexcept;
-  /// The same of the frames to one address alone.
+  /// The same for the frames to one address.
   [[nodiscard]] std::optional<Frame> take_arrived_at(const wire::Gid& address, Instant now);
   [[nodiscard]] Instant next_arrival_at(const wire::Gid& address) const noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }

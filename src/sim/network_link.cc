@@ -13,12 +13,14 @@ void NetworkLink::send(Instant now, link::Burst& burst) noexcept {
       if (train.identification(number) != 0) {
         wire::change_identification(packet, train.identification(number), 0);
       }
-      (void)network_.send(now, {.source = train.to.source,
-                                .destination = train.to.destination,
-                                .source_port = train.to.source_port,
-                                .hop_limit = train.to.hop_limit,
-                                .traffic_class = train.to.traffic_class,
-                                .octets = {packet.begin(), packet.end()}});  // its fate is unknown
+      (void)network_.send(
+          now, {.source = train.to.source,
+                .destination = train.to.destination,
+                .source_port = train.to.source_port,
+                .hop_limit = train.to.hop_limit,
+                .traffic_class = train.to.traffic_class,
+                .octets = {packet.begin(),
+                           packet.end()}});  // the link does not learn whether it is lost
     }
     train.note_all_left();
     train.went_apart = true;

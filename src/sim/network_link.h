@@ -10,7 +10,7 @@
 namespace verbatim::sim {
 
 /// The link of one address on a simulated network. Packets leave one by one, with identification 0
-/// over IPv4, however they were put together. What arrives comes packet by packet.
+/// over IPv4, also if they were written as a train. They arrive one by one as well.
 class NetworkLink final : public link::Link {
  public:
   /// The network outlives the link.
@@ -21,14 +21,14 @@ class NetworkLink final : public link::Link {
 
   void send(Instant now, link::Burst& burst) noexcept override;
   using Link::receive;
-  /// All that has arrived at this address by `now`.
+  /// All packets that have arrived at this address until `now`.
   [[nodiscard]] std::span<const link::Incoming> receive(Instant now, Look look) noexcept override;
   /// When the next packet arrives.
   [[nodiscard]] Instant next_due() const noexcept override;
-  /// None: the owner looks when next_due() says so.
+  /// None: the owner calls receive() at next_due().
   [[nodiscard]] std::span<const int> descriptors() const noexcept override { return {}; }
   [[nodiscard]] const link::LinkCounters& counters() const noexcept override { return counters_; }
-  /// Packets always say so here.
+  /// Does nothing: packets always come with their headers here.
   void tell_headers() noexcept override {}
   void close() noexcept override { write_to(nullptr); }
 
@@ -37,7 +37,7 @@ class NetworkLink final : public link::Link {
   wire::Gid address_;
   link::Burst burst_;
   link::LinkCounters counters_;
-  std::vector<Frame> arrived_;  // what the last receive() gave
+  std::vector<Frame> arrived_;  // the packets of the last receive()
   std::vector<link::Incoming> incoming_;
 };
 
