@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,14 +19,11 @@
 namespace verbatim::connect {
 namespace {
 
-/// Returns when a signal handler without SA_RESTART has run, as recv(2) does.
-void wait_for_signal() {
-  sem_t never_posted;
-  ::sem_init(&never_posted, 0, 0);
-  ::sem_wait(&never_posted);
-}
+constinit thread_local char peeked = 0;
 
 }  // namespace
+
+EventQueue::EventQueue() noexcept { ::sem_init(&never_posted_, 0, 0); }
 
 Outcome EventQueue::open() noexcept {
   int ends[2];
@@ -89,34 +85,34 @@ void EventQueue::settle() noexcept {
 }
 
 /// The number of the reading end; negative if the program has closed it or the queue is retired.
-int EventQueue::open_reader() const noexcept {
+[[gnu::noinline]] int EventQueue::open_reader() const noexcept {
   const Uncancelled uncancelled;
   const std::lock_guard lock(connections_mutex());
   return reader_.is_still_own() ? reader_.number() : -1;
 }
 
-Outcome EventQueue::await_octet() {
-  char octet;
+/// 0 or an errno value. A thread that is cancelled here leaves the function without a return. The
+/// address sanitizer keeps the marks around variables of such a function and then reports errors of
+/// its own, so the arguments of the system calls are not on the stack.
+int EventQueue::await_octet() {
   int failure = EBADF;
   if (const int reader = open_reader(); reader >= 0) {
-    const ssize_t octets = ::recv(reader, &octet, 1, MSG_PEEK);
-    if (octets == 1) return Ok{};
+    const ssize_t octets = ::recv(reader, &peeked, 1, MSG_PEEK);
+    if (octets == 1) return 0;
     if (octets < 0) failure = errno;
   }
-  if (waits_for_ever_ && failure != EINTR) {
-    wait_for_signal();
-    failure = EINTR;
-  }
-  return error_of_system(failure);
+  if (!waits_for_ever_ || failure == EINTR) return failure;
+  ::sem_wait(&never_posted_);  // until a signal handler without SA_RESTART has run, as recv(2)
+  return EINTR;
 }
 
 Outcome EventQueue::wait() {
-  Outcome outcome = Ok{};
+  int failure = 0;
   pthread_cleanup_push([](void* calls) { --*static_cast<std::atomic<std::uint32_t>*>(calls); },
                        &calls_);
-  outcome = await_octet();
+  failure = await_octet();
   pthread_cleanup_pop(0);
-  return outcome;
+  return failure == 0 ? Outcome(Ok{}) : Outcome(error_of_system(failure));
 }
 
 void EventQueue::retire() noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <semaphore.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +24,7 @@ namespace verbatim::connect {
 /// requests in the queue end then.
 class EventQueue {
  public:
-  EventQueue() noexcept = default;
+  EventQueue() noexcept;
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
   ~EventQueue();
@@ -56,13 +58,14 @@ class EventQueue {
  private:
   void settle() noexcept;
   [[nodiscard]] int open_reader() const noexcept;
-  [[nodiscard]] Outcome await_octet();
+  [[nodiscard]] int await_octet();
 
   device::OwnDescriptor reader_;  // the number that the program has
   device::OwnDescriptor bell_;    // the other end of the socket pair
   // The octets in the socket: at most one per event, at least one if there are events.
   std::size_t rung_ = 0;
   std::atomic<std::uint32_t> calls_{0};
+  sem_t never_posted_;
   std::atomic<bool> waits_for_ever_{false};  // retired with a blocking descriptor
   std::deque<std::unique_ptr<Event>> waiting_;
 };
