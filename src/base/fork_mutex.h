@@ -49,7 +49,7 @@ class VB_CAPABILITY("mutex") ForkMutex {
   void lock_for_fork() noexcept VB_UNCHECKED_LOCKING { lock(); }
   void unlock_after_fork() noexcept VB_UNCHECKED_LOCKING { unlock(); }
 
-  /// For the thread that has it: lets it go, and has it again, until the condition is true.
+  /// For the thread that holds it: releases it and takes it again until the condition is true.
   template <typename Condition>
   void wait(std::condition_variable& changed, Condition&& condition) VB_REQUIRES(this) {
     std::unique_lock lock(mutex_, std::adopt_lock);

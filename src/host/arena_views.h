@@ -42,7 +42,7 @@ class ArenaViews {
 
  private:
   Mutex mutex_;
-  pid_t process_ = 0;  // that has mapped the views: a forked child has other memory there, or none
+  pid_t process_ = 0;  // that has mapped the views: they are not mapped in a forked child
   std::vector<View> views_ VB_GUARDED_BY(mutex_);
   OwnDescriptor descriptor_;
   std::uint64_t file_octets_ = 0;

@@ -52,17 +52,18 @@ class Segment {
   static constexpr std::size_t kSteps = 8;  // from one power of two to the next
   static constexpr std::size_t kClassCount = 40 * kSteps;
   static SizeClass class_of(std::size_t octets) noexcept;
-  /// The next octets that were never handed out, which are zero. They must be there.
+  /// The next octets that were never used; they are zero. There must be enough of them.
   [[nodiscard]] std::byte* carve(std::size_t octets) noexcept VB_REQUIRES(mutex_);
   void put(std::size_t index, std::byte* block) noexcept VB_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::byte* base_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t used_ VB_GUARDED_BY(mutex_) = 0;      // octets ever handed out
-  std::size_t gathered_ VB_GUARDED_BY(mutex_) = 0;  // of these, those in huge pages or never to be
+  std::size_t used_ VB_GUARDED_BY(mutex_) = 0;  // octets ever handed out
+  std::size_t gathered_ VB_GUARDED_BY(mutex_) =
+      0;  // of these, the first ones, for which a huge page was tried
   std::size_t dense_from_ VB_GUARDED_BY(mutex_) =
-      0;  // behind the last large block, whose pages come and go
+      0;  // end of the last large block, whose pages come and go
   OwnDescriptor descriptor_;
   /// The first free block of each class; a free block names the next one.
   std::array<std::byte*, kClassCount> free_ VB_GUARDED_BY(mutex_){};

@@ -135,7 +135,7 @@ class Rehoming {
   [[nodiscard]] std::size_t moved_octets();
 
  private:
-  /// A signal handler may fork, and a fork takes the lock: it must not interrupt its holder.
+  /// Holds the lock with signals blocked: a signal handler may fork, and fork takes the lock.
   class VB_SCOPED_CAPABILITY Held {
    public:
     explicit Held(Mutex& mutex) noexcept VB_ACQUIRE(mutex) : lock_(mutex) {}
@@ -173,13 +173,14 @@ class Rehoming {
   Arena arena_;
   Watch watch_{arena_};
   PageMover mover_;
-  RunList runs_ VB_GUARDED_BY(mutex_);  // pages of the arena that are or were at their addresses
+  RunList runs_
+      VB_GUARDED_BY(mutex_);  // pages of the arena that are or were mapped at their addresses
   RunList quarantined_
-      VB_GUARDED_BY(mutex_);  // pages that children have, or where a stopped peer may store
+      VB_GUARDED_BY(mutex_);  // pages that children have, or that a stopped peer may write
   RunList watched_ VB_GUARDED_BY(mutex_);          // other memory whose mappings are watched
-  InheritanceTable forked_ VB_GUARDED_BY(mutex_);  // what a child inherits
+  InheritanceTable forked_ VB_GUARDED_BY(mutex_);  // mappings that a child inherits
   bool has_moved_away_ VB_GUARDED_BY(mutex_) =
-      false;  // pages of the arena may be at addresses that no run names
+      false;  // pages of the arena may be mapped outside all runs
   std::atomic<std::uint64_t> detachments_{0};
   ForkMode fork_ VB_GUARDED_BY(mutex_) = ForkMode::kNothing;
   CopyingChild copying_ VB_GUARDED_BY(mutex_);  // kCopies

@@ -146,7 +146,7 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
   learn_departures();
   forked_.clear();
   if (!arena_.is_intact() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
-  // After ibv_fork_init(3) a child has nothing where memory is registered, as with hardware.
+  // After ibv_fork_init(3) a child has no memory where regions are, as with hardware.
   const auto note = [&](Range where) VB_REQUIRES(mutex_) {
     note_inheritance(where, forked_, !config_.dont_fork);
   };
@@ -209,7 +209,7 @@ void Rehoming::after_fork_in_child() noexcept {
 
 namespace {
 
-/// Another thread may have the lock and wait for one that this thread has.
+/// Gives up after a while: another thread may hold the lock and wait for a lock of this thread.
 bool lock_for_a_while(Mutex& mutex) noexcept VB_TRY_ACQUIRE(true, mutex) {
   constexpr int kTries = 100;
   const timespec hundred_microseconds{.tv_sec = 0, .tv_nsec = 100'000};

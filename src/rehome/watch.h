@@ -95,7 +95,7 @@ class Watch {
   /// Events that were read before their calls were found; calls of io_uring are never found.
   [[nodiscard]] std::uint32_t late_events() const noexcept { return late_.load(); }
 
-  /// In a forked child, which has one thread: the parent's monitor is not there.
+  /// In a forked child, which has one thread: the monitor does not exist there.
   void forget_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
@@ -129,8 +129,8 @@ class Watch {
   Mutex mutex_;
   bool has_started_ VB_GUARDED_BY(mutex_) = false;
   Moved outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
-  Userfaults arena_faults_;  // of pages of the arena: unmapped, moved, emptied
-  Userfaults other_faults_;  // of other registered memory: unmapped, moved
+  Userfaults arena_faults_;  // for pages of the arena: unmapped, moved, emptied
+  Userfaults other_faults_;  // for other registered memory: unmapped, moved
   Mutex listeners_mutex_;
   std::array<Listener, kListenersMax> listeners_ VB_GUARDED_BY(listeners_mutex_){};
   // From the monitor to one reader at a time.
