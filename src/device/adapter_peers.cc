@@ -8,6 +8,7 @@
 #include "device/clock.h"
 #include "device/fault_guard.h"
 #include "device/queue_pair.h"
+#include "direct/errand.h"
 
 namespace verbatim::device {
 namespace {
@@ -38,7 +39,7 @@ direct::Target::Own Adapter::as_target() const noexcept {
 
 /// Returns those in whose halves somebody is stopped.
 std::vector<QueuePair*> Adapter::await_visitors() {
-  full_fence();  // pairs with the one in Target::meet(): who claims a half later sees the change
+  full_fence();  // pairs with the one in Visit::meet(): who claims a half later sees the change
   if (!has_direct_use_.load(std::memory_order_relaxed)) return {};
   std::vector<direct::Half*> visited;
   for (QueuePair* qp : queue_pairs_.present()) {
@@ -163,10 +164,10 @@ void Adapter::handle_saying(std::span<std::byte> saying, int connection) {
   errand.answer = direct::Answer::kSilence;
   void* fault_at = nullptr;
   if (slot_of(errand.target) == slot_.number() && target.stand_in() &&
-      !guarded([&] { target.execute(errand, bounce); }, &fault_at)) {
+      !guarded([&] { direct::execute(errand, bounce, target); }, &fault_at)) {
     ++layout_.adapter().counters.memory_faults;
     const direct::Answer answer = target.handle_fault(fault_at);  // our queue pair fails, too
-    target.leave();
+    target.visit().leave();
     const bool was_there = answer != direct::Answer::kDone;
     errand.answer = was_there ? answer : direct::Answer::kOperationError;
   }

@@ -255,7 +255,7 @@ void QueuePair::reopen_half() noexcept {
 }
 
 void QueuePair::wake_peer() noexcept {
-  if (direct_) direct_->target().wake();
+  if (direct_) direct_->target().visit().wake();
 }
 
 QueuePair::Rest QueuePair::execute_queue() noexcept {

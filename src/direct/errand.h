@@ -85,4 +85,9 @@ struct Errand {
 };
 static_assert(std::is_trivially_copyable_v<Errand>);
 
+class Target;
+/// Executes an errand in the owner's process, where `target` stands in for the requester; `octets`
+/// are those that came along, or the place for those to send back.
+void execute(Errand& errand, std::span<std::byte> octets, Target& target) noexcept;
+
 }  // namespace verbatim::direct

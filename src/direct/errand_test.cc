@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <memory>
 #include <vector>
+
+#include "direct/target.h"
+#include "direct/test_owner.h"
 
 namespace verbatim::direct {
 namespace {
@@ -76,6 +81,67 @@ TEST(Errand, FailsWithOtherOctetsThanWereAskedFor) {
   EXPECT_EQ(written.answer, Answer::kOperationError);
   written.adopt(reply, 0);
   EXPECT_EQ(written.answer, Answer::kDone);
+}
+
+// ---- Executing one for a requester ----
+
+class ErrandExecution : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(requester_.meet(), Target::Meeting::kMet);
+    ASSERT_TRUE(stand_in_.stand_in());
+  }
+  /// How the owner answers a whole request of so many octets.
+  Answer execute(SendOpcode opcode, std::uint32_t octets, std::uint64_t original = 0) {
+    errand_ = {.octets = octets, .is_first = true, .is_last = true, .original = original};
+    errand_.entry = owner_->entry(opcode, octets);
+    errand_.entry.compare_or_add = 5;
+    direct::execute(errand_, octets_, stand_in_);
+    return errand_.answer;
+  }
+  [[nodiscard]] std::uint64_t number() const {
+    std::uint64_t value;
+    std::memcpy(&value, owner_->region().data(), sizeof value);
+    return value;
+  }
+
+  std::unique_ptr<test::Owner> owner_ = std::make_unique<test::Owner>(test::Owner::Receives::kOwn);
+  Target requester_ = owner_->requester();
+  Target stand_in_ = owner_->requester();
+  Errand errand_;
+  std::vector<std::byte> octets_{64, std::byte{7}};
+};
+
+TEST_F(ErrandExecution, MovesOctets) {
+  EXPECT_EQ(execute(SendOpcode::kWrite, 64), Answer::kDone);
+  EXPECT_EQ(owner_->region()[63], std::byte{7});
+  owner_->region()[0] = std::byte{9};
+  EXPECT_EQ(execute(SendOpcode::kRead, 64), Answer::kDone);
+  EXPECT_EQ(octets_[0], std::byte{9});
+  EXPECT_EQ(execute(SendOpcode::kSend, 64), Answer::kNotReady);
+  ASSERT_TRUE(owner_->post_receive(5));
+  EXPECT_EQ(execute(SendOpcode::kSend, 64), Answer::kDone);
+  transport::Completion completion;
+  ASSERT_TRUE(owner_->collect(completion));
+  EXPECT_EQ(completion.wr_id, 5U);
+}
+
+TEST_F(ErrandExecution, ChangesEightOctets) {
+  EXPECT_EQ(execute(SendOpcode::kAtomicWrite, 8, 37), Answer::kDone);
+  EXPECT_EQ(number(), 37U);
+  EXPECT_EQ(execute(SendOpcode::kFetchAdd, 8), Answer::kDone);
+  EXPECT_EQ(errand_.original, 37U);
+  EXPECT_EQ(number(), 42U);
+}
+
+TEST_F(ErrandExecution, OfNothingThatIsDoneThereIsSilence) {
+  EXPECT_EQ(execute(SendOpcode::kFlush, 0), Answer::kSilence);
+  EXPECT_EQ(execute(SendOpcode::kBindWindow, 0), Answer::kSilence);
+}
+
+TEST_F(ErrandExecution, IsForTheRequesterThatHasClaimedTheHalf) {
+  owner_->begin_again();
+  EXPECT_FALSE(stand_in_.stand_in());
 }
 
 }  // namespace

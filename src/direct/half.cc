@@ -75,7 +75,7 @@ void Half::lock_out() noexcept {
 }
 
 void Half::open() noexcept {
-  // pairs with Target::meet() and Target::enter()
+  // pairs with Visit::meet() and Visit::enter()
   std::atomic_ref(record_->gate).store(HalfRecord::kOpen, std::memory_order_release);
 }
 

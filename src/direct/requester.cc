@@ -44,7 +44,7 @@ WcStatus failure_of(Answer refusal) noexcept {
 
 void Requester::start(const Config& config, wire::Psn first_psn) noexcept {
   config_ = config;
-  target_.set_send_psn(first_psn.raw());
+  target_.visit().set_send_psn(first_psn.raw());
   next_psn_ = first_psn;
   paused_ = failed_ = is_inside_ = has_met_ = false;
   on_errand_ = OnErrand::kNo;
@@ -102,14 +102,14 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   is_inside_ = true;
   const std::uint32_t answered_before = entry.answered;
   Step step = nobody_there();
-  if (target_.enter()) [[likely]] {
+  if (target_.visit().enter()) [[likely]] {
     step = execute_inside(entry);
-    if (target_.is_given_up()) [[unlikely]]
+    if (target_.visit().is_given_up()) [[unlikely]]
       step = finish_late(entry, step, answered_before);
     if (step == Step::kDone) target_.advance(entry.packets);
   }
   is_inside_ = false;
-  target_.leave();
+  target_.visit().leave();
   return step;
 }
 
@@ -119,7 +119,7 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
 Requester::Step Requester::finish_late(SendEntry& entry, Step step,
                                        std::uint32_t answered_before) noexcept {
   if (step == Step::kFailed) return step;  // and says so already
-  if (target_.is_locked_out()) return nobody_there();
+  if (target_.visit().is_locked_out()) return nobody_there();
   // A receive that has completed was looked after before (Target::finish_receive()).
   const bool has_told = step == Step::kDone && entry.opcode == SendOpcode::kWriteImm;
   if (has_told || target_.counts_late(entry)) return step;
@@ -291,7 +291,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
       moves ? std::min(entry.octets - entry.answered, Errand::kOctetsMax) : entry.octets;
   errand_ = {.number = errand_.number + 1,
              .requester = config_.number,
-             .target = target_.number(),
+             .target = target_.visit().number(),
              .entry = entry,
              .offset = moves ? entry.answered : 0,
              .octets = octets,
@@ -313,7 +313,8 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
                 std::min(errand_octets_.size(), sizeof errand_.original));
     errand_octets_.clear();
   }
-  if (!target_.send_errand(errand_, errand_octets_)) return Step::kSilence;  // later
+  if (!target_.visit().send(std::as_bytes(std::span(&errand_, 1)), errand_octets_))
+    return Step::kSilence;  // later
   ++config_.traffic->errands;
   on_errand_ = OnErrand::kSent;
   return Step::kSilence;
@@ -340,8 +341,8 @@ Requester::Step Requester::finish_errand(SendEntry& entry) noexcept {
   }
   entry.answered += errand_.octets;
   if (!errand_.is_last) return Step::kPart;
-  if (target_.enter()) target_.advance(entry.packets);
-  target_.leave();
+  if (target_.visit().enter()) target_.advance(entry.packets);
+  target_.visit().leave();
   return Step::kDone;
 }
 
@@ -385,7 +386,7 @@ Requester::Step Requester::fail(SendEntry& entry, WcStatus status, Reason reason
 
 void Requester::handle_memory_fault(const void* at) noexcept {
   const Answer answer = is_inside_ ? target_.handle_fault(at) : Answer::kDone;
-  if (is_inside_) target_.leave();
+  if (is_inside_) target_.visit().leave();
   is_inside_ = false;
   if (failed_ || queue_->is_empty()) return;
   SendEntry& entry = queue_->at(queue_->head());
@@ -399,7 +400,7 @@ void Requester::handle_memory_fault(const void* at) noexcept {
 // ---- Waiting ----
 
 void Requester::stop_waiting() noexcept {
-  if (wait_.what == Wait::For::kReceive) target_.end_waiting();
+  if (wait_.what == Wait::For::kReceive) target_.visit().end_waiting();
   wait_ = {};
 }
 
@@ -438,7 +439,7 @@ Requester::Stop Requester::wait_for_answer() noexcept {
     wait_ = {.what = Wait::For::kAnswer, .tries_left = config_.retry_limit};
     if (config_.ack_timeout > Duration::zero()) wait_.until = now + config_.ack_timeout;
   }
-  if (target_.has_gone() && !wait_.mourns) {
+  if (target_.visit().has_gone() && !wait_.mourns) {
     wait_.mourns = true;
     wait_.tries_left = 0;
     wait_.until = std::min(wait_.until, now + kMourning);

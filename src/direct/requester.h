@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "direct/errand.h"
 #include "direct/target.h"
 #include "memory/key_table.h"
 #include "transport/completion_queue.h"

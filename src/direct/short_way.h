@@ -16,29 +16,29 @@ namespace verbatim::direct {
 inline std::byte* Target::recall(const transport::ShortRequest& request,
                                  memory::Access need) noexcept {
   return keys_.recall({.key = request.rkey,
-                       .domain = state_->domain,
+                       .domain = state().domain,
                        .qp = {},
                        .address = request.remote_address,
                        .octets = request.piece.octets,
                        .need = need},
                       known_target_, [this](memory::KnownRegion& known, std::uint64_t address) {
-                        reach_.map(known, address);
+                        memory_.map(known, address);
                       });
 }
 
 inline bool Target::write_short(const transport::ShortRequest& request,
                                 const std::byte* from) noexcept {
-  if (!allows(state_->access, memory::Access::kRemoteWrite)) [[unlikely]]
+  if (!allows(state().access, memory::Access::kRemoteWrite)) [[unlikely]]
     return false;
   std::byte* const to = recall(request, memory::Access::kRemoteWrite);
   if (to == nullptr || !careful_copy(to, from, request.piece.octets)) [[unlikely]]
     return false;
-  ++state_->msn;
+  ++state().msn;
   return true;
 }
 
 inline bool Target::read_short(const transport::ShortRequest& request, std::byte* to) noexcept {
-  if (!allows(state_->access, memory::Access::kRemoteRead) || state_->replay_limit == 0)
+  if (!allows(state().access, memory::Access::kRemoteRead) || state().replay_limit == 0)
       [[unlikely]]
     return false;
   const std::byte* const from = recall(request, memory::Access::kRemoteRead);
@@ -48,7 +48,7 @@ inline bool Target::read_short(const transport::ShortRequest& request, std::byte
   if (!careful_copy(to, from, request.piece.octets)) [[unlikely]]
     return false;
   end_reading();
-  ++state_->msn;
+  ++state().msn;
   return true;
 }
 
@@ -70,13 +70,13 @@ inline bool Target::send_short(const transport::ShortRequest& request,
        .octets = octets,
        .need = memory::Access::kLocalWrite},
       known_receive_,
-      [this](memory::KnownRegion& known, std::uint64_t address) { reach_.map(known, address); });
+      [this](memory::KnownRegion& known, std::uint64_t address) { memory_.map(known, address); });
   if (to == nullptr || !careful_copy(to, from, octets)) [[unlikely]]
     return false;
-  // What we have written may be in no receive any more; then nobody is told of it.
-  if (is_given_up()) [[unlikely]]
+  // What we have written may be in no receive any more; then the receive does not complete.
+  if (visit_.is_given_up()) [[unlikely]]
     return false;
-  ++state_->msn;
+  ++state().msn;
   transport::Completion completion{
       .opcode = transport::WcOpcode::kReceive,
       .solicited = has(request.flags, transport::SendFlags::kSolicited),
@@ -117,7 +117,7 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
                        : request.opcode == SendOpcode::kSend ? target_.send_short(request, ours)
                                                              : target_.read_short(request, ours);
   if (!is_done) return false;
-  if (target_.is_given_up() && !target_.counts_late(request)) [[unlikely]]
+  if (target_.visit().is_given_up() && !target_.counts_late(request)) [[unlikely]]
     return false;
   const std::uint32_t packets =
       octets <= config_.path_mtu ? 1 : transport::packet_count(octets, config_.path_mtu);
@@ -144,7 +144,7 @@ template <typename Requests>
   if (!is_clear() || !requests.peek(request)) return;
   const auto find_room = [this]() noexcept { return port_.room(queue_->limits().depth); };
   std::uint32_t room = find_room();
-  if (target_.enter()) [[likely]] {
+  if (target_.visit().enter()) [[likely]] {
     std::uint32_t turn = 0;
     while ((room > 0 || (room = find_room()) > 0) && execute_short(request)) {
       requests.pop();
@@ -153,7 +153,7 @@ template <typename Requests>
       if (turn >= kTurnOctets || failed_ || !requests.peek(request)) break;
     }
   }
-  target_.leave();
+  target_.visit().leave();
 }
 
 }  // namespace verbatim::direct

@@ -37,7 +37,7 @@ void execute(Owner& owner, Target& target, std::uint8_t what) {
                     .is_last = (what & 16) == 0,
                     .pieces = {&piece, 1}};
   std::uint64_t original = 0;
-  if (target.enter()) {
+  if (target.visit().enter()) {
     switch (what % 5) {
       case 0:
         (void)target.send(owner.entry(SendOpcode::kSend, kMessageOctets), chunk);
@@ -56,9 +56,9 @@ void execute(Owner& owner, Target& target, std::uint8_t what) {
         break;
     }
     (void)target.has_receive();
-    (void)target.is_given_up();
+    (void)target.visit().is_given_up();
   }
-  target.leave();
+  target.visit().leave();
 }
 
 }  // namespace

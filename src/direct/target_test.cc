@@ -39,7 +39,7 @@ class TargetTest : public ::testing::TestWithParam<Receives> {
   }
   /// Everything that a requester may do, whatever comes of it.
   void do_everything(Target& target) {
-    if (target.enter()) {
+    if (target.visit().enter()) {
       (void)send(target);
       (void)write(target);
       auto read = owner_->entry(SendOpcode::kRead, kOctets);
@@ -48,9 +48,9 @@ class TargetTest : public ::testing::TestWithParam<Receives> {
       (void)target.atomic(owner_->entry(SendOpcode::kFetchAdd, 8), original);
       (void)target.has_receive();
       (void)target.receiver_delay();
-      (void)target.is_given_up();
+      (void)target.visit().is_given_up();
     }
-    target.leave();
+    target.visit().leave();
   }
 
   std::unique_ptr<Owner> owner_ = std::make_unique<Owner>(GetParam());
@@ -67,17 +67,96 @@ TEST_P(TargetTest, ExecutesWritesAndSends) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(owner_->post_receive(5));
-  ASSERT_TRUE(target.enter());
+  ASSERT_TRUE(target.visit().enter());
   EXPECT_EQ(write(target), Answer::kDone);
   EXPECT_EQ(owner_->region()[kOctets - 1], std::byte{7});
   EXPECT_EQ(send(target), Answer::kDone);
   EXPECT_EQ(send(target), Answer::kNotReady);
-  EXPECT_FALSE(target.is_given_up());
-  target.leave();
+  EXPECT_FALSE(target.visit().is_given_up());
+  target.visit().leave();
   transport::Completion completion;
   ASSERT_TRUE(owner_->collect(completion));
   EXPECT_EQ(completion.wr_id, 5U);
   EXPECT_EQ(completion.octets, kOctets);
+}
+
+// ---- Refused ----
+
+/// What a refused request does: to the requester, to the half, and to a receive that was taken. The
+/// same as in packets (transport/verdict.h has the table).
+TEST_P(TargetTest, RefusesAsAResponderOfPacketsDoes) {
+  using transport::QpEvent;
+  using transport::Reason;
+  struct Case {
+    const char* what;
+    SendOpcode opcode;
+    void (*spoil)(Owner& owner, transport::SendEntry& entry);
+    Answer answer;
+    Reason reason;
+    QpEvent event;
+  };
+  const Case cases[] = {
+      {"an atomic that is not aligned", SendOpcode::kFetchAdd,
+       [](Owner&, transport::SendEntry& entry) { entry.remote_address += 4; },
+       Answer::kInvalidRequest, Reason::kMisaligned, QpEvent::kRequestError},
+      {"an ATOMIC WRITE that is not aligned", SendOpcode::kAtomicWrite,
+       [](Owner&, transport::SendEntry& entry) { entry.remote_address += 4; },
+       Answer::kInvalidRequest, Reason::kMisaligned, QpEvent::kRequestError},
+      {"an ATOMIC WRITE of seven octets", SendOpcode::kAtomicWrite,
+       [](Owner&, transport::SendEntry& entry) { entry.octets = 7; }, Answer::kInvalidRequest,
+       Reason::kBadPacketLength, QpEvent::kRequestError},
+      {"a FLUSH to a place that is reserved", SendOpcode::kFlush,
+       [](Owner&, transport::SendEntry& entry) { entry.flush.placement = 4; },
+       Answer::kInvalidRequest, Reason::kReservedValue, QpEvent::kRequestError},
+      {"a FLUSH that the region does not allow", SendOpcode::kFlush,
+       [](Owner&, transport::SendEntry& entry) { entry.flush_octets = 64; }, Answer::kAccessRefused,
+       transport::reason_of(memory::Refusal::kNoFlush), QpEvent::kAccessError},
+      {"an atomic with a key that was withdrawn", SendOpcode::kCompareSwap,
+       [](Owner& owner, transport::SendEntry&) { owner.withdraw_key(); }, Answer::kAccessRefused,
+       transport::reason_of(memory::Refusal::kInvalidated), QpEvent::kAccessError},
+      {"an atomic that the queue pair does not allow", SendOpcode::kFetchAdd,
+       [](Owner& owner, transport::SendEntry&) { owner.state().access = {}; },
+       Answer::kInvalidRequest, Reason::kOperationNotEnabled, QpEvent::kRequestError},
+      {"an atomic without a place to remember it", SendOpcode::kFetchAdd,
+       [](Owner& owner, transport::SendEntry&) { owner.state().replay_limit = 0; },
+       Answer::kInvalidRequest, Reason::kTooManyReads, QpEvent::kRequestError},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.what);
+    owner_ = std::make_unique<Owner>(GetParam());
+    Target target = owner_->requester();
+    ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+    ASSERT_TRUE(target.visit().enter());
+    auto entry = owner_->entry(each.opcode, 8);
+    each.spoil(*owner_, entry);
+    std::uint64_t original = 0;
+    const Answer answer = each.opcode == SendOpcode::kFlush ? target.flush(entry)
+                          : each.opcode == SendOpcode::kAtomicWrite
+                              ? target.atomic_write(entry, 1)
+                              : target.atomic(entry, original);
+    EXPECT_EQ(answer, each.answer);
+    EXPECT_EQ(owner_->state().reason, each.reason);
+    EXPECT_EQ(owner_->state().event, each.event);
+    EXPECT_TRUE(owner_->state().event_due);
+    EXPECT_TRUE(has_failed(owner_->state()));
+    target.visit().leave();
+    EXPECT_FALSE(target.visit().enter()) << "it has failed";
+    target.visit().leave();
+  }
+}
+
+TEST_P(TargetTest, AReceiveThatIsTooShortSaysSo) {
+  Target target = owner_->requester();
+  ASSERT_EQ(target.meet(), Target::Meeting::kMet);
+  ASSERT_TRUE(owner_->post_receive(5));
+  ASSERT_TRUE(target.visit().enter());
+  EXPECT_EQ(target.send(owner_->entry(SendOpcode::kSend, 1025), chunk()), Answer::kInvalidRequest);
+  target.visit().leave();
+  transport::Completion completion;
+  ASSERT_TRUE(owner_->collect(completion));
+  EXPECT_EQ(completion.wr_id, 5U);
+  EXPECT_EQ(completion.status, transport::WcStatus::kLocalLength);
+  EXPECT_FALSE(owner_->state().event_due);
 }
 
 // ---- Taken away ----
@@ -95,24 +174,24 @@ TEST_P(TargetTest, AHalfThatNobodyClaimedIsBarredWithoutWaiting) {
 TEST_P(TargetTest, AVisitThatIsGivenUpFindsThatOut) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
-  ASSERT_TRUE(target.enter());
+  ASSERT_TRUE(target.visit().enter());
   EXPECT_EQ(Half::await({&owner_->half()}, kNoPatience), std::vector{&owner_->half()});
-  EXPECT_TRUE(target.is_given_up());
-  target.leave();
+  EXPECT_TRUE(target.visit().is_given_up());
+  target.visit().leave();
   EXPECT_TRUE(Half::await({&owner_->half()}, kNoPatience).empty());
-  ASSERT_TRUE(target.enter()) << "only that visit was given up";
-  EXPECT_FALSE(target.is_given_up());
-  target.leave();
+  ASSERT_TRUE(target.visit().enter()) << "only that visit was given up";
+  EXPECT_FALSE(target.visit().is_given_up());
+  target.visit().leave();
 }
 
 TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(owner_->post_receive(5));
-  ASSERT_TRUE(target.enter());
+  ASSERT_TRUE(target.visit().enter());
   (void)Half::await({&owner_->half()}, kNoPatience);
   EXPECT_EQ(send(target), Answer::kSilence);
-  target.leave();
+  target.visit().leave();
   transport::Completion completion;
   EXPECT_FALSE(owner_->collect(completion));
 }
@@ -120,15 +199,15 @@ TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
 TEST_P(TargetTest, AWriteThatWasGivenUpCountsUnlessItsKeyHasGone) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
-  ASSERT_TRUE(target.enter());
+  ASSERT_TRUE(target.visit().enter());
   ASSERT_EQ(write(target), Answer::kDone);
   (void)Half::await({&owner_->half()}, kNoPatience);
   EXPECT_TRUE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
   owner_->withdraw_key();
   EXPECT_FALSE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
-  EXPECT_FALSE(target.is_locked_out());
+  EXPECT_FALSE(target.visit().is_locked_out());
   EXPECT_EQ(write(target), Answer::kAccessRefused) << "when it is tried again";
-  target.leave();
+  target.visit().leave();
 }
 
 /// Whichever part of a message is late: it comes again, to where it belongs, and is counted once.
@@ -150,14 +229,14 @@ TEST_P(TargetTest, APartOfASendThatWasGivenUpIsRepeatedInItsPlace) {
     };
     for (std::uint32_t i = 0; i < kParts; ++i) {
       if (i == late) {
-        ASSERT_TRUE(target.enter());
+        ASSERT_TRUE(target.visit().enter());
         (void)Half::await({&owner_->half()}, kNoPatience);
         EXPECT_EQ(send_part(i), Answer::kSilence);
-        target.leave();
+        target.visit().leave();
       }
-      ASSERT_TRUE(target.enter());
+      ASSERT_TRUE(target.visit().enter());
       EXPECT_EQ(send_part(i), Answer::kDone);
-      target.leave();
+      target.visit().leave();
     }
     transport::Completion completion;
     ASSERT_TRUE(owner_->collect(completion));
@@ -171,15 +250,15 @@ TEST_P(TargetTest, APartOfASendThatWasGivenUpIsRepeatedInItsPlace) {
 TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
-  ASSERT_TRUE(target.enter());
+  ASSERT_TRUE(target.visit().enter());
   ASSERT_EQ(write(target), Answer::kDone);
   owner_->half().lock_out();
-  EXPECT_TRUE(target.is_given_up());
-  EXPECT_TRUE(target.is_locked_out());
+  EXPECT_TRUE(target.visit().is_given_up());
+  EXPECT_TRUE(target.visit().is_locked_out());
   EXPECT_FALSE(target.counts_late(owner_->entry(SendOpcode::kWrite, kOctets)));
-  target.leave();
-  EXPECT_FALSE(target.enter());
-  target.leave();
+  target.visit().leave();
+  EXPECT_FALSE(target.visit().enter());
+  target.visit().leave();
   EXPECT_FALSE(owner_->half().admits_packets());
   Target another = owner_->requester();
   EXPECT_EQ(another.meet(), Target::Meeting::kStrangers);
@@ -188,16 +267,16 @@ TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
 TEST_P(TargetTest, ARequesterOfAnEarlierLifeDoesNotDisturbTheNext) {
   Target earlier = owner_->requester();
   ASSERT_EQ(earlier.meet(), Target::Meeting::kMet);
-  ASSERT_TRUE(earlier.enter());
+  ASSERT_TRUE(earlier.visit().enter());
   owner_->begin_again();
   Target later = owner_->requester();
   ASSERT_EQ(later.meet(), Target::Meeting::kMet);
-  earlier.leave();
-  EXPECT_FALSE(earlier.enter());
-  earlier.leave();
-  ASSERT_TRUE(later.enter());
-  EXPECT_FALSE(later.is_given_up());
-  later.leave();
+  earlier.visit().leave();
+  EXPECT_FALSE(earlier.visit().enter());
+  earlier.visit().leave();
+  ASSERT_TRUE(later.visit().enter());
+  EXPECT_FALSE(later.visit().is_given_up());
+  later.visit().leave();
 }
 
 // ---- Packets ----

@@ -54,6 +54,9 @@ class Owner {
   [[nodiscard]] HalfRecord& record_of_requester() const noexcept { return records_[21]; }
   [[nodiscard]] Half& half() noexcept { return half_; }
   [[nodiscard]] std::span<std::byte> state_block() const noexcept { return state_; }
+  [[nodiscard]] transport::ResponderState& state() const noexcept {
+    return *std::bit_cast<transport::ResponderState*>(state_.data());
+  }
   [[nodiscard]] std::span<std::byte> receive_block() const noexcept { return receive_; }
   [[nodiscard]] std::span<std::byte> lane_block() const noexcept { return lane_; }
   [[nodiscard]] std::span<std::byte> board_block() const noexcept { return board_; }

@@ -119,9 +119,8 @@ Judgement RcResponder::check_lengths(const PacketView& packet,
 Judgement RcResponder::check_memory(const PacketView& packet, const Request& request) noexcept {
   if (request.kind == RequestKind::kSend || request.kind == RequestKind::kNone) return {};
   if (!packet.info().starts_message) return {};
-  const auto grant = is_of_eight(request.kind) ? find_eight(landing_.keys(), *state_, request)
-                                               : check_key(landing_.keys(), *state_, request);
-  if (!grant) return grant.error();
+  const auto answer = ask_key(landing_.keys(), *state_, request);
+  if (const auto no = check_grant(request, answer); !no.accepted()) return no;
   if (request.kind == RequestKind::kWrite) landing_.begin_write(request);
   return {};
 }
@@ -199,8 +198,8 @@ void RcResponder::execute_read(const Request& request, Psn psn) noexcept {
 /// The key is asked again: another thread may have taken it away since the request was judged.
 /// First the memory, which may be gone: nothing is owed for what was not done.
 Judgement RcResponder::execute_eight(const Request& request, Psn psn) noexcept {
-  const auto place = find_eight(landing_.keys(), *state_, request);
-  if (!place) return place.error();
+  const auto place = ask_key(landing_.keys(), *state_, request);
+  if (const auto no = check_grant(request, place); !no.accepted()) return no;
   const std::uint64_t original = transport::execute_eight(request, place->local());
   ++state_->msn;
   remember(request.kind, psn).original = original;

@@ -109,7 +109,7 @@ void RcResponder::repeat_read(const PacketView& packet) noexcept {
     return;
   }
   // A copy that the network kept back may come when its key has gone, and must not harm anybody.
-  if (!check_key(landing_.keys(), *state_, request_of(packet))) return;
+  if (!ask_key(landing_.keys(), *state_, request_of(packet))) return;
   send_again(*age);
   entry->start = entry->next = skipped;
 }
@@ -233,9 +233,9 @@ std::size_t RcResponder::send_replay(ReplayEntry& entry, const Path& path,
     const std::uint32_t offset = entry.next * state_->path_mtu;
     const std::uint32_t octets = std::min(state_->path_mtu, entry.octets - offset);
     const Request request{.kind = RequestKind::kRead, .key = entry.rkey, .address = entry.address};
-    const auto grant = check_key(landing_.keys(), *state_, request, offset, octets);
+    const auto grant = ask_key(landing_.keys(), *state_, request, offset, octets);
     if (!grant) {
-      fail_answer(entry, grant.error());
+      fail_answer(entry, refused_by_key(grant.error()));
       return send_answer(path, frame, identification);
     }
     if (octets > 0) payload = {grant->local(), octets};

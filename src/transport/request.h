@@ -176,10 +176,11 @@ inline constexpr auto kKinds = [] {
   return request;
 }
 
-/// The request that stands in a send queue. What an ATOMIC WRITE stores is not in the entry: the
-/// caller fills `operand` in.
-[[nodiscard]] inline Request request_of(const SendEntry& entry) noexcept {
-  const RequestKind kind = kind_of(entry.opcode);
+/// The request that stands in a send queue, and is of that kind. Where the kind is a constant, the
+/// compiler drops all rules that are not for it. What an ATOMIC WRITE stores is not in the entry:
+/// the caller fills `operand` in.
+[[nodiscard, gnu::always_inline]] inline Request request_of(const SendEntry& entry,
+                                                            RequestKind kind) noexcept {
   Request request{.kind = kind,
                   .solicited = has(entry.flags, SendFlags::kSolicited),
                   .flush = entry.flush,
@@ -192,15 +193,18 @@ inline constexpr auto kKinds = [] {
   if (kind == RequestKind::kFlush) request.octets = entry.flush_octets;
   if (is_atomic(kind)) request.octets = sizeof(std::uint64_t);
   if (kind == RequestKind::kCompareSwap) request.operand = entry.swap;
+  if (kind != RequestKind::kSend && kind != RequestKind::kWrite) return request;
   if (entry.opcode == SendOpcode::kSendImm || entry.opcode == SendOpcode::kWriteImm) {
     request.extra = Request::Extra::kImmediate;
     request.imm_or_key = static_cast<std::uint32_t>(entry.immediate);
-  }
-  if (entry.opcode == SendOpcode::kSendInvalidate) {
+  } else if (entry.opcode == SendOpcode::kSendInvalidate) {
     request.extra = Request::Extra::kInvalidate;
     request.imm_or_key = static_cast<std::uint32_t>(entry.invalidate_key);
   }
   return request;
+}
+[[nodiscard]] inline Request request_of(const SendEntry& entry) noexcept {
+  return request_of(entry, kind_of(entry.opcode));
 }
 
 }  // namespace verbatim::transport

@@ -13,7 +13,7 @@
 
 /// The rules that every responder applies to a request, whichever way the request came (IBA Vol 1,
 /// 9.7.4.1; annex A19 for FLUSH and ATOMIC WRITE). Their order: check_allowed(), check_form(), then
-/// check_key() or find_eight(). They change nothing; the caller executes and answers.
+/// check_grant() of what ask_key() says. They change nothing; the caller executes and answers.
 namespace verbatim::transport {
 
 /// The right that the queue pair must have been given. FLUSH needs none of it: the
@@ -113,49 +113,43 @@ namespace verbatim::transport {
           .need = key_right(request)};
 }
 
-[[nodiscard]] inline Judgement refused_by_key(memory::Refusal refusal) noexcept {
+/// What a table of keys says of a request.
+using KeyAnswer = Expected<memory::Grant, memory::Refusal>;
+
+/// Asks the key for `octets` octets from `offset` on of what the request names.
+[[nodiscard]] inline KeyAnswer ask_key(const memory::KeyTable& keys, const ResponderState& state,
+                                       const Request& request, std::uint64_t offset,
+                                       std::uint64_t octets) noexcept {
+  return keys.check_remote(want_of(state, request, offset, octets));
+}
+
+/// Asks the key for everything that the request names. A FLUSH of a whole region names a key and no
+/// range.
+[[nodiscard]] inline KeyAnswer ask_key(const memory::KeyTable& keys, const ResponderState& state,
+                                       const Request& request) noexcept {
+  const auto want = want_of(state, request, 0, request.octets);
+  const bool is_whole =
+      request.kind == RequestKind::kFlush && request.flush.selectivity == wire::Feth::kWholeRegion;
+  return is_whole ? keys.check_whole(want) : keys.check_remote(want);
+}
+
+[[nodiscard]] constexpr Judgement refused_by_key(memory::Refusal refusal) noexcept {
   return {Verdict::kAccessRefused, reason_of(refusal)};
 }
 
-/// Whether the key grants `octets` octets from `offset` on of what the request names.
-[[nodiscard]] inline Expected<memory::Grant, Judgement> check_key(const memory::KeyTable& keys,
-                                                                  const ResponderState& state,
-                                                                  const Request& request,
-                                                                  std::uint64_t offset,
-                                                                  std::uint64_t octets) noexcept {
-  const auto grant = keys.check_remote(want_of(state, request, offset, octets));
-  if (!grant) [[unlikely]]
-    return refused_by_key(grant.error());
-  return *grant;
+/// Whether the request may use what its key says. Keys may call octets by other addresses than
+/// their own, so the place of eight octets must be aligned as well.
+[[nodiscard]] inline Judgement check_grant(const Request& request,
+                                           const KeyAnswer& answer) noexcept {
+  if (!answer) [[unlikely]]
+    return refused_by_key(answer.error());
+  if (is_of_eight(request.kind) && !memory::is_aligned_for_atomics(answer->local())) [[unlikely]]
+    return {Verdict::kInvalidRequest, Reason::kMisaligned};
+  return {};
 }
 
-/// Whether the key grants everything that the request names. A FLUSH of a whole region names a key
-/// and no range.
-[[nodiscard]] inline Expected<memory::Grant, Judgement> check_key(const memory::KeyTable& keys,
-                                                                  const ResponderState& state,
-                                                                  const Request& request) noexcept {
-  const bool is_whole =
-      request.kind == RequestKind::kFlush && request.flush.selectivity == wire::Feth::kWholeRegion;
-  if (!is_whole) return check_key(keys, state, request, 0, request.octets);
-  const auto grant = keys.check_whole(want_of(state, request, 0, request.octets));
-  if (!grant) return refused_by_key(grant.error());
-  return *grant;
-}
-
-/// The place of a request of eight octets. Keys may call octets by other addresses than their own,
-/// so the place must be aligned as well.
-[[nodiscard]] inline Expected<memory::Grant, Judgement> find_eight(
-    const memory::KeyTable& keys, const ResponderState& state, const Request& request) noexcept {
-  const auto grant = check_key(keys, state, request, 0, sizeof(std::uint64_t));
-  if (!grant) [[unlikely]]
-    return grant.error();
-  if (!memory::is_aligned_for_atomics(grant->local())) [[unlikely]]
-    return Judgement{Verdict::kInvalidRequest, Reason::kMisaligned};
-  return *grant;
-}
-
-/// Executes a request of eight octets at a place that find_eight() has found. Returns what was
-/// there before; an ATOMIC WRITE does not look.
+/// Executes a request of eight octets at the place that its key has granted. Returns what was there
+/// before; an ATOMIC WRITE does not look.
 inline std::uint64_t execute_eight(const Request& request, std::byte* at) noexcept {
   if (request.kind == RequestKind::kCompareSwap) {
     return memory::compare_swap(at, request.compare, request.operand);

@@ -66,9 +66,8 @@ Judgement UcResponder::accept_write(const PacketView& packet, const Request& req
   const std::size_t octets = packet.payload().size();
   if (packet.info().starts_message) {
     if (const auto no = check_form(request); !no.accepted()) return no;
-    if (const auto grant = check_key(landing_.keys(), *state_, request); !grant) {
-      return grant.error();
-    }
+    const auto answer = ask_key(landing_.keys(), *state_, request);
+    if (const auto no = check_grant(request, answer); !no.accepted()) return no;
     landing_.begin_write(request);
   }
   const auto announced =

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/visit.h"
+
+#include <atomic>
+#include <bit>
+#include <utility>
+
+#include "host/membarrier.h"
+#include "host/ring.h"
+
+namespace verbatim::direct {
+
+namespace {
+
+/// The record of a queue pair in a segment; null when the segment has no place for it.
+HalfRecord* record_of(std::byte* segment, const host::SegmentHeader& header,
+                      wire::QpNumber number) noexcept {
+  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::Bells::kCount;
+  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
+                        index < header.half_count;
+  return is_there ? std::bit_cast<HalfRecord*>(segment + header.halves_at) + index : nullptr;
+}
+
+}  // namespace
+
+Visit::Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self) noexcept
+    : peer_(std::move(peer)), own_bell_(own.bell), self_(self) {
+  segment_ = peer_ == nullptr ? own.segment : peer_->at(0, 0);
+  segment_octets_ = header().octets;
+  record_ = record_of(segment_, header(), self.dest_qp);
+  const auto& own_header = *std::bit_cast<const host::SegmentHeader*>(own.segment);
+  visiting_ = &record_of(own.segment, own_header, self.number)->visiting;
+  bells_ = host::Bells(segment_ + header().bells_at);
+  const bool both_can = Fencing(header().fencing) == Fencing::kExpedited &&
+                        host::Membarrier::global() == Fencing::kExpedited;
+  fencing_ = both_can ? Fencing::kExpedited : Fencing::kFenced;
+}
+
+/// A peer's header is a private copy that was checked when the two attached.
+const host::SegmentHeader& Visit::header() const noexcept {
+  return peer_ == nullptr ? *std::bit_cast<const host::SegmentHeader*>(segment_) : peer_->header();
+}
+
+memory::KeyTable Visit::keys() const noexcept {
+  const host::SegmentHeader& of = header();
+  return {{std::bit_cast<memory::KeyEntry*>(segment_ + of.keys_at), of.key_count}, of.first_key};
+}
+
+// ---- Coming together ----
+
+Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
+  if (record_ == nullptr) return Meeting::kStrangers;
+  std::atomic_ref gate(record_->gate);
+  std::atomic_ref claim(record_->claim);
+  if (gate.load(std::memory_order_acquire) != HalfRecord::kOpen) return Meeting::kNotYet;
+  std::uint64_t open = claim.load(std::memory_order_acquire);
+  const bool fits = record_->dest_qp == self_.number && record_->type == self_.type &&
+                    record_->remote == self_.local && record_->local == self_.remote &&
+                    record_->path_mtu == self_.path_mtu && record_->pkey == self_.pkey &&
+                    record_->first_psn == self_.send_psn;
+  const auto open_life = static_cast<std::uint32_t>(open >> 32);
+  if (!fits || open != HalfRecord::claim_of(open_life, HalfRecord::kNobody)) {
+    return Meeting::kStrangers;
+  }
+  parts = find_parts();
+  state_ = parts.state;
+  if (state_ == nullptr) return Meeting::kStrangers;
+  const std::uint32_t us = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
+  claim_ = HalfRecord::claim_of(open_life, us);
+  // What was read above is of this life, or the claim fails.
+  if (!claim.compare_exchange_strong(open, claim_, std::memory_order_acq_rel)) {
+    return Meeting::kNotYet;
+  }
+  full_fence();  // the owner, having withdrawn a key, sees the claim, or we see it withdrawn
+  return Meeting::kMet;
+}
+
+bool Visit::stand_in(HalfParts& parts) noexcept {
+  if (record_ == nullptr) return false;
+  visiting_ = &standing_in_;  // no thread waits for this visit: the owner's lock is held
+  claim_ = std::atomic_ref(record_->claim).load(std::memory_order_acquire);
+  const std::uint32_t requester = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
+  if (static_cast<std::uint32_t>(claim_) != requester) return false;
+  self_.type = record_->type;
+  parts = find_parts();
+  state_ = parts.state;
+  return state_ != nullptr;
+}
+
+/// Every part is where the owner says, or there is none.
+HalfParts Visit::find_parts() const noexcept {
+  // From there to the end of the segment; each word is read once.
+  const auto from = [&](std::uint64_t& word) -> std::span<std::byte> {
+    const std::uint64_t at = std::atomic_ref(word).load(std::memory_order_relaxed);
+    const bool is_inside = at != 0 && at % 64 == 0 && at < segment_octets_;
+    return is_inside ? std::span(segment_ + at, segment_octets_ - at) : std::span<std::byte>();
+  };
+  const auto state = from(record_->responder_at);
+  HalfParts parts{
+      .receive = transport::ReceiveQueue::attach(from(record_->receive_at)),
+      .shared = transport::SharedReceiveQueue::attach(from(record_->shared_at), fencing_),
+      .lane = transport::CompletionLane::attach(from(record_->lane_at)),
+      .board = transport::CompletionBoard::attach(from(record_->board_at)),
+      .lane_hint = std::atomic_ref(record_->lane_hint).load(std::memory_order_relaxed)};
+  const bool is_whole = state.size() >= sizeof(transport::ResponderState) && parts.lane.exists() &&
+                        parts.board.exists() && parts.lane_hint < parts.board.hint_count() &&
+                        parts.receive.exists() != parts.shared.exists();
+  if (is_whole) parts.state = std::bit_cast<transport::ResponderState*>(state.data());
+  return parts;
+}
+
+// ---- The owner ----
+
+void Visit::wake() noexcept {
+  calls_owner_ = false;
+  bells_.raise(static_cast<std::uint32_t>(self_.dest_qp));
+  if (peer_ != nullptr) return peer_->ring();
+  if (own_bell_ != nullptr) host::ring(*own_bell_);
+}
+
+/// The barrier is a fence in the owner at one point of its posting: behind the receive, and then we
+/// see it; or before, and then it sees that we wait.
+void Visit::begin_waiting() noexcept {
+  std::atomic_ref(record_->waits).store(life(), std::memory_order_relaxed);
+  host::Membarrier::all_processes();
+}
+
+}  // namespace verbatim::direct

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/acquire.h"
+#include "base/fence.h"
+#include "direct/half_record.h"
+#include "host/bells.h"
+#include "host/own_descriptor.h"
+#include "host/peer.h"
+#include "memory/key_table.h"
+#include "transport/completion_queue.h"
+#include "transport/receive_queue.h"
+#include "transport/responder_state.h"
+#include "transport/shared_receive_queue.h"
+
+namespace verbatim::direct {
+
+/// What a receiving half consists of, where its owner says that it lies. Each is inside the
+/// segment, or there is no state.
+struct HalfParts {
+  transport::ResponderState* state = nullptr;
+  transport::ReceiveQueue receive;       // one of these two exists
+  transport::SharedReceiveQueue shared;  //
+  transport::CompletionLane lane;        // of its receives' completions
+  transport::CompletionBoard board;
+  std::uint32_t lane_hint = 0;
+};
+
+/// A requester's way into and out of the receiving half that its queue pair is connected to, in
+/// another process of this host or in this one: meeting, entering, leaving, and who has to know of
+/// it. What is done inside is Target's business.
+///
+/// Between enter() and leave() the owner of the half takes nothing away that is used there, unless
+/// it has given the visit up: before anything is reported, is_given_up() must be asked.
+///
+/// The peer's segment may say anything. Where things are in there is read once and checked.
+/// Thread: the one that holds the requester's lock.
+class Visit {
+ public:
+  /// Our own end of the connection.
+  struct Self {
+    wire::QpNumber number{};
+    wire::QpNumber dest_qp{};
+    transport::QpType type{};
+    wire::PKey pkey{};
+    std::uint32_t path_mtu = 0;
+    std::uint32_t send_psn = 0;
+    wire::Gid local{};
+    wire::Gid remote{};
+  };
+  /// This very process, as it shows itself to others.
+  struct Own {
+    std::byte* segment = nullptr;
+    const host::OwnDescriptor* bell = nullptr;  // an eventfd: wakes the thread that takes the bells
+    bool has_peer_calls = true;  // may copy from and to other processes by system calls
+  };
+  /// How far the two ends have come together.
+  enum class Meeting : std::uint8_t {
+    kNotYet,     // the other end does not take requests yet
+    kStrangers,  // it does, but not ours in this way: packets tell how it ends
+    kMet,        // final: requests are executed here
+  };
+
+  Visit() noexcept = default;
+  /// `peer` is null for this very process.
+  Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self) noexcept;
+
+  /// Known later than the rest.
+  void set_send_psn(std::uint32_t psn) noexcept { self_.send_psn = psn; }
+  /// Claims the half, if it fits; `parts` are its parts when the two have met.
+  [[nodiscard]] Meeting meet(HalfParts& parts) noexcept;
+  /// In the owner's process, for a requester that cannot execute a request itself: true if the half
+  /// is claimed by the requester that `self` names.
+  [[nodiscard]] bool stand_in(HalfParts& parts) noexcept;
+
+  /// False when the half does not take requests now; leave() nevertheless.
+  [[nodiscard]] bool enter() noexcept {
+    visiting_->inside.enter(fencing_);  // from here on the owner waits for us
+    calls_owner_ = false;
+    const bool is_open =
+        load_acquire(record_->gate) == HalfRecord::kOpen && is_ours() && !has_gone();
+    if (!is_open || state_->failed) [[unlikely]]
+      return false;
+    if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life()) [[unlikely]] {
+      std::atomic_ref(record_->began).store(life(), std::memory_order_relaxed);
+      calls_owner_ = true;  // it has been waiting for this, and takes note of the requester
+    }
+    return true;
+  }
+  void leave() noexcept {
+    visiting_->inside.leave(fencing_);
+    if (calls_owner_) [[unlikely]]
+      wake();
+  }
+  /// The owner has to be woken when this visit ends.
+  void call_owner() noexcept { calls_owner_ = true; }
+  /// Wakes the owner: something has changed that its queue pair may wait for.
+  void wake() noexcept;
+
+  /// Whether the owner has ceased to wait for this visit, and may have taken away what we used.
+  [[nodiscard]] bool is_given_up() const noexcept {
+    fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
+    const bool is_known = std::atomic_ref(record_->given_up).load(std::memory_order_relaxed) ==
+                          visiting_->inside.present();
+    return (is_known && visiting_ != &standing_in_) || !is_ours();
+  }
+  /// The owner has given the half another life, and takes nothing from us any longer.
+  [[nodiscard]] bool is_locked_out() const noexcept { return !is_ours(); }
+
+  /// Before a system call that reaches memory of the owner: the owner waits for it when it takes
+  /// that memory away. Then the caller looks whether it may still make the call.
+  void announce_call(std::uint64_t address, std::uint64_t octets) noexcept {
+    std::atomic_ref(visiting_->call_at).store(address, std::memory_order_relaxed);
+    std::atomic_ref(visiting_->call_octets).store(octets, std::memory_order_release);
+    fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
+  }
+  void end_call() noexcept {
+    std::atomic_ref(visiting_->call_octets).store(0, std::memory_order_release);
+  }
+
+  /// From now on the owner tells us when it posts a receive.
+  void begin_waiting() noexcept;
+  void end_waiting() noexcept {
+    std::atomic_ref(record_->waits).store(0, std::memory_order_relaxed);
+  }
+
+  /// A message to the owner's process; false when it cannot take one now.
+  [[nodiscard]] bool send(std::span<const std::byte> head,
+                          std::span<const std::byte> octets) noexcept {
+    return peer_ != nullptr && peer_->send(head, octets);
+  }
+  [[nodiscard]] bool has_gone() const noexcept { return peer_ != nullptr && peer_->has_gone(); }
+  void mark_gone() noexcept {
+    if (peer_ != nullptr) peer_->mark_gone();
+  }
+
+  [[nodiscard]] transport::ResponderState& state() const noexcept { return *state_; }
+  [[nodiscard]] wire::QpNumber number() const noexcept { return self_.dest_qp; }
+  [[nodiscard]] bool is_reliable() const noexcept { return self_.type == transport::QpType::kRc; }
+  [[nodiscard]] bool is_elsewhere() const noexcept { return peer_ != nullptr; }
+  [[nodiscard]] Fencing fencing() const noexcept { return fencing_; }
+  /// The owner's keys.
+  [[nodiscard]] memory::KeyTable keys() const noexcept;
+
+ private:
+  [[nodiscard]] bool is_ours() const noexcept {
+    return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
+  }
+  [[nodiscard]] std::uint32_t life() const noexcept {
+    return static_cast<std::uint32_t>(claim_ >> 32);
+  }
+  [[nodiscard]] const host::SegmentHeader& header() const noexcept;
+  [[nodiscard]] HalfParts find_parts() const noexcept;
+
+  // What every request needs comes first, close together: many queue pairs share a cache.
+  transport::ResponderState* state_ = nullptr;
+  HalfRecord* record_ = nullptr;      // of the peer's half
+  Visiting* visiting_ = nullptr;      // where we are, in our own segment
+  std::uint64_t claim_ = 0;           // ours, in its present life
+  std::shared_ptr<host::Peer> peer_;  // none: this very process
+  Fencing fencing_ = Fencing::kFenced;
+  bool calls_owner_ = false;  // when it leaves
+  std::byte* segment_ = nullptr;
+  std::uint64_t segment_octets_ = 0;
+  const host::OwnDescriptor* own_bell_ = nullptr;
+  Self self_;
+  host::Bells bells_;
+  Visiting standing_in_;  // for others
+};
+
+}  // namespace verbatim::direct
