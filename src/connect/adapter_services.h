@@ -38,9 +38,9 @@ class AdapterServices final : public Services, private device::CmReader {
     adapter_->gsi().attract(address, service);
   }
   [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept override {
-    return adapter_->has_queue_pair(number);
+    return adapter_->queue_pairs().find(number) != nullptr;
   }
-  void progress() noexcept override { (void)adapter_->progress(); }
+  void progress() noexcept override { (void)adapter_->work().run(now()); }
   void leave() noexcept override { adapter_->gsi().leave(); }
 
  private:

@@ -11,6 +11,7 @@
 #include "base/process_wide.h"
 #include "capture/capture.h"
 #include "device/adapter.h"
+#include "device/clock.h"
 #include "device/process.h"
 #include "device/region_homes.h"
 #include "direct/visitor.h"
@@ -86,16 +87,17 @@ namespace {
 /// the parent any more.
 void prepare_fork() VB_UNCHECKED_LOCKING {
   registry().mutex.lock();
-  for (Adapter* adapter : existing().all) adapter->host_peers().serving().lock();
-  for (Adapter* adapter : existing().all) adapter->shared_port().mutex().lock();
-  for (Adapter* adapter : existing().all) adapter->mutex().lock();
+  for (Adapter* adapter : existing().all) adapter->fork_locks().hearing.lock();
+  for (Adapter* adapter : existing().all) adapter->fork_locks().sockets.lock();
+  for (Adapter* adapter : existing().all) adapter->fork_locks().adapter.lock();
 }
 
 void end_fork_in_parent() VB_UNCHECKED_LOCKING {
   for (Adapter* adapter : existing().all) {
-    adapter->mutex().unlock();
-    adapter->shared_port().mutex().unlock();
-    adapter->host_peers().serving().unlock();
+    const Adapter::ForkLocks locks = adapter->fork_locks();
+    locks.adapter.unlock();
+    locks.sockets.unlock();
+    locks.hearing.unlock();
   }
   registry().mutex.unlock();
 }
@@ -106,9 +108,10 @@ void end_fork_in_child() VB_UNCHECKED_LOCKING {
   RegionHomes::forget_in_child();
   for (Adapter* adapter : existing().all) {
     adapter->abandon_in_child();
-    adapter->host_peers().serving().unlock();
-    adapter->shared_port().mutex().unlock();
-    adapter->mutex().reset();
+    const Adapter::ForkLocks locks = adapter->fork_locks();
+    locks.hearing.unlock();
+    locks.sockets.unlock();
+    locks.adapter.reset();
   }
   // An adapter that the program still uses stays; it must not be found again, nor wait for the end
   // of its engine's thread.
@@ -153,7 +156,7 @@ void prepare_moved_memory() VB_UNCHECKED_LOCKING {
   if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
     for (Adapter* adapter : adapters) adapter->homes().withdraw_all();
     const bool have_left =
-        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->wait_for_peers(); });
+        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->visitors().await(); });
     if (!have_left) mode = ForkMode::kCopies;
     for (Adapter* adapter : adapters) {
       have_left ? adapter->homes().note_fork() : adapter->homes().restore_all();
@@ -168,7 +171,7 @@ void answer_at_exit() VB_UNCHECKED_LOCKING {
   if (!lock_at_exit(all.mutex)) return;
   for (Adapter* adapter : existing().all) {
     if (!lock_at_exit(adapter->mutex())) continue;
-    adapter->send_what_is_owed();
+    adapter->work().serve_owed(now());
     adapter->mutex().unlock();
   }
   all.mutex.unlock();

@@ -52,25 +52,26 @@ CompletionQueue::~CompletionQueue() {
   const std::lock_guard lock(adapter_->mutex());
   --adapter_->layout().adapter().completion_queues;
   adapter_->quotas().completion_queues.give_back();
-  adapter_->give_back(block_);
+  adapter_->visitors().give_back(block_);
 }
 
 std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
   const std::lock_guard progress(adapter_->mutex());
-  const Instant at = adapter_->progress_for_caller();
+  const Instant at = now();
+  (void)adapter_->work().receive_for_caller(at);
   std::size_t count = 0;
   {
     const std::lock_guard lock(lock_);
     count = queue_.poll(into);
     if (keeps_timestamps_) stamp(into.first(count));
   }
-  count > 0 ? adapter_->keep_for_company(at) : adapter_->send_what_is_owed();
+  count > 0 ? adapter_->work().keep(at) : adapter_->work().serve_owed(at);
   return count;
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {
   const std::lock_guard lock(lock_);
-  queue_.arm(what, Adapter::arming_barrier);
+  queue_.arm(what, Visitors::arming_barrier);
 }
 
 Status CompletionQueue::resize(std::uint32_t capacity) noexcept {

@@ -43,7 +43,7 @@ class CompletionQueue {
       if (keeps_timestamps_) [[unlikely]]
         stamp(into.first(count));
       if (queue_.has_stale_hints()) [[unlikely]]
-        queue_.lower_hints(Adapter::arming_barrier);
+        queue_.lower_hints(Visitors::arming_barrier);
       if (count > 0) return count;
       if (!needs_progress()) return 0;
     }
@@ -102,8 +102,8 @@ class CompletionQueue {
   /// polls for those is not held up by the sockets at every call.
   [[nodiscard]] bool needs_progress() noexcept {
     constexpr std::uint32_t kPollsPerLook = 64;
-    if (adapter_->has_ready()) return true;
-    if (!adapter_->has_packet_users()) return false;
+    if (adapter_->work().has_work()) return true;
+    if (!adapter_->work().has_packet_users()) return false;
     if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
     return ++empty_polls_ % kPollsPerLook == 0;
   }

@@ -17,8 +17,11 @@
 #include <span>
 
 #include "base/own_threads.h"
-#include "device/adapter.h"
+#include "device/adapter_work.h"
 #include "device/clock.h"
+#include "device/gsi.h"
+#include "device/peer_service.h"
+#include "device/region_homes.h"
 #include "host/ring.h"
 
 namespace verbatim::device {
@@ -114,9 +117,9 @@ Status Engine::start() noexcept {
   watching_ = true;
   watch_link();
   // Requests for connections come in whoever polls: never unwatched.
-  epoll_event requests{.events = EPOLLIN, .data = {.fd = adapter_.gsi_->descriptor()}};
-  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, adapter_.gsi_->descriptor(), &requests);
-  if (auto opened = adapter_.open_door(epoll_.number(), bell_.number()); !opened) return opened;
+  epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.gsi.descriptor()}};
+  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.gsi.descriptor(), &requests);
+  if (auto opened = parts_.peers.open(epoll_.number()); !opened) return opened;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -131,9 +134,9 @@ Status Engine::start() noexcept {
 }
 
 void Engine::watch_link() {
-  const auto of_link = adapter_.link_->descriptors();
+  const auto of_link = parts_.link->descriptors();
   std::vector<int> sockets(of_link.begin(), of_link.end());
-  sockets.push_back(adapter_.slot_.descriptor());
+  sockets.push_back(parts_.slot.descriptor());
   const std::lock_guard lock(sockets_mutex_);
   for (const int socket : sockets) {
     if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
@@ -144,18 +147,24 @@ void Engine::watch_link() {
 }
 
 void Engine::stop() noexcept {
-  if (!thread_.joinable()) return;
-  stop_.store(true);
-  stop_.notify_all();
-  host::ring(bell_);
-  tether_.ring();  // where the bell is gone
-  thread_.join();
+  if (thread_.joinable()) {
+    stop_.store(true);
+    stop_.notify_all();
+    host::ring(bell_);
+    tether_.ring();  // where the bell is gone
+    thread_.join();
+  }
+  close();
 }
 
 Engine::~Engine() { stop(); }
 
 void Engine::abandon_in_child() noexcept {
   if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  close();
+}
+
+void Engine::close() noexcept {
   epoll_.close();
   bell_.close();
   tether_.close();
@@ -181,8 +190,8 @@ void Engine::tell_connection_reader() noexcept {
   has_connection_events_.store(false);
   CmReader* reader = nullptr;
   {
-    const std::lock_guard lock(adapter_.mutex_);
-    reader = adapter_.gsi_->reader();
+    const std::lock_guard lock(parts_.lock);
+    reader = parts_.gsi.reader();
   }
   if (reader != nullptr) reader->handle_news();
 }
@@ -207,11 +216,15 @@ void Engine::watch_sockets(bool watch) noexcept {
 /// spins on memory that was written just now: answers wait a little for its company.
 bool Engine::serve_absent_caller() noexcept {
   const Instant at = now();
-  const bool found = adapter_.advance(Adapter::Look::kEverywhere, at);
-  const bool may_return = found && was_caller_here(at, kCallerReturns);
-  may_return ? adapter_.keep_for_company(at) : adapter_.send_what_is_owed();
-  if (may_return) return true;
-  for (int turn = 1; turn < 8 && found && adapter_.progress(); ++turn) {
+  const bool found = parts_.progress.receive(AdapterProgress::Look::kEverywhere, at);
+  if (found && was_caller_here(at, kCallerReturns)) {
+    parts_.progress.keep(at);
+    return true;
+  }
+  parts_.progress.serve_owed(now());
+  bool finds_more = found;
+  for (int turn = 1; turn < 8 && finds_more; ++turn) {
+    finds_more = parts_.progress.run(now());
   }
   return found;
 }
@@ -225,7 +238,7 @@ void Engine::run() noexcept {
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
     tell_connection_reader();
-    std::unique_lock lock(adapter_.mutex_, std::defer_lock);
+    std::unique_lock lock(parts_.lock, std::defer_lock);
     if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
       // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
       leave_to_callers();
@@ -238,7 +251,7 @@ void Engine::run() noexcept {
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
     tell_connection_reader();
-    if (adapter_.homes().has_strays()) adapter_.settle_memory();
+    if (parts_.homes->has_strays()) parts_.homes->settle();
     sleep_until(deadline);
   }
 }
@@ -256,11 +269,7 @@ bool Engine::is_link_socket(int descriptor) noexcept {
 
 void Engine::take_news() noexcept {
   has_news_ = false;
-  adapter_.note_direct_use();  // before anybody gets in
-  const auto news = adapter_.host_peers_.serve();
-  if (!news.has_deaths && news.guests_gone.empty()) return;
-  const std::lock_guard lock(adapter_.mutex_);
-  adapter_.handle_news(news);
+  parts_.peers.serve();
 }
 
 /// The sockets are the callers' for the length of a nap, ever longer.
@@ -271,7 +280,7 @@ void Engine::leave_to_callers() noexcept {
 }
 
 std::uint64_t Engine::packets_moved() const noexcept {
-  const link::LinkCounters& counters = adapter_.link_->counters();
+  const link::LinkCounters& counters = parts_.link->counters();
   return counters.packets_received + counters.packets_sent;
 }
 
@@ -285,8 +294,8 @@ Instant Engine::take_turn() noexcept {
   Instant nap_ends = Instant::never();
   is_streaming_ = false;
   if (callers_are_here && vigilance_ == 0) {
-    adapter_.run_timers(at);
-    adapter_.send_what_is_owed();
+    parts_.progress.run_timers(at);
+    parts_.progress.serve_owed(at);
     leave_to_callers();
     nap_ends = at + nap_;
   } else {
@@ -301,17 +310,16 @@ Instant Engine::take_turn() noexcept {
   }
   if (has_rung_) {
     has_rung_ = false;
-    adapter_.take_bells();
-    adapter_.send_what_is_owed();
+    parts_.peers.take_bells();
+    parts_.progress.serve_owed(now());
   }
-  if (has_requests_) adapter_.gsi_->take_forwarded();
+  if (has_requests_) parts_.gsi.take_forwarded();
   const Instant later = now();
-  if (adapter_.link_->next_due() <= later)
-    adapter_.flush_link(later);  // no caller may make progress in time
-  adapter_.gsi_->run_timer(later);
-  if (adapter_.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
+  parts_.progress.flush_due(later);  // no caller may make progress in time
+  parts_.gsi.run_timer(later);
+  if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
-  return std::min(adapter_.next_deadline(), nap_ends);
+  return std::min({parts_.progress.next_deadline(), parts_.gsi.next_deadline(), nap_ends});
 }
 
 /// Who sends a stream pays for waking up its receiver with every train: its processor calls ours.
@@ -358,7 +366,7 @@ int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
 /// The program has closed the descriptors. Whatever it opens may have their numbers now, so none of
 /// them is used any more.
 void Engine::end_without_descriptors() noexcept {
-  adapter_.handle_loss();
+  parts_.handle_loss();
   tell_connection_reader();
   stop_.wait(false);
 }
@@ -374,7 +382,7 @@ void Engine::sleep_until(Instant deadline) noexcept {
     if (descriptor == bell_.number()) {
       if (bell_.is_still_own()) (void)!::read(bell_.number(), &rung, sizeof rung);
       has_rung_ = true;
-    } else if (descriptor == adapter_.gsi_->descriptor()) {
+    } else if (descriptor == parts_.gsi.descriptor()) {
       has_requests_ = true;
     } else if (!is_link_socket(descriptor)) {
       has_news_ = true;

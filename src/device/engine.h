@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -12,12 +14,18 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "device/adapter_types.h"
 #include "host/own_descriptor.h"
+#include "host/queue_lock.h"
+#include "host/slot.h"
 #include "host/wake_pipe.h"
+#include "link/link.h"
 
 namespace verbatim::device {
 
-class Adapter;
+class Gsi;
+class PeerService;
+class RegionHomes;
 
 /// The thread of an adapter that does what no application thread is there to do: packets for a
 /// program that does not call in, timers, events. It sleeps in the kernel when there is nothing to
@@ -33,13 +41,26 @@ class Adapter;
 /// All signals are blocked in it: they belong to the program.
 class Engine {
  public:
-  explicit Engine(Adapter& adapter) noexcept : adapter_(adapter) {}
+  /// What it drives. All of it outlives the engine.
+  struct Parts {
+    host::AdapterLock& lock;
+    link::Link* const& link;  // the present one
+    const host::Slot& slot;
+    AdapterProgress& progress;
+    Gsi& gsi;
+    PeerService& peers;
+    const std::unique_ptr<RegionHomes>& homes;
+    std::function<void()> handle_loss{};  // of the descriptors; without any lock
+  };
+  explicit Engine(Parts parts) : parts_(std::move(parts)) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
+  /// Makes its descriptors, lets peers attach and starts the thread.
   [[nodiscard]] Status start() noexcept;
-  /// Until here its thread uses the adapter, and the adapter may call it; then neither.
+  /// Until here its thread uses the parts, and they may call it; then neither. Its descriptors are
+  /// closed.
   void stop() noexcept;
   /// A forked child has no engine; its descriptors are closed.
   void abandon_in_child() noexcept;
@@ -61,6 +82,7 @@ class Engine {
   }
 
  private:
+  void close() noexcept;
   void run() noexcept;
   void watch_sockets(bool watch) noexcept;
   [[nodiscard]] bool is_superfluous() const noexcept;
@@ -77,7 +99,7 @@ class Engine {
   [[nodiscard]] std::uint64_t packets_moved() const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
-  Adapter& adapter_;
+  Parts parts_;
   std::thread thread_;
   host::OwnDescriptor epoll_;
   host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it, too

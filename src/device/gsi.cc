@@ -11,8 +11,9 @@
 
 #include "base/process_wide.h"
 #include "cm/addressee.h"
-#include "device/adapter.h"
+#include "device/adapter_work.h"
 #include "device/clock.h"
+#include "device/engine.h"
 #include "device/forwarded_packet.h"
 #include "device/process.h"
 #include "wire/flow_entropy.h"
@@ -88,8 +89,8 @@ const TakesPartInForks kPortsInForks({.rank = ForkRank::kGivenPorts,
 
 }  // namespace
 
-Gsi::Gsi(Adapter& adapter)
-    : adapter_(adapter), message_(sizeof(ForwardHeader) + link::kFrameOctets) {}
+Gsi::Gsi(const Parts& parts)
+    : parts_(parts), message_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 Gsi::~Gsi() = default;
 
@@ -99,12 +100,12 @@ Status Gsi::open() noexcept {
   const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
                     (static_cast<std::uint64_t>(::getpid()) << 40);
   agent_ = std::make_unique<cm::Agent>(
-      cm::Agent::Config{.slot = static_cast<std::uint8_t>(adapter_.slot()),
-                        .ca_guid = guid_of(adapter_.port_held().guid),
+      cm::Agent::Config{.slot = static_cast<std::uint8_t>(parts_.slot.number()),
+                        .ca_guid = guid_of(parts_.port.guid),
                         .seed = seed,
                         .communications_max = cm::Agent::kCommunicationsMax});
-  for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
-  if (watch_.open(adapter_.slot(),
+  for (const GidEntry& entry : parts_.port.gids) steer(entry.gid);
+  if (watch_.open(parts_.slot.number(),
                   epoll_.number())) {  // without it deaths go unnoticed for a while
     const auto directory = read_directory({});
     for (const std::uint32_t slot : directory ? directory->slots : std::vector<std::uint32_t>()) {
@@ -123,12 +124,12 @@ void Gsi::abandon_in_child() noexcept {
 
 Status Gsi::claim(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service wanted = service_at(address, service);
-  auto name = host::ServiceName::claim(wanted, adapter_.slot_.descriptor());
+  auto name = host::ServiceName::claim(wanted, parts_.slot.descriptor());
   if (!name) return name.error();
   Claim claim{.service = wanted, .name = std::move(*name)};
   // The box's name is exclusive among all users. Where the port is another user's, requests come to
   // that user's process, which hands them over.
-  auto box = host::RequestBox::open(wanted, adapter_.udp_.lender_at(address).value_or(::geteuid()));
+  auto box = host::RequestBox::open(wanted, parts_.udp.lender_at(address).value_or(::geteuid()));
   if (!box && box.error() == Errc::kAddressInUse) return box.error();
   if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
@@ -153,7 +154,8 @@ void Gsi::attract(const wire::Gid& address, wire::ServiceId service) noexcept {
   const host::Service wanted = service_at(address, service);
   for (Claim& claim : claims_) {
     if (claim.service != wanted) continue;
-    auto name = host::ServiceName::advertise(wanted, adapter_.slot(), adapter_.slot_.descriptor());
+    auto name =
+        host::ServiceName::advertise(wanted, parts_.slot.number(), parts_.slot.descriptor());
     if (name) claim.advertisement = std::move(*name);  // else requests are forwarded
     steer(address);
   }
@@ -162,12 +164,12 @@ void Gsi::attract(const wire::Gid& address, wire::ServiceId service) noexcept {
 void Gsi::leave() noexcept {
   has_left_ = true;
   claims_.clear();
-  for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
+  for (const GidEntry& entry : parts_.port.gids) steer(entry.gid);
 }
 
 std::optional<host::ServiceDirectory> Gsi::read_directory(
     const std::array<std::uint8_t, 16>& address) const {
-  return host::ServiceDirectory::read(adapter_.slot_.descriptor(), address);
+  return host::ServiceDirectory::read(parts_.slot.descriptor(), address);
 }
 
 /// Writes the program of an address anew, from what all processes say. Whoever does it last looks
@@ -180,11 +182,11 @@ void Gsi::steer(const wire::Gid& address) noexcept {
     for (const host::ServicePlace& place : directory->services) {
       routes.push_back({.service = static_cast<std::uint32_t>(place.service), .slot = place.slot});
     }
-    std::uint32_t fallback = adapter_.slot();
+    std::uint32_t fallback = parts_.slot.number();
     for (const std::uint32_t slot : directory->slots) {
-      if (has_left_ && slot != adapter_.slot()) fallback = slot;
+      if (has_left_ && slot != parts_.slot.number()) fallback = slot;
     }
-    adapter_.udp_.steer(address, routes, fallback);
+    parts_.udp.steer(address, routes, fallback);
     if (read_directory(address.octets) == directory) return;
   }
 }
@@ -225,13 +227,13 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
   const auto message = std::span<const std::byte>(message_).first(octets);
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
-    if (slot == adapter_.slot()) return Whose::kOurs;
+    if (slot == parts_.slot.number()) return Whose::kOurs;
     using Slot = link::SharedPort::Whose;
     const Slot whose = whose_slot(slot, arrival.incoming.destination);
     // Lost; the sender repeats it.
     if (whose == Slot::kAnotherUsers || whose == Slot::kBusy) return Whose::kOthers;
     // Where nobody is there any more, we answer: a disconnect wants to be acknowledged.
-    return adapter_.slot_.forward(slot, message) ? Whose::kOthers : Whose::kOurs;
+    return parts_.slot.forward(slot, message) ? Whose::kOthers : Whose::kOurs;
   }
   if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
     const wire::Gid& at = arrival.incoming.destination;
@@ -240,15 +242,15 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
     const bool is_claimed = std::any_of(claims_.begin(), claims_.end(), [&](const Claim& claim) {
       return claim.service == wanted;
     });
-    const int through = adapter_.slot_.descriptor();
+    const int through = parts_.slot.descriptor();
     const bool has_gone =
         !is_claimed &&
         (host::ServiceName::forward(through, wanted, message) ||
-         (!adapter_.udp_.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
+         (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
   if (std::holds_alternative<cm::Everybody>(to) && may_tell_all(now())) {
-    for (const std::uint32_t slot : watch_.living()) (void)adapter_.slot_.forward(slot, message);
+    for (const std::uint32_t slot : watch_.living()) (void)parts_.slot.forward(slot, message);
   }
   return Whose::kOurs;
 }
@@ -269,7 +271,7 @@ bool Gsi::keep_early(const Arrival& arrival) noexcept {
   early_.push_back({.message = {message_.begin(), message_.begin() + octets},
                     .look_again = now() + kFirstLook,
                     .wait = kFirstLook});
-  adapter_.engine_->note_deadline(early_.back().look_again);
+  parts_.engine.note_deadline(early_.back().look_again);
   return true;
 }
 
@@ -328,8 +330,7 @@ void Gsi::note_deaths() noexcept {
 /// given that way.
 std::vector<wire::CommId> Gsi::communications_with(std::uint32_t slot) const {
   return agent_->find_all([&](const cm::QpSettings& settings) {
-    return slot_of(settings.remote_qpn) == slot &&
-           adapter_.port_held().has(settings.address.remote) &&
+    return slot_of(settings.remote_qpn) == slot && parts_.port.has(settings.address.remote) &&
            whose_slot(slot, settings.address.remote) != link::SharedPort::Whose::kAnotherUsers;
   });
 }
@@ -352,8 +353,8 @@ void Gsi::look_at_deaths(Instant at) noexcept {
       death.look_again = at + death.wait;
       deaths_.push_back(std::move(death));
     } else {
-      if (!living.empty() && living.front() == adapter_.slot()) {
-        for (const GidEntry& entry : adapter_.port_held().gids) steer(entry.gid);
+      if (!living.empty() && living.front() == parts_.slot.number()) {
+        for (const GidEntry& entry : parts_.port.gids) steer(entry.gid);
       }
       for (const wire::CommId id :
            is_listed ? death.communications : communications_with(death.slot)) {
@@ -378,7 +379,7 @@ void Gsi::take_forwarded() noexcept {
                                            message_.begin() + static_cast<std::ptrdiff_t>(octets));
       const auto incoming = unpack_forwarded(request);
       if (!incoming || (is_of_box && !is_request_for(claims_[i].service, *incoming))) continue;
-      adapter_.handle(*incoming, Adapter::Came::kForwarded, now());
+      parts_.dispatch.handle(*incoming, Came::kForwarded, now());
     }
   }
 }
@@ -392,19 +393,19 @@ void Gsi::handle_first_data(wire::CommId communication) noexcept {
 
 void Gsi::send() noexcept {
   while (auto datagram = agent_->poll_transmit()) transmit(*datagram);
-  adapter_.link_->flush(now());
-  adapter_.engine_->note_deadline(next_deadline());
+  parts_.link->flush(now());
+  parts_.engine.note_deadline(next_deadline());
 }
 
 void Gsi::serve() noexcept {
   send();
-  if (reader_ != nullptr && agent_->has_events()) adapter_.engine_->note_connection_events();
+  if (reader_ != nullptr && agent_->has_events()) parts_.engine.note_connection_events();
 }
 
 void Gsi::handle_port_change(const PortChange& change) noexcept {
   if (reader_ == nullptr) return;
   port_changes_.push_back(change);
-  adapter_.engine_->note_connection_events();
+  parts_.engine.note_connection_events();
 }
 
 std::optional<PortChange> Gsi::poll_port_change() noexcept {
@@ -432,8 +433,8 @@ Instant Gsi::next_deadline() const noexcept {
 
 void Gsi::transmit(const cm::Datagram& datagram) noexcept {
   const cm::Address& address = datagram.address;
-  const std::uint16_t source_port = adapter_.udp_.source_port(
-      address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
+  const std::uint16_t source_port =
+      parts_.udp.source_port(address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
   const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
   auto headers = headers_of(next_psn_);
   next_psn_ = next_psn_ + 1;
@@ -449,26 +450,25 @@ void Gsi::transmit(const cm::Datagram& datagram) noexcept {
   as_received.octets = std::span(packet).first(builder.finish());
   if (hand_over(datagram, as_received)) return;
 
-  const auto frame = adapter_.link_->next_frame();
+  const auto frame = parts_.link->next_frame();
   if (frame.octets.size() < packet.size()) return;
   wire::PacketBuilder framed(frame.octets, headers, datagram.octets.size(),
                              {.seed = &seed, .ipv4_identification = frame.identification});
   framed.append(datagram.octets);
-  adapter_.link_->commit(
+  parts_.link->commit(
       now(), {.source = address.local, .destination = address.remote, .source_port = source_port},
       framed.finish());
 }
 
 link::SharedPort::Whose Gsi::whose_slot(std::uint32_t slot,
                                         const wire::Gid& address) const noexcept {
-  return adapter_.shared_port().whose(
-      {.gid = address, .scope = adapter_.port_held().interface_index}, slot);
+  return parts_.shared_port.whose({.gid = address, .scope = parts_.port.interface_index}, slot);
 }
 
 /// To a process of the same address, without the network. Where there is none, it is as if the
 /// datagram had come to us. False when the network may try: the other end cannot take more now.
 bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_received) noexcept {
-  const auto& gids = adapter_.port_held().gids;
+  const auto& gids = parts_.port.gids;
   const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const GidEntry& entry) {
     return entry.gid == datagram.address.remote;
   });
@@ -482,9 +482,9 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
     const bool is_this_users =
         whose_slot(slot, datagram.address.remote) == link::SharedPort::Whose::kThisUsers;
     if (!is_this_users) return false;  // the kernel steers it
-    has_gone = adapter_.slot_.forward(slot, message);
+    has_gone = parts_.slot.forward(slot, message);
   } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
-    has_gone = host::ServiceName::forward(adapter_.slot_.descriptor(),
+    has_gone = host::ServiceName::forward(parts_.slot.descriptor(),
                                           service_at(datagram.address.remote, *service), message);
   } else {
     return false;
@@ -492,8 +492,8 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
   if (has_gone || errno != ECONNREFUSED) return has_gone;
   // A request goes to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
-  if (is_request && adapter_.udp_.lender_at(datagram.address.remote)) return false;
-  adapter_.handle(as_received, Adapter::Came::kByWire, now());
+  if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;
+  parts_.dispatch.handle(as_received, Came::kByWire, now());
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "cm/addressee.h"
 #include "cm/agent.h"
+#include "device/adapter_types.h"
 #include "device/port_info.h"
 #include "host/peer_watch.h"
 #include "host/port_blocks.h"
@@ -19,6 +20,7 @@
 #include "host/service_directory.h"
 #include "host/service_name.h"
 #include "host/slot.h"
+#include "link/link.h"
 #include "udp/shared_port.h"
 #include "udp/udp_link.h"
 #include "wire/icrc.h"
@@ -28,7 +30,7 @@
 
 namespace verbatim::device {
 
-class Adapter;
+class Engine;
 
 /// The ports of this process that nobody asked for by number.
 [[nodiscard]] host::PortBlocks& given_ports();
@@ -62,12 +64,23 @@ class CmReader {
 /// All of it with the adapter's lock held.
 class Gsi {
  public:
-  explicit Gsi(Adapter& adapter);
+  /// All of them outlive this.
+  struct Parts {
+    const PortInfo& port;
+    const host::Slot& slot;
+    link::SharedPort& shared_port;
+    link::UdpLink& udp;
+    link::Link* const& link;  // the present one
+    AdapterDispatch& dispatch;
+    Engine& engine;
+  };
+  explicit Gsi(const Parts& parts);
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
   ~Gsi();
 
   [[nodiscard]] Status open() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return agent_ != nullptr; }
   /// A forked child has no part in its parent's communications.
   void abandon_in_child() noexcept;
 
@@ -159,7 +172,7 @@ class Gsi {
   [[nodiscard]] Duration patience_with(const Arrival& arrival) const noexcept;
   void look_at_early(Instant at) noexcept;
 
-  Adapter& adapter_;
+  Parts parts_;
   std::unique_ptr<cm::Agent> agent_;
   CmReader* reader_ = nullptr;
   std::deque<PortChange> port_changes_;  // that the reader has not taken yet

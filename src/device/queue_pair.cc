@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "device/async_event.h"
+#include "device/clock.h"
 #include "device/limits.h"
 
 namespace verbatim::device {
@@ -120,10 +121,11 @@ Status QueuePair::build() {
     parts.replay = std::bit_cast<transport::ReplayEntry*>(replay_block_.get());
   }
 
-  auto number = adapter_->add(*this);
+  auto number = adapter_->queue_pairs().add(*this);
   if (!number) return number.error();
   number_ = *number;
   numbered_ = true;
+  if (is_datagram) adapter_->link().tell_headers();
   direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
   record = {.number = number_, .life = record.life + 1, .type = setup_.type};
   if (is_connected(setup_.type)) {
@@ -154,7 +156,7 @@ Status QueuePair::build() {
 
 QueuePair::~QueuePair() {
   const std::lock_guard lock(adapter_->mutex());
-  adapter_->send_what_is_owed();
+  adapter_->work().serve_owed(now());
   if (half_.exists()) {
     bar_half(HalfThen::kEnds);
     half_.begin({}, {});  // nobody's
@@ -163,7 +165,8 @@ QueuePair::~QueuePair() {
   if (machine_) set_way(Way::kPackets);
   if (numbered_) {
     adapter_->layout().queue_pair(number_).number = {};
-    adapter_->remove(*this);
+    adapter_->queue_pairs().remove(number_);
+    adapter_->work().forget(*this);
   }
   numbered_ = false;
   recount();
@@ -176,7 +179,7 @@ QueuePair::~QueuePair() {
     setup_.receive_cq->unpin_capacity();
   }
   if (in_domain_) adapter_->domains().drop_user(setup_.domain);
-  for (const auto& block : blocks_) adapter_->give_back(block);
+  for (const auto& block : blocks_) adapter_->visitors().give_back(block);
 }
 
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
@@ -187,7 +190,7 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   const bool is_direct_or_nothing = adapter_->path_policy() == PathPolicy::kDirect;
   if (connects && is_direct_or_nothing && !near_end.is_near) return Errc::kNotSupported;
   const std::lock_guard lock(adapter_->mutex());
-  adapter_->send_what_is_owed();  // the state it goes to may not allow it
+  adapter_->work().serve_owed(now());  // the state it goes to may not allow it
   transport::Path path;
   if (names(mask, transport::QpMask::kAddress)) {
     if (to == nullptr) return Errc::kInvalidArgument;
@@ -208,7 +211,7 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   if (half_.exists() && modified) follow(from, near_end);
   if (disturbs) reopen_half();
   if (held.owns_lock()) held.unlock();
-  adapter_->serve(*this);
+  adapter_->work().serve(*this, now());
   held = hold();
   if (modified && machine_->attributes().state == transport::QpState::kReset) {
     discard_completions();
@@ -241,7 +244,7 @@ void QueuePair::catch_up() noexcept {
     if (!sends_have_failed && !(half_.exists() && half_has_failed())) return;
     handle_bell();
   }
-  adapter_->serve(*this);
+  adapter_->work().serve(*this, now());
 }
 
 bool QueuePair::is_draining() noexcept {
@@ -279,7 +282,7 @@ std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
 void QueuePair::end_packet_posting(Sends sends) noexcept {
   const std::lock_guard lock(adapter_->mutex(), std::adopt_lock);
   if (sends != Sends::kNone) {
-    adapter_->serve(*this);
+    adapter_->work().serve(*this, now());
   } else if (machine_->state() == transport::QpState::kError) {
     announce();  // a receive that was flushed at once
   }
@@ -289,7 +292,7 @@ void QueuePair::end_packet_posting(Sends sends) noexcept {
 void QueuePair::finish(Rest rest) noexcept {
   const std::lock_guard lock(adapter_->mutex());
   const bool is_quiet = rest == Rest::kAnnounce && !send_cq_->announce();
-  if (!is_quiet) adapter_->serve(*this);
+  if (!is_quiet) adapter_->work().serve(*this, now());
 }
 
 void QueuePair::show() noexcept {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/adapter.h"
+#include "device/agenda.h"
 #include "device/block_pool.h"
 #include "device/completion_queue.h"
 #include "device/fault_guard.h"
@@ -52,6 +53,7 @@ class QueuePair : public Pooled<QueuePair> {
 
   [[nodiscard]] wire::QpNumber number() const noexcept { return number_; }
   [[nodiscard]] const Setup& setup() const noexcept { return setup_; }
+  [[nodiscard]] bool is_datagram() const noexcept { return setup_.type == transport::QpType::kUd; }
   [[nodiscard]] Adapter& adapter() noexcept { return *adapter_; }
 
   /// `to` is read when the mask names the address.
@@ -144,14 +146,9 @@ class QueuePair : public Pooled<QueuePair> {
     return machine_->lacks_receive_for(arrival.packet) && machine_->is_addressed_by(arrival) &&
            late_.is_worth_waiting_for(machine_->receives_posted(), at);
   }
-  /// Packets of its own that do so.
-  [[nodiscard]] bool has_guests() const noexcept { return guests_ > 0; }
-  void count_guests(int change) noexcept { guests_ += change; }
-  [[nodiscard]] Instant timer_at() const noexcept { return timer_at_; }
-  void set_timer_at(Instant at) noexcept { timer_at_ = at; }
-  [[nodiscard]] bool is_ready_listed() const noexcept { return ready_listed_; }
-  void set_ready_listed(bool listed) noexcept { ready_listed_ = listed; }
-  void set_number(wire::QpNumber number) noexcept { number_ = number; }
+  /// Packets of its own that do so: Dispatch counts them here.
+  [[nodiscard]] int& waiting_packets() noexcept { return waiting_packets_; }
+  [[nodiscard]] AgendaEntry& agenda_entry() noexcept { return agenda_entry_; }
   /// The communication that the peer's first packet establishes, if its word that it is ready got
   /// lost; zero: none.
   [[nodiscard]] wire::CommId awaited() const noexcept { return awaited_; }
@@ -289,9 +286,8 @@ class QueuePair : public Pooled<QueuePair> {
     bool receives_directly = false;
   } counts_;  // as what it counts now
   LateReceive late_;
-  int guests_ = 0;  // in the adapter's waiting room
-  Instant timer_at_ = Instant::never();
-  bool ready_listed_ = false;
+  int waiting_packets_ = 0;
+  AgendaEntry agenda_entry_;
   wire::CommId awaited_{};
 };
 

@@ -27,11 +27,13 @@ QueuePair::NearEnd QueuePair::find_near_end(transport::QpMask mask,
   const bool connects = half_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive &&
                         names(mask, transport::QpMask::kDestQp) && to != nullptr;
-  if (!connects || !adapter_->goes_directly() || !adapter_->is_own_address(to->gid)) return {};
+  if (!connects || adapter_->path_policy() == PathPolicy::kPackets ||
+      !adapter_->port().has(to->gid))
+    return {};
   const std::uint32_t slot = slot_of(attributes.dest_qp);
-  if (slot == adapter_->slot()) return {.is_near = true};
+  if (slot == adapter_->slot().number()) return {.is_near = true};
   const ForkPause pause;  // a child that kept the connection would look alive to the peer
-  auto peer = adapter_->host_peers().attach(slot);
+  auto peer = adapter_->peers().peers().attach(slot);
   if (peer == nullptr || !peer->answers_at(to->gid.octets)) return {};
   return {.is_near = true, .peer = std::move(peer)};
 }
@@ -47,17 +49,18 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
   }
   if (from == QpState::kInit && now.state == QpState::kReadyToReceive) {
     const std::uint32_t mtu = octets_of(now.path_mtu);
-    half_.begin({.type = setup_.type,
-                 .number = number_,
-                 .dest_qp = now.dest_qp,
-                 .path_mtu = mtu,
-                 .first_psn = now.receive_psn.raw(),
-                 .pkey = path.pkey,
-                 .local = path.source,
-                 .remote = path.destination},
-                near_end.is_near
-                    ? direct::Visitor::of(near_end.peer, adapter_->as_target().segment, now.dest_qp)
-                    : direct::Visitor());
+    half_.begin(
+        {.type = setup_.type,
+         .number = number_,
+         .dest_qp = now.dest_qp,
+         .path_mtu = mtu,
+         .first_psn = now.receive_psn.raw(),
+         .pkey = path.pkey,
+         .local = path.source,
+         .remote = path.destination},
+        near_end.is_near
+            ? direct::Visitor::of(near_end.peer, adapter_->peers().as_target().segment, now.dest_qp)
+            : direct::Visitor());
     stray_visit_ = 0;
     // The peer may be able to come directly where we are not, and then believes no packet unless
     // this says that it is ours.
@@ -67,7 +70,7 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     adapter_->homes().share(setup_.domain);
     direct_.emplace(&machine_->send_queue(), machine_->send_port().with(host::Membarrier::global()),
                     adapter_->keys().table(),
-                    direct::Target(near_end.peer, adapter_->as_target(),
+                    direct::Target(near_end.peer, adapter_->peers().as_target(),
                                    {.number = number_,
                                     .dest_qp = now.dest_qp,
                                     .type = setup_.type,
@@ -142,12 +145,12 @@ void QueuePair::recount() noexcept {
   const bool uses_packets =
       !half_.exists() || way_ == Way::kPackets || is_undecided || half_.is_claimed_by_packets();
   settle(numbered_ && uses_packets, counts_.uses_packets,
-         [&](int change) { adapter_->count_packet_users(change); });
+         [&](int change) { adapter_->work().count_packet_users(change); });
   settle(way_ == Way::kDirect, counts_.sends_directly,
          [&](int change) { setup_.send_cq->count_direct_users(change); });
   settle(receives_directly, counts_.receives_directly,
          [&](int change) { setup_.receive_cq->count_direct_users(change); });
-  if (way_ != Way::kPackets || receives_directly) adapter_->note_direct_use();
+  if (way_ != Way::kPackets || receives_directly) adapter_->visitors().note_direct_use();
 }
 
 /// Whether a change of these attributes may not happen while somebody is in the receiving half.
@@ -170,7 +173,7 @@ void QueuePair::bar_half(HalfThen then) noexcept {
   if (!half_.may_be_visited()) return;
   if (direct::Half::await({&half_}, kLeavingPatience).empty()) return;
   note_stray();
-  if (then == HalfThen::kEnds) adapter_->lock_out(*this);
+  if (then == HalfThen::kEnds) adapter_->visitors().lock_out(*this, adapter_->homes());
 }
 
 void QueuePair::note_stray() {
@@ -183,7 +186,7 @@ void QueuePair::note_stray() {
       .farewell = [left_behind = left_behind_] { left_behind->put_back(); }};
   if (!receive_block_.empty()) stray.touches.push_back(receive_block_.data());
   if (setup_.shared != nullptr) stray.touches.push_back(setup_.shared->block());
-  adapter_->add_stray(half_, std::move(stray));
+  adapter_->visitors().add_stray(half_, std::move(stray));
 }
 
 RegionHomes::Domains QueuePair::domains() const {
@@ -214,7 +217,7 @@ void QueuePair::leave_requester_behind() {
   for (const auto old : {state_block_, receive_lane_, receive_block_}) {
     if (old.empty()) continue;
     std::erase_if(blocks_, [&](const auto& block) { return block.data() == old.data(); });
-    adapter_->give_back(old);
+    adapter_->visitors().give_back(old);
   }
   state_block_ = state;
   receive_lane_ = lane;

@@ -196,8 +196,9 @@ void RegionHomes::share(memory::DomainId domain) {
 }
 
 /// Memory moves only while the program has one thread, so no other one deregisters meanwhile.
-void RegionHomes::settle(host::AdapterLock& lock) {
-  std::unique_lock held(lock);
+void RegionHomes::settle() {
+  if (!has_moves() && !has_strays()) return;
+  std::unique_lock held(*owner_.lock);
   std::vector<wire::MemoryKey> keys;
   if (!OwnThread::is_mine()) keys.swap(to_move_);
   const auto stopped = std::exchange(to_detach_, {});

@@ -43,7 +43,7 @@ SharedReceiveQueue::~SharedReceiveQueue() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->domains().drop_user(domain_);
   adapter_->quotas().shared_queues.give_back();
-  adapter_->give_back(block_);
+  adapter_->visitors().give_back(block_);
 }
 
 Status SharedReceiveQueue::post(const transport::ReceiveRequest& request) noexcept {
@@ -53,7 +53,7 @@ Status SharedReceiveQueue::post(const transport::ReceiveRequest& request) noexce
 
 Status SharedReceiveQueue::arm_limit(std::uint32_t limit) noexcept {
   const std::lock_guard lock(adapter_->mutex());
-  auto armed = queue_.arm_limit(limit, Adapter::arming_barrier);
+  auto armed = queue_.arm_limit(limit, Visitors::arming_barrier);
   announce();
   return armed;
 }

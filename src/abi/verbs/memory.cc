@@ -70,7 +70,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
     handle->key = *key;
     adapter.homes().add(*key, home);
   }
-  adapter.settle_memory();
+  adapter.homes().settle();
   adapter.homes().confirm(handle->key, home);
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
@@ -125,7 +125,7 @@ int dealloc_mw(ibv_mw* mw) {
     const memory::KeyEntry* entry = adapter.keys().table().find(handle.key);
     auto freed = adapter.keys().free_window(wire::MemoryKey{entry->key});
     if (!freed) return as_errno_value(freed.error());
-    (void)adapter.wait_for_peers();
+    (void)adapter.visitors().await();
     adapter.domains().drop_user(handle.owner->domain);
   }
   discard(&handle, *handle.owner->owner);
@@ -285,8 +285,8 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
     errno = to_errno(changed.error());
     return undo(IBV_REREG_MR_ERR_CMD);
   }
-  const bool has_left = adapter.wait_for_peers();
-  adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
+  const bool has_left = adapter.visitors().await();
+  adapter.visitors().await_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
   const device::RegionHomes::Home old = adapter.homes().take(handle.key);
   adapter.homes().add(handle.key, home);
   (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
@@ -297,7 +297,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   mr->length = octets;
   lock.unlock();
   device::RegionHomes::give_up(old, has_left);
-  adapter.settle_memory();
+  adapter.homes().settle();
   adapter.homes().confirm(handle.key, home);
   return 0;
 }
@@ -314,8 +314,8 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
     std::unique_lock lock(adapter.mutex());
     auto gone = adapter.keys().deregister_region(handle.key);
     if (!gone) return as_errno_value(gone.error());
-    has_left = adapter.wait_for_peers();
-    adapter.wait_for_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
+    has_left = adapter.visitors().await();
+    adapter.visitors().await_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
     home = adapter.homes().take(handle.key);
     adapter.domains().drop_user(handle.owner->domain);
   }

@@ -300,7 +300,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
                                         attributes_of(*attr), to ? &*to : nullptr);
-  handle.object->adapter().settle_memory();
+  handle.object->adapter().homes().settle();
   if (!modified) return as_errno_value(modified.error());
   const LockGuard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
@@ -353,10 +353,10 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   {
     verbatim::device::Adapter& adapter = handle.object->adapter();
     const LockGuard lock(adapter.mutex());
-    if (adapter.is_attached(*handle.object)) return as_errno_value(EBUSY);
+    if (adapter.groups().table().has_member(*handle.object)) return as_errno_value(EBUSY);
   }
   handle.object.reset();
-  context.adapter->settle_memory();
+  context.adapter->homes().settle();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
   discard(&handle, context);
@@ -367,14 +367,16 @@ VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
   const LockGuard lock(object.adapter().mutex());
-  return as_errno_value(object.adapter().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
+  return as_errno_value(
+      object.adapter().groups().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
 VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
   const LockGuard lock(object.adapter().mutex());
-  return as_errno_value(object.adapter().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
+  return as_errno_value(
+      object.adapter().groups().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
 VB_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {

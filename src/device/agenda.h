@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+
+namespace verbatim::device {
+
+/// What an Agenda notes in a queue pair itself.
+struct AgendaEntry {
+  Instant timer_at = Instant::never();  // when its timer is set
+  bool is_listed = false;               // for a turn
+};
+
+/// Which queue pairs of an adapter have something to do, and when: those that are listed for a
+/// turn, those that wait for a receive of their peer, and those whose timers are set.
+///
+/// `Qp` has a function `AgendaEntry& agenda_entry()`. Guarded by the adapter's lock, but for
+/// has_any().
+template <typename Qp>
+class Agenda {
+ public:
+  /// The queue pair gets a turn in the next round, behind those that are listed already.
+  void list(Qp& qp) {
+    if (std::exchange(qp.agenda_entry().is_listed, true)) return;
+    listed_.push_back(&qp);
+    has_any_.store(true, std::memory_order_relaxed);
+  }
+  /// The same before all others, unless the queue pair is listed already.
+  void list_first(Qp& qp) {
+    if (std::exchange(qp.agenda_entry().is_listed, true)) return;
+    listed_.insert(listed_.begin(), &qp);
+    has_any_.store(true, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::span<Qp* const> listed() const noexcept { return listed_; }
+
+  /// Begins a round: those that are listed, and are not any more. Who is listed from now on comes
+  /// in the next round. The result is valid until end_round().
+  [[nodiscard]] std::span<Qp* const> begin_round() {
+    round_.swap(listed_);
+    for (Qp* qp : round_) qp->agenda_entry().is_listed = false;
+    return round_;
+  }
+  void end_round() noexcept {
+    round_.clear();
+    has_any_.store(!listed_.empty() || !waiting_.empty(), std::memory_order_relaxed);
+  }
+
+  /// A request of the queue pair waits for a receive that its peer has not posted yet.
+  void note_waiting(Qp& qp) {
+    if (std::ranges::find(waiting_, &qp) != waiting_.end()) return;
+    waiting_.push_back(&qp);
+    has_any_.store(true, std::memory_order_relaxed);
+  }
+  /// Lists those for which `waits_on(qp)` is false. They do not wait any more.
+  template <typename WaitsOn>
+  void look_at_waiting(WaitsOn&& waits_on) {
+    if (waiting_.empty()) [[likely]]
+      return;
+    std::erase_if(waiting_, [&](Qp* qp) {
+      if (waits_on(*qp)) return false;
+      list(*qp);
+      return true;
+    });
+  }
+
+  /// Sets the timer of a queue pair, unless it is set for an earlier time: a timer that is set
+  /// stays set until it fires. So a connection that makes progress all the time costs one look per
+  /// timeout, not one per packet. Returns whether the timer is new or earlier now.
+  bool set_timer(Qp& qp, Instant at) {
+    Instant& timer_at = qp.agenda_entry().timer_at;
+    if (at >= timer_at) return false;
+    if (timer_at != Instant::never()) timers_.erase({timer_at, &qp});
+    timer_at = at;
+    timers_.insert({at, &qp});
+    return true;
+  }
+  /// When the earliest timer fires.
+  [[nodiscard]] Instant next_timer() const noexcept {
+    return timers_.empty() ? Instant::never() : timers_.begin()->first;
+  }
+  /// A queue pair whose timer has fired by now, the earliest first; null: none. Its timer is not
+  /// set any more.
+  [[nodiscard]] Qp* take_due(Instant now) {
+    if (next_timer() > now || timers_.empty()) return nullptr;
+    Qp* qp = timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    qp->agenda_entry().timer_at = Instant::never();
+    return qp;
+  }
+
+  /// The queue pair is about to go. Not in the middle of a round.
+  void remove(Qp& qp) noexcept {
+    AgendaEntry& entry = qp.agenda_entry();
+    if (entry.timer_at != Instant::never()) timers_.erase({entry.timer_at, &qp});
+    std::erase(listed_, &qp);
+    std::erase(waiting_, &qp);
+    entry = {};
+  }
+
+  /// Whether a queue pair is listed or waits for a receive. Any thread, without the lock; it may be
+  /// true for a while when there is none any more.
+  [[nodiscard]] bool has_any() const noexcept { return has_any_.load(std::memory_order_relaxed); }
+
+ private:
+  std::vector<Qp*> listed_;
+  std::vector<Qp*> round_;  // those whose turn it is
+  std::vector<Qp*> waiting_;
+  std::set<std::pair<Instant, Qp*>> timers_;
+  std::atomic<bool> has_any_{false};
+};
+
+}  // namespace verbatim::device

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/time.h"
+#include "device/adapter_record.h"
+#include "device/agenda.h"
+#include "device/fault_guard.h"
+#include "device/late_receive.h"
+#include "device/multicast_table.h"
+#include "device/network_header.h"
+#include "device/queue_pair_table.h"
+#include "device/waiting_room.h"
+#include "host/slot.h"
+#include "link/packet_burst.h"
+#include "transport/queue_pair.h"
+#include "wire/cm_ids.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace verbatim::device {
+
+/// How a packet has come to this process.
+enum class Came : std::uint8_t {
+  kByWire,
+  kForwarded,  // by another process of this host, whose socket got it
+};
+
+/// What happens to a packet that has arrived: it goes to the queue pair that it names, to all
+/// members of its multicast group, to the general services interface, or to the process whose queue
+/// pair it names. A packet of an unreliable service that finds no receive waits for a while for one
+/// (LateReceive). Queue pairs that have got packets are listed for a turn in the agenda; nothing is
+/// sent here.
+///
+/// The class reads no clock and has no socket. `Qp` is a queue pair; tests have one of their own.
+/// `Outside` is the device around it:
+///   AdapterCounters& counters()           of packets that reach no queue pair
+///   void forward(slot, incoming)          to the process in this slot
+///   bool is_own_address(gid)              of this process
+///   void handle_management(incoming, packet, seed, came)    a packet for queue pair 1
+///   void handle_first_data(communication)                   the first packet of a new connection
+///
+/// With the adapter's lock held.
+template <typename Qp, typename Outside>
+class Dispatch {
+ public:
+  /// All of them outlive the dispatch.
+  struct Parts {
+    const QueuePairTable<Qp>& queue_pairs;
+    const MulticastTable<Qp>& groups;
+    Agenda<Qp>& agenda;
+    Outside& outside;
+  };
+  explicit Dispatch(const Parts& parts) noexcept : parts_(parts) {}
+  Dispatch(const Dispatch&) = delete;
+  Dispatch& operator=(const Dispatch&) = delete;
+
+  /// The packets of this slot are ours.
+  void open(std::uint32_t slot) noexcept { slot_ = slot; }
+
+  /// A packet, or a train of packets.
+  void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
+
+  /// Whether packets wait for receives.
+  [[nodiscard]] bool has_waiting() const noexcept { return !room_.is_empty(); }
+  /// Delivers those whose receives have been posted, and those that have waited long enough.
+  void look_at_waiting(Instant at) noexcept;
+  /// When to call that again.
+  [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
+
+ private:
+  // Packets of a run are longer.
+  static constexpr std::size_t kShortestMtu = 256;
+
+  /// What the packets of a train have in common.
+  struct Origin {
+    const wire::IcrcSeed& seed;
+    Instant at;
+    Came came;
+    std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
+  };
+  struct Flow {
+    wire::Gid source{};
+    wire::Gid destination{};
+    std::uint16_t source_port = 0;
+    friend bool operator==(const Flow&, const Flow&) = default;
+  };
+
+  [[nodiscard]] const wire::IcrcSeed& seed_of(const link::Incoming& incoming) noexcept;
+  [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
+                                       const Origin& origin) noexcept;
+  void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
+  void deliver(Qp& qp, const link::Incoming& incoming, const wire::PacketView& packet,
+               Instant at) noexcept;
+  void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
+                        const Origin& origin) noexcept;
+  void count(wire::WireError error) noexcept {
+    ++parts_.outside.counters().malformed[static_cast<std::size_t>(error)];
+  }
+  [[nodiscard]] transport::Arrival arrival_of(const link::Incoming& incoming,
+                                              const wire::PacketView& packet) const noexcept {
+    return {.packet = packet,
+            .source = incoming.source,
+            .destination = incoming.destination,
+            .network_header = network_header_};
+  }
+
+  Parts parts_;
+  std::uint32_t slot_ = 0;
+  WaitingRoom room_;
+  Instant next_look_ = Instant::never();  // into the room
+  Flow last_flow_;                        // that a packet came from
+  wire::IcrcSeed last_seed_ = wire::IcrcSeed::roce_v2({}, {}, 0);
+  std::array<std::byte, 40> network_header_{};
+};
+
+/// Most packets come from where the last one came from.
+template <typename Qp, typename Outside>
+const wire::IcrcSeed& Dispatch<Qp, Outside>::seed_of(const link::Incoming& incoming) noexcept {
+  const Flow flow{incoming.source, incoming.destination, incoming.source_port};
+  if (flow != last_flow_) {
+    last_flow_ = flow;
+    last_seed_ = wire::IcrcSeed::roce_v2(flow.source, flow.destination, flow.source_port);
+  }
+  return last_seed_;
+}
+
+/// Everything in front of the BTH is the same for all packets of a train, and the kernel has
+/// numbered them.
+template <typename Qp, typename Outside>
+[[gnu::flatten]] void Dispatch<Qp, Outside>::handle(const link::Incoming& incoming, Came came,
+                                                    Instant at) noexcept {
+  Origin origin{.seed = seed_of(incoming), .at = at, .came = came, .identification = 0};
+  link::Incoming packet = incoming;
+  packet.segment_octets = 0;
+  const std::size_t each =
+      incoming.segment_octets != 0 ? incoming.segment_octets : incoming.octets.size();
+  auto left = incoming.octets;
+  do {  // an empty datagram is one packet, too
+    packet.octets = left;
+    const bool may_be_run = each > kShortestMtu && left.size() >= 2 * each;
+    std::size_t taken = may_be_run ? handle_run(packet, each, origin) : 0;
+    if (taken == 0) {
+      packet.octets = left.first(std::min(each, left.size()));
+      handle_packet(packet, origin);
+      taken = 1;
+    }
+    origin.identification = static_cast<std::uint16_t>(origin.identification + taken);
+    left = left.subspan(std::min(taken * each, left.size()));
+  } while (!left.empty());
+}
+
+/// The packets at the front that go on with a message which is arriving at one of our queue pairs:
+/// how many were taken.
+template <typename Qp, typename Outside>
+std::size_t Dispatch<Qp, Outside>::handle_run(const link::Incoming& incoming,
+                                              std::size_t packet_octets,
+                                              const Origin& origin) noexcept {
+  const auto bth = wire::BthView::parse(incoming.octets);
+  if (!bth || wire::transport_of(bth->opcode()) != wire::Transport::kRc) return 0;
+  const wire::Operation operation = wire::operation_of(bth->opcode());
+  const bool goes_on =
+      operation == wire::Operation::kWriteMiddle || operation == wire::Operation::kSendMiddle;
+  Qp* qp = parts_.queue_pairs.find(bth->dest_qp());
+  if (!goes_on || qp == nullptr) return 0;
+  if (!qp->takes_packets()) return 0;
+  const transport::TrainArrival train{.octets = incoming.octets,
+                                      .packet_octets = packet_octets,
+                                      .identification = origin.identification,
+                                      .seed = &origin.seed,
+                                      .source = incoming.source,
+                                      .destination = incoming.destination};
+  std::size_t taken = 0;
+  const auto held = qp->hold();
+  if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
+    ++parts_.outside.counters().memory_faults;
+    qp->machine().handle_memory_fault();
+    taken = 0;
+  }
+  parts_.agenda.list(*qp);
+  return taken;
+}
+
+template <typename Qp, typename Outside>
+void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
+                                          const Origin& origin) noexcept {
+  auto packet = wire::PacketView::parse(incoming.octets);
+  if (!packet) return count(packet.error());
+  const wire::QpNumber number = packet->bth().dest_qp();
+  if (number == wire::QpNumber::kGsi) {
+    return parts_.outside.handle_management(incoming, *packet, origin.seed, origin.came);
+  }
+  if (number == wire::QpNumber::kMulticast) return deliver_to_group(incoming, *packet, origin);
+  const std::uint32_t slot = static_cast<std::uint32_t>(number) / host::kNumbersPerSlot;
+  if (slot != slot_ && origin.came == Came::kByWire) return parts_.outside.forward(slot, incoming);
+  Qp* qp = parts_.queue_pairs.find(number);
+  if (qp == nullptr) {
+    ++parts_.outside.counters().unknown_qp;
+    return;
+  }
+  if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
+    return count(wire::WireError::kBadChecksum);
+  }
+  const transport::Arrival arrival = arrival_of(incoming, *packet);
+  const bool is_request = !packet->info().is_response;
+  // A packet that does not come from its peer, the queue pair counts and drops.
+  if (is_request && !qp->takes_packets() && qp->machine().is_addressed_by(arrival)) {
+    ++parts_.outside.counters().unexpected;
+    return;
+  }
+  const bool is_behind_others = qp->waiting_packets() > 0 && qp->machine().is_addressed_by(arrival);
+  if (is_behind_others || qp->lets_wait(arrival, origin.at)) [[unlikely]] {
+    if (!room_.admit(incoming)) return;  // lost, for want of room
+    ++qp->waiting_packets();
+    return;
+  }
+  deliver(*qp, incoming, *packet, origin.at);
+}
+
+template <typename Qp, typename Outside>
+void Dispatch<Qp, Outside>::look_at_waiting(Instant at) noexcept {
+  let_faults_through_for_burst();
+  room_.let_go([&](const link::Incoming& guest) {
+    const auto packet = wire::PacketView::parse(guest.octets);
+    Qp* qp = packet ? parts_.queue_pairs.find(packet->bth().dest_qp()) : nullptr;
+    if (qp == nullptr) return true;
+    if (qp->lets_wait(arrival_of(guest, *packet), at)) return false;
+    --qp->waiting_packets();
+    deliver(*qp, guest, *packet, at);
+    return true;
+  });
+  next_look_ = room_.is_empty() ? Instant::never() : at + LateReceive::kNextLook;
+}
+
+/// The ICRC is right.
+template <typename Qp, typename Outside>
+void Dispatch<Qp, Outside>::deliver(Qp& qp, const link::Incoming& incoming,
+                                    const wire::PacketView& packet, Instant at) noexcept {
+  if (qp.is_datagram()) fill_network_header(incoming, network_header_);
+  const transport::Arrival arrival = arrival_of(incoming, packet);
+  if (qp.awaited() != wire::CommId{} && qp.machine().is_addressed_by(arrival)) {
+    parts_.outside.handle_first_data(qp.awaited());
+    qp.set_awaited({});
+  }
+  {
+    const auto held = qp.hold();
+    if (packet.operation() == wire::Operation::kAcknowledge) {  // touches no registered memory
+      qp.machine().handle_packet(at, arrival);
+    } else if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
+      ++parts_.outside.counters().memory_faults;
+      qp.machine().handle_memory_fault();
+    }
+  }
+  // Served when the whole burst is in, so that one answer acknowledges all of it.
+  parts_.agenda.list(qp);
+}
+
+/// Each member gets a copy, but not the one that sent the packet.
+template <typename Qp, typename Outside>
+void Dispatch<Qp, Outside>::deliver_to_group(const link::Incoming& incoming,
+                                             const wire::PacketView& packet,
+                                             const Origin& origin) noexcept {
+  const auto members = parts_.groups.members(incoming.destination);
+  const bool is_datagram = packet.info().has(wire::OpcodeInfo::kDeth);
+  if (members.empty() || !is_datagram) {
+    ++parts_.outside.counters().unknown_qp;
+    return;
+  }
+  if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
+    return count(wire::WireError::kBadChecksum);
+  }
+  const wire::QpNumber sender = packet.deth().source_qp;
+  const bool is_ours = parts_.outside.is_own_address(incoming.source);
+  for (Qp* qp : members) {
+    if (!is_ours || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
+  }
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/multicast_groups.h"
+
+#include "device/engine.h"
+#include "device/queue_pair.h"
+
+namespace verbatim::device {
+
+Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
+  const wire::Gid address = group_address(group);
+  if (!address.is_multicast() || !qp.is_datagram()) return Errc::kInvalidArgument;
+  if (is_abandoned_) return Errc::kNoDevice;
+  if (table_.members(address).empty()) {
+    if (!table_.has_room_for_a_group()) return Errc::kNoMemory;
+    auto joined = parts_.udp.join({.gid = address, .scope = parts_.port.interface_index});
+    if (!joined) return joined;
+    parts_.engine.watch_link();
+  }
+  return table_.add(address, qp);
+}
+
+Status MulticastGroups::detach(QueuePair& qp, const wire::Gid& group) {
+  const wire::Gid address = group_address(group);
+  auto removed = table_.remove(address, qp);
+  if (!removed || !table_.members(address).empty() || is_abandoned_) return removed;
+  (void)parts_.udp.leave({.gid = address, .scope = parts_.port.interface_index});  // it had joined
+  parts_.engine.watch_link();
+  return Ok{};
+}
+
+}  // namespace verbatim::device

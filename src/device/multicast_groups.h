@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/expected.h"
+#include "device/multicast_table.h"
+#include "device/port_info.h"
+#include "udp/udp_link.h"
+#include "wire/ids.h"
+
+namespace verbatim::device {
+
+class Engine;
+class QueuePair;
+
+/// The multicast groups that queue pairs of an adapter are attached to. The adapter's sockets join
+/// a group with its first member and leave it with its last. With the adapter's lock held.
+class MulticastGroups {
+ public:
+  /// All of them outlive this.
+  struct Parts {
+    const PortInfo& port;
+    link::UdpLink& udp;
+    Engine& engine;
+  };
+  explicit MulticastGroups(const Parts& parts) noexcept : parts_(parts) {}
+  MulticastGroups(const MulticastGroups&) = delete;
+  MulticastGroups& operator=(const MulticastGroups&) = delete;
+
+  /// A datagram queue pair gets a copy of what is sent to a multicast group. kInvalidArgument when
+  /// `group` is no group or the queue pair not one of datagrams; kNoMemory when there are too many.
+  [[nodiscard]] Status attach(QueuePair& qp, const wire::Gid& group);
+  /// No longer. kInvalidArgument when the queue pair is not attached.
+  [[nodiscard]] Status detach(QueuePair& qp, const wire::Gid& group);
+  [[nodiscard]] const MulticastTable<QueuePair>& table() const noexcept { return table_; }
+
+  /// In a forked child: its copies of the sockets join and leave nothing.
+  void abandon_in_child() noexcept { is_abandoned_ = true; }
+
+ private:
+  Parts parts_;
+  MulticastTable<QueuePair> table_;
+  bool is_abandoned_ = false;
+};
+
+}  // namespace verbatim::device

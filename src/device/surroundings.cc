@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/surroundings.h"
+
+#include "device/forwarded_packet.h"
+#include "device/gsi.h"
+
+namespace verbatim::device {
+
+Surroundings::Surroundings(const Parts& parts)
+    : parts_(parts),
+      room_(parts.shared_port),
+      forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
+
+void Surroundings::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
+  const std::size_t octets = pack_forwarded(incoming, forwarded_);
+  ++counters().forwarded;
+  (void)parts_.slot.forward(slot, std::span(forwarded_).first(octets));
+}
+
+bool Surroundings::is_own_address(const wire::Gid& gid) const noexcept {
+  return parts_.udp.source_port(gid, 0) != 0;
+}
+
+void Surroundings::handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
+                                     const wire::IcrcSeed& seed, Came came) noexcept {
+  parts_.gsi.handle({.incoming = incoming,
+                     .packet = packet,
+                     .seed = seed,
+                     .was_forwarded = came == Came::kForwarded});
+}
+
+void Surroundings::handle_first_data(wire::CommId communication) noexcept {
+  parts_.gsi.handle_first_data(communication);
+}
+
+std::optional<Surroundings::Forwarded> Surroundings::take_forwarded() noexcept {
+  const auto message = std::span(forwarded_).first(parts_.slot.take_forwarded(forwarded_));
+  const auto incoming = unpack_forwarded(message);
+  if (!incoming) return std::nullopt;
+  return Forwarded{.incoming = *incoming, .octets = message.subspan(sizeof(ForwardHeader))};
+}
+
+}  // namespace verbatim::device

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "device/adapter_record.h"
+#include "device/dispatch.h"
+#include "device/engine.h"
+#include "device/port_info.h"
+#include "device/segment_layout.h"
+#include "device/visitors.h"
+#include "host/slot.h"
+#include "link/packet_burst.h"
+#include "udp/backpressure.h"
+#include "udp/shared_port.h"
+#include "udp/udp_link.h"
+#include "wire/cm_ids.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace verbatim::device {
+
+class Gsi;
+
+/// The device around Dispatch and Progress: sockets, other processes, the general services
+/// interface and the engine. With the adapter's lock held.
+class Surroundings {
+ public:
+  /// All of them outlive this.
+  struct Parts {
+    const PortInfo& port;
+    const host::Slot& slot;
+    link::SharedPort& shared_port;
+    const link::UdpLink& udp;
+    const SegmentLayout& layout;
+    Visitors& visitors;
+    Gsi& gsi;
+    Engine& engine;
+  };
+  explicit Surroundings(const Parts& parts);
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+  [[nodiscard]] AdapterCounters& counters() noexcept { return parts_.layout.adapter().counters; }
+
+  // ---- For Dispatch ----
+
+  /// A process that has gone since is a dead host: the packet is lost, and the sender notices.
+  void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
+  [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept;
+  void handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
+                         const wire::IcrcSeed& seed, Came came) noexcept;
+  void handle_first_data(wire::CommId communication) noexcept;
+
+  // ---- For Progress ----
+
+  /// A packet that another process has sent on; the octets are valid until the next call.
+  struct Forwarded {
+    link::Incoming incoming{};
+    std::span<std::byte> octets{};  // the packet's, in the same place
+  };
+  [[nodiscard]] std::optional<Forwarded> take_forwarded() noexcept;
+
+  using Room = link::Backpressure;
+  [[nodiscard]] Room::Receiver receiver_at(const wire::Gid& gid,
+                                           std::uint32_t slot) const noexcept {
+    return {.address = {.gid = gid, .scope = parts_.port.interface_index}, .slot = slot};
+  }
+  [[nodiscard]] std::size_t room_at(const Room::Receiver& receiver, Instant at) {
+    return room_.room_at(receiver, at);
+  }
+
+  void note_deadline(Instant deadline) noexcept { parts_.engine.note_deadline(deadline); }
+  void note_caller(Instant at) noexcept { parts_.engine.note_caller(at); }
+  [[nodiscard]] Instant next_chore() const noexcept { return parts_.visitors.next_look(); }
+  void do_chores(Instant at) { parts_.visitors.look(at); }
+
+ private:
+  Parts parts_;
+  Room room_;
+  std::vector<std::byte> forwarded_;  // a packet on its way to or from another process
+};
+
+}  // namespace verbatim::device
