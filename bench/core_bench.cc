@@ -9,7 +9,7 @@
 
 #include "rounds.h"
 #include "sim/cluster.h"
-#include "wire/packet.h"
+#include "wire/headers/packet.h"
 
 namespace {
 

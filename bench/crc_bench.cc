@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include "wire/crc32.h"
-#include "wire/icrc.h"
-#include "wire/packet_builder.h"
+#include "wire/crc/crc32.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/packet_builder.h"
 
 namespace {
 

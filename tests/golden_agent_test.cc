@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "cm/agent.h"
-#include "wire/cm_message.h"
-#include "wire/packet.h"
-#include "wire/test_octets.h"
+#include "wire/cm/cm_message.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/test_octets.h"
 
 namespace verbatim::cm {
 namespace {

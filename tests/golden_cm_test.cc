@@ -15,12 +15,12 @@
 #include <type_traits>
 #include <variant>
 
-#include "wire/cm_message.h"
-#include "wire/ip_cm_header.h"
-#include "wire/packet.h"
-#include "wire/smp.h"
-#include "wire/test_octets.h"
-#include "wire/text_line.h"
+#include "wire/cm/cm_message.h"
+#include "wire/cm/ip_cm_header.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/smp.h"
+#include "wire/headers/test_octets.h"
+#include "wire/print/text_line.h"
 
 namespace verbatim::wire {
 namespace {

@@ -12,20 +12,20 @@
 #include <string>
 #include <vector>
 
-#include "wire/crc32.h"
-#include "wire/ethernet.h"
-#include "wire/flow_control.h"
-#include "wire/grh.h"
-#include "wire/icrc.h"
-#include "wire/lrh.h"
-#include "wire/native_packet.h"
-#include "wire/packet.h"
-#include "wire/packet_builder.h"
-#include "wire/print.h"
-#include "wire/roce_datagram.h"
-#include "wire/test_octets.h"
-#include "wire/test_packet.h"
-#include "wire/vcrc.h"
+#include "wire/crc/crc32.h"
+#include "wire/crc/icrc.h"
+#include "wire/crc/vcrc.h"
+#include "wire/headers/ethernet.h"
+#include "wire/headers/flow_control.h"
+#include "wire/headers/grh.h"
+#include "wire/headers/lrh.h"
+#include "wire/headers/native_packet.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/packet_builder.h"
+#include "wire/headers/roce_datagram.h"
+#include "wire/headers/test_octets.h"
+#include "wire/headers/test_packet.h"
+#include "wire/print/print.h"
 
 namespace verbatim::wire {
 namespace {

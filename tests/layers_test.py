@@ -23,8 +23,8 @@ class CheckLayers(unittest.TestCase):
         self.src = pathlib.Path(folder.name)
         self.write('LAYERS', LAYERS)
         self.write('base/time.h', '#include <cstdint>\n')
-        self.write('wire/bth.h', '#include "base/time.h"\n#include "wire/psn.h"\n')
-        self.write('tools/main.cc', '#include <unistd.h>\n#include "wire/bth.h"\n')
+        self.write('wire/headers/bth.h', '#include "base/time.h"\n#include "wire/headers/psn.h"\n')
+        self.write('tools/main.cc', '#include <unistd.h>\n#include "wire/headers/bth.h"\n')
 
     def write(self, path, text):
         file = self.src / path
@@ -48,7 +48,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_accepted()
 
     def test_an_include_that_points_up_is_refused_with_its_place(self):
-        self.write('base/prng.h', '#pragma once\n#include "wire/bth.h"\n')
+        self.write('base/prng.h', '#pragma once\n#include "wire/headers/bth.h"\n')
         self.assert_refused('base/prng.h:2', 'base may not include wire/')
 
     def test_spaces_do_not_hide_an_include(self):
@@ -56,7 +56,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused('base/prng.cc:1')
 
     def test_the_tests_of_a_layer_point_down_too(self):
-        self.write('base/time_test.cc', '#include "wire/bth.h"\n')
+        self.write('base/time_test.cc', '#include "wire/headers/bth.h"\n')
         self.assert_refused('base/time_test.cc:1')
 
     def test_a_pure_layer_includes_no_operating_system(self):
@@ -72,18 +72,18 @@ class CheckLayers(unittest.TestCase):
                 self.assert_refused('wire/bth.cc:1', 'reads no clock')
 
     def test_the_tests_of_a_pure_layer_may_use_the_system(self):
-        self.write('wire/bth_test.cc', '#include <unistd.h>\n#include <thread>\n')
+        self.write('wire/headers/bth_test.cc', '#include <unistd.h>\n#include <thread>\n')
         self.assert_accepted()
 
     def test_asking_what_the_cpu_can_do_is_allowed_in_one_file_only(self):
-        self.write('wire/crc32_arm.cc', '#include <sys/auxv.h>\n')
+        self.write('wire/crc/crc32_arm.cc', '#include <sys/auxv.h>\n')
         self.assert_accepted()
         self.write('wire/bth.cc', '#include <sys/auxv.h>\n')
         self.assert_refused('wire/bth.cc:1', 'wire is pure')
 
     def test_a_library_does_not_obey_the_environment_of_a_stranger(self):
         self.write('wire/bth.cc', 'const char* value = secure_getenv("X");\n')
-        self.write('wire/bth_test.cc', 'const char* value = getenv("X");\n')
+        self.write('wire/headers/bth_test.cc', 'const char* value = getenv("X");\n')
         self.write('tools/main.cc', 'const char* value = std::getenv("X");\n')
         self.assert_accepted()
         self.write('wire/bth.cc', 'const char* value = std::getenv("X");\n')

@@ -13,9 +13,9 @@
 #include "base/mutex.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
-#include "wire/ethernet.h"
-#include "wire/icrc.h"
-#include "wire/roce_datagram.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/ethernet.h"
+#include "wire/headers/roce_datagram.h"
 
 namespace verbatim::link {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "capture/capture_file.h"
 #include "link/packet_burst.h"
-#include "wire/pcap.h"
+#include "wire/capture/pcap.h"
 
 namespace verbatim::link {
 

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 
 #include "capture/test_capture.h"
-#include "wire/bth.h"
-#include "wire/ethernet.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
-#include "wire/roce_datagram.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/bth.h"
+#include "wire/headers/ethernet.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/roce_datagram.h"
 
 namespace verbatim::link {
 namespace {

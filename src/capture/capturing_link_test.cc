@@ -6,8 +6,8 @@
 #include "capture/test_capture.h"
 #include "link/faulty_link.h"
 #include "link/test_link.h"
-#include "wire/ethernet.h"
-#include "wire/roce_datagram.h"
+#include "wire/headers/ethernet.h"
+#include "wire/headers/roce_datagram.h"
 
 namespace verbatim::link {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cm/addressee.h"
 
-#include "wire/cm_message.h"
-#include "wire/mad.h"
+#include "wire/cm/cm_message.h"
+#include "wire/headers/mad.h"
 
 namespace verbatim::cm {
 namespace {

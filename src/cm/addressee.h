@@ -6,8 +6,8 @@
 #include <span>
 #include <variant>
 
-#include "wire/cm_ids.h"
-#include "wire/service_id.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/cm/service_id.h"
 
 /// Which of several Agents behind one address a management datagram is for.
 namespace verbatim::cm {

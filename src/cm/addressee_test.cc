@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 namespace verbatim::cm {
 namespace {

@@ -20,10 +20,10 @@
 #include "cm/qp_settings.h"
 #include "cm/requests.h"
 #include "cm/verdict.h"
-#include "wire/cm_ids.h"
-#include "wire/guid.h"
-#include "wire/ids.h"
-#include "wire/mad.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/headers/guid.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/mad.h"
 
 namespace verbatim::cm {
 

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "cm/agent.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 namespace verbatim::cm {
 namespace {

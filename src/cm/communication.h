@@ -10,11 +10,11 @@
 #include "cm/address.h"
 #include "cm/qp_settings.h"
 #include "cm/requests.h"
-#include "wire/cm_ids.h"
-#include "wire/guid.h"
-#include "wire/ids.h"
-#include "wire/mad.h"
-#include "wire/service_id.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/guid.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/mad.h"
 
 namespace verbatim::cm {
 

@@ -11,7 +11,7 @@
 #include "base/prng.h"
 #include "cm/communication.h"
 #include "cm/peer_index.h"
-#include "wire/cm_ids.h"
+#include "wire/cm/cm_ids.h"
 
 namespace verbatim::cm {
 

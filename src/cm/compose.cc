@@ -2,7 +2,7 @@
 #include "cm/compose.h"
 
 #include "base/byte_order.h"
-#include "wire/lrh.h"
+#include "wire/headers/lrh.h"
 
 namespace verbatim::cm {
 namespace {

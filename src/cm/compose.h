@@ -8,8 +8,8 @@
 
 #include "cm/communication.h"
 #include "cm/requests.h"
-#include "wire/cm_message.h"
-#include "wire/guid.h"
+#include "wire/cm/cm_message.h"
+#include "wire/headers/guid.h"
 
 /// Builds messages from the requests of a user, and the settings of queue pairs from messages.
 /// Changes nothing but the communication that it is given.

@@ -9,10 +9,10 @@
 
 #include "cm/address.h"
 #include "cm/requests.h"
-#include "wire/cm_ids.h"
-#include "wire/cm_message.h"
-#include "wire/reject_reason.h"
-#include "wire/service_id.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/cm/cm_message.h"
+#include "wire/cm/reject_reason.h"
+#include "wire/cm/service_id.h"
 
 namespace verbatim::cm {
 

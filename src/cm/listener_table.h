@@ -6,8 +6,8 @@
 
 #include "base/expected.h"
 #include "cm/requests.h"
-#include "wire/ids.h"
-#include "wire/service_id.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::cm {
 

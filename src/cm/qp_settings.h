@@ -5,9 +5,9 @@
 
 #include "cm/address.h"
 #include "cm/timing.h"
-#include "wire/cm_req.h"
-#include "wire/ids.h"
-#include "wire/psn.h"
+#include "wire/cm/cm_req.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/psn.h"
 
 namespace verbatim::cm {
 

@@ -8,15 +8,15 @@
 
 #include "cm/address.h"
 #include "cm/timing.h"
-#include "wire/cm_ids.h"
-#include "wire/cm_rej.h"
-#include "wire/cm_rep.h"
-#include "wire/cm_req.h"
-#include "wire/cm_sidr.h"
-#include "wire/ids.h"
-#include "wire/psn.h"
-#include "wire/reject_reason.h"
-#include "wire/service_id.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/cm/cm_rej.h"
+#include "wire/cm/cm_rep.h"
+#include "wire/cm/cm_req.h"
+#include "wire/cm/cm_sidr.h"
+#include "wire/cm/reject_reason.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/psn.h"
 
 /// The requests of a user to an Agent. Spans are borrowed for the call. Private data that is longer
 /// than its field is refused with kInvalidArgument, never truncated. The peer sees it padded with

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "connect/id.h"
-#include "wire/ip_cm_header.h"
+#include "wire/cm/ip_cm_header.h"
 
 namespace verbatim::connect {
 

@@ -2,8 +2,8 @@
 #include "connect/device.h"
 
 #include "connect/test_host.h"
-#include "wire/cm_message.h"
-#include "wire/mad.h"
+#include "wire/cm/cm_message.h"
+#include "wire/headers/mad.h"
 
 namespace verbatim::connect {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cm/event.h"
 #include "connect/error.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

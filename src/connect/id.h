@@ -22,9 +22,9 @@
 #include "connect/memberships.h"
 #include "connect/pair_control.h"
 #include "connect/route.h"
-#include "wire/cm_ids.h"
-#include "wire/ip_cm_header.h"
-#include "wire/psn.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/cm/ip_cm_header.h"
+#include "wire/headers/psn.h"
 
 namespace verbatim::connect {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 /// Socket addresses of programs, converted to addresses of an adapter.
 namespace verbatim::connect {

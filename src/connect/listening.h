@@ -7,8 +7,8 @@
 #include "cm/requests.h"
 #include "connect/error.h"
 #include "connect/ip_endpoint.h"
-#include "wire/ids.h"
-#include "wire/service_id.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

@@ -5,7 +5,7 @@
 
 #include "connect/error.h"
 #include "connect/pair_control.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

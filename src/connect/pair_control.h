@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "connect/error.h"
-#include "wire/cm_ids.h"
-#include "wire/ids.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "connect/ip_endpoint.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

@@ -7,8 +7,8 @@
 #include "base/time.h"
 #include "cm/agent.h"
 #include "device/port_info.h"
-#include "wire/ids.h"
-#include "wire/service_id.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::connect {
 

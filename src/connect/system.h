@@ -8,7 +8,7 @@
 #include "connect/error.h"
 #include "connect/ip_endpoint.h"
 #include "connect/route.h"
-#include "wire/service_id.h"
+#include "wire/cm/service_id.h"
 
 namespace verbatim::connect {
 

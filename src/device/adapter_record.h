@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "device/config.h"
-#include "wire/wire_error.h"
+#include "wire/headers/wire_error.h"
 
 namespace verbatim::device {
 

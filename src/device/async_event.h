@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "device/event_pipe.h"
-#include "transport/work.h"
+#include "transport/queues/work.h"
 
 namespace verbatim::device {
 

@@ -10,7 +10,7 @@
 #include "device/completion_channel.h"
 #include "device/limits.h"
 #include "host/queue_lock.h"
-#include "transport/completion_queue.h"
+#include "transport/queues/completion_queue.h"
 
 namespace verbatim::device {
 

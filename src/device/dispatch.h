@@ -19,9 +19,9 @@
 #include "host/slot.h"
 #include "link/packet_burst.h"
 #include "transport/queue_pair.h"
-#include "wire/cm_ids.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::device {
 

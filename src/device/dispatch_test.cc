@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "wire/packet_builder.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::device {
 namespace {

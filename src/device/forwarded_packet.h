@@ -8,7 +8,7 @@
 #include <span>
 
 #include "link/packet_burst.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

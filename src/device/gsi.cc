@@ -16,8 +16,8 @@
 #include "device/engine.h"
 #include "device/forwarded_packet.h"
 #include "device/process.h"
-#include "wire/flow_entropy.h"
-#include "wire/packet_builder.h"
+#include "wire/headers/flow_entropy.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::device {
 namespace {

@@ -23,10 +23,10 @@
 #include "link/link.h"
 #include "udp/shared_port.h"
 #include "udp/udp_link.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
-#include "wire/psn.h"
-#include "wire/service_id.h"
+#include "wire/cm/service_id.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/psn.h"
 
 namespace verbatim::device {
 

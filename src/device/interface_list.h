@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

@@ -5,7 +5,7 @@
 #include "device/multicast_table.h"
 #include "device/port_info.h"
 #include "udp/udp_link.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/expected.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "wire/ipv4.h"
-#include "wire/ipv6.h"
-#include "wire/udp.h"
+#include "wire/headers/ipv4.h"
+#include "wire/headers/ipv6.h"
+#include "wire/headers/udp.h"
 
 namespace verbatim::device {
 

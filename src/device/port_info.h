@@ -9,7 +9,7 @@
 
 #include "device/config.h"
 #include "device/interface_list.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

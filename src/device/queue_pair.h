@@ -18,7 +18,7 @@
 #include "direct/short_way.h"
 #include "host/queue_lock.h"
 #include "transport/queue_pair.h"
-#include "wire/cm_ids.h"
+#include "wire/cm/cm_ids.h"
 
 namespace verbatim::device {
 

@@ -10,7 +10,7 @@
 #include "base/prng.h"
 #include "device/limits.h"
 #include "host/slot.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

@@ -17,7 +17,7 @@
 #include "host/segment_header.h"
 #include "host/slot.h"
 #include "memory/key_table.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::device {
 

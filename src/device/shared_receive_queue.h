@@ -5,7 +5,7 @@
 
 #include "device/adapter.h"
 #include "device/event_pipe.h"
-#include "transport/shared_receive_queue.h"
+#include "transport/queues/shared_receive_queue.h"
 
 namespace verbatim::device {
 

@@ -19,9 +19,9 @@
 #include "udp/backpressure.h"
 #include "udp/shared_port.h"
 #include "udp/udp_link.h"
-#include "wire/cm_ids.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
+#include "wire/cm/cm_ids.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::device {
 

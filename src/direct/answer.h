@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "wire/aeth.h"
+#include "wire/headers/aeth.h"
 
 namespace verbatim::direct {
 

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "direct/answer.h"
-#include "transport/send_queue.h"
-#include "wire/ids.h"
+#include "transport/queues/send_queue.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::direct {
 

@@ -9,7 +9,7 @@
 
 #include "base/occupancy.h"
 #include "transport/qp_state.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::direct {
 

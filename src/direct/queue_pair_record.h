@@ -6,7 +6,7 @@
 
 #include "transport/qp_attributes.h"
 #include "transport/traffic.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::direct {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/rules/verdict.h"
 #include "transport/segmentation.h"
 #include "transport/send_side.h"
-#include "transport/verdict.h"
 
 namespace verbatim::direct {
 

@@ -14,11 +14,11 @@
 #include "direct/errand.h"
 #include "direct/target.h"
 #include "memory/key_table.h"
-#include "transport/completion_queue.h"
+#include "transport/queues/completion_queue.h"
+#include "transport/queues/send_queue.h"
 #include "transport/reason.h"
-#include "transport/send_queue.h"
 #include "transport/traffic.h"
-#include "wire/psn.h"
+#include "wire/headers/psn.h"
 
 namespace verbatim::direct {
 

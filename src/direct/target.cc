@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "direct/piece_cursor.h"
-#include "transport/message_end.h"
-#include "transport/request_rules.h"
-#include "wire/aeth.h"
+#include "transport/rules/message_end.h"
+#include "transport/rules/request_rules.h"
+#include "wire/headers/aeth.h"
 
 namespace verbatim::direct {
 

@@ -10,11 +10,11 @@
 #include "direct/answer.h"
 #include "direct/peer_memory.h"
 #include "direct/visit.h"
-#include "transport/landing.h"
-#include "transport/request.h"
-#include "transport/send_queue.h"
-#include "transport/short_request.h"
-#include "transport/verdict.h"
+#include "transport/queues/landing.h"
+#include "transport/queues/send_queue.h"
+#include "transport/queues/short_request.h"
+#include "transport/rules/request.h"
+#include "transport/rules/verdict.h"
 
 namespace verbatim::direct {
 
@@ -29,7 +29,7 @@ struct Chunk {
 
 /// The receiving half of the queue pair that ours is connected to, in another process of this host
 /// or in this one: executes our requests there, with the rules and the results of a responder that
-/// got them as packets (transport/request_rules.h), and completes its receives.
+/// got them as packets (transport/rules/request_rules.h), and completes its receives.
 ///
 /// Its owner meets the half, and then executes requests between visit().enter() and leave().
 /// Nothing but leave() may follow a refusal. A copy that the system interrupts is over; leave()

@@ -83,7 +83,7 @@ TEST_P(TargetTest, ExecutesWritesAndSends) {
 // ---- Refused ----
 
 /// What a refused request does: to the requester, to the half, and to a receive that was taken. The
-/// same as in packets (transport/verdict.h has the table).
+/// same as in packets (transport/rules/verdict.h has the table).
 TEST_P(TargetTest, RefusesAsAResponderOfPacketsDoes) {
   using transport::QpEvent;
   using transport::Reason;

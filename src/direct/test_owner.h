@@ -17,7 +17,7 @@
 #include "direct/target.h"
 #include "host/bells.h"
 #include "host/segment_header.h"
-#include "transport/completion_queue.h"
+#include "transport/queues/completion_queue.h"
 
 /// What the tests of this layer share. Nothing but tests includes this.
 namespace verbatim::direct::test {

@@ -13,10 +13,10 @@
 #include "host/own_descriptor.h"
 #include "host/peer.h"
 #include "memory/key_table.h"
-#include "transport/completion_queue.h"
-#include "transport/receive_queue.h"
-#include "transport/responder_state.h"
-#include "transport/shared_receive_queue.h"
+#include "transport/queues/completion_queue.h"
+#include "transport/queues/receive_queue.h"
+#include "transport/queues/shared_receive_queue.h"
+#include "transport/rc/responder_state.h"
 
 namespace verbatim::direct {
 

@@ -2,7 +2,7 @@
 #include "link/burst.h"
 
 #include "base/assert.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace verbatim::link {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/byte_order.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::link {
 namespace {
@@ -16,7 +16,7 @@ std::uint32_t dest_qp_of(std::span<const std::byte> packet) noexcept {
 }
 
 /// Bits that no receiver misses: octet 4 is outside of the ICRC, and the other two look like
-/// another IPv4 header (wire/icrc.h).
+/// another IPv4 header (wire/crc/icrc.h).
 bool passes_unnoticed(std::size_t bit) noexcept {
   return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
 }

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "wire/bth.h"
+#include "wire/headers/bth.h"
 
 namespace verbatim::link {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/expected.h"
 #include "base/time.h"
-#include "wire/ids.h"
-#include "wire/opcode.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/opcode.h"
 
 namespace verbatim::link {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace verbatim::link {
 

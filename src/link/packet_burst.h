@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::link {
 

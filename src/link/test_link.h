@@ -15,10 +15,10 @@
 
 #include "link/fault_rules.h"
 #include "link/link.h"
-#include "wire/bth.h"
-#include "wire/icrc.h"
-#include "wire/opcode.h"
-#include "wire/packet.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/bth.h"
+#include "wire/headers/opcode.h"
+#include "wire/headers/packet.h"
 
 /// What the tests of links around links share. Nothing but tests includes this.
 namespace verbatim::link::test {

@@ -10,7 +10,7 @@
 #include "base/acquire.h"
 #include "memory/access.h"
 #include "memory/domain.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::memory {
 

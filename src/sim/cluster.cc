@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "wire/crc32.h"
+#include "wire/crc/crc32.h"
 
 namespace verbatim::sim {
 

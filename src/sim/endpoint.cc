@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "wire/flow_entropy.h"
-#include "wire/packet.h"
+#include "wire/headers/flow_entropy.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::sim {
 namespace {

@@ -14,7 +14,7 @@
 #include "sim/frame.h"
 #include "sim/memory_source.h"
 #include "transport/queue_pair.h"
-#include "wire/wire_error.h"
+#include "wire/headers/wire_error.h"
 
 namespace verbatim::sim {
 

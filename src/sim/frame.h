@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::sim {
 

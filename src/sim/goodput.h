@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "sim/lossy_network.h"
-#include "transport/work.h"
-#include "wire/ids.h"
+#include "transport/queues/work.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::sim {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "wire/packet_builder.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::sim {
 namespace {

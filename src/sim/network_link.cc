@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/network_link.h"
 
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace verbatim::sim {
 

@@ -9,7 +9,7 @@
 
 #include "base/prng.h"
 #include "sim/endpoint.h"
-#include "transport/work.h"
+#include "transport/queues/work.h"
 
 namespace verbatim::sim {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::tools {
 

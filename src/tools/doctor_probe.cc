@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "base/byte_order.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
-#include "wire/packet_builder.h"
-#include "wire/roce_datagram.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/packet_builder.h"
+#include "wire/headers/roce_datagram.h"
 
 namespace verbatim::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include "device/port_info.h"
 #include "udp/shared_port.h"
 #include "udp/udp_link.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::tools {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "wire/print.h"
+#include "wire/print/print.h"
 
 namespace verbatim::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "device/config.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 /// Texts of several commands.
 namespace verbatim::tools {

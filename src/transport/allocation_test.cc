@@ -10,8 +10,8 @@
 #include <new>
 #include <vector>
 
-#include "transport/test_requester.h"
-#include "transport/test_responder.h"
+#include "transport/rc/test_requester.h"
+#include "transport/rc/test_responder.h"
 
 namespace {
 

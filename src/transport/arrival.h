@@ -8,7 +8,7 @@
 
 #include "transport/path.h"
 #include "transport/qp_type.h"
-#include "wire/packet.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::transport {
 

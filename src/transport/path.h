@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "wire/icrc.h"
-#include "wire/ids.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::transport {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/qp_attributes.h"
 
-#include "transport/responder_state.h"
+#include "transport/rc/responder_state.h"
 
 namespace verbatim::transport {
 

@@ -6,8 +6,8 @@
 #include "base/expected.h"
 #include "memory/access.h"
 #include "transport/qp_type.h"
-#include "wire/ids.h"
-#include "wire/psn.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/psn.h"
 
 namespace verbatim::transport {
 

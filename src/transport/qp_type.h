@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "wire/opcode.h"
+#include "wire/headers/opcode.h"
 
 namespace verbatim::transport {
 

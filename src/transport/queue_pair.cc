@@ -4,9 +4,9 @@
 #include <atomic>
 #include <bit>
 
-#include "transport/message_end.h"
-#include "transport/post_rules.h"
 #include "transport/qp_state.h"
+#include "transport/queues/post_rules.h"
+#include "transport/rules/message_end.h"
 
 namespace verbatim::transport {
 

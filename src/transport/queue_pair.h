@@ -12,12 +12,12 @@
 #include "transport/arrival.h"
 #include "transport/qp_attributes.h"
 #include "transport/qp_state.h"
-#include "transport/rc_requester.h"
-#include "transport/rc_responder.h"
+#include "transport/rc/rc_requester.h"
+#include "transport/rc/rc_responder.h"
 #include "transport/traffic.h"
-#include "transport/uc_responder.h"
-#include "transport/ud_responder.h"
-#include "transport/unreliable_sender.h"
+#include "transport/unreliable/uc_responder.h"
+#include "transport/unreliable/ud_responder.h"
+#include "transport/unreliable/unreliable_sender.h"
 
 namespace verbatim::transport {
 

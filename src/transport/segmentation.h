@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "transport/work.h"
-#include "wire/opcode.h"
+#include "transport/queues/work.h"
+#include "wire/headers/opcode.h"
 
 namespace verbatim::transport {
 

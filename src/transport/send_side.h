@@ -2,9 +2,9 @@
 #pragma once
 
 #include "memory/scatter_gather.h"
+#include "transport/queues/send_queue.h"
 #include "transport/segmentation.h"
-#include "transport/send_queue.h"
-#include "wire/packet_builder.h"
+#include "wire/headers/packet_builder.h"
 
 /// What the sending halves of all service types share.
 namespace verbatim::transport {

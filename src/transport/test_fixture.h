@@ -17,11 +17,11 @@
 #include "base/assert.h"
 #include "base/prng.h"
 #include "memory/key_registry.h"
-#include "transport/completion_queue.h"
 #include "transport/path.h"
-#include "transport/work.h"
-#include "wire/packet.h"
-#include "wire/packet_builder.h"
+#include "transport/queues/completion_queue.h"
+#include "transport/queues/work.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/packet_builder.h"
 
 /// What the tests and fuzzers of the transport share: storage, registered memory between guard
 /// zones, completions and packets. Nothing but tests and fuzzers includes this.

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/byte_order.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::link {
 

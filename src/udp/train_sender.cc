@@ -8,7 +8,7 @@
 
 #include "udp/socket_calls.h"
 #include "udp/udp_link.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace verbatim::link {
 

@@ -16,7 +16,7 @@
 #include "udp/train_receiver.h"
 #include "udp/train_sender.h"
 #include "udp/udp_table.h"
-#include "wire/flow_entropy.h"
+#include "wire/headers/flow_entropy.h"
 
 namespace verbatim::link {
 

@@ -13,7 +13,7 @@
 #include "base/expected.h"
 #include "link/link.h"
 #include "udp/udp_socket.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::link {
 

@@ -10,8 +10,8 @@
 #include "udp/test_network.h"
 #include "udp/train_sender.h"
 #include "udp/udp_link.h"
-#include "wire/icrc.h"
-#include "wire/roce_datagram.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/roce_datagram.h"
 
 namespace verbatim::link {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/expected.h"
 #include "host/own_descriptor.h"
 #include "udp/steering.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 namespace verbatim::link {
 

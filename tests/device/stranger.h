@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/prng.h"
-#include "wire/icrc.h"
-#include "wire/ipv4.h"
-#include "wire/packet_builder.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/ipv4.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::testing {
 

@@ -12,9 +12,9 @@
 #include "host/request_box.h"
 #include "rdmacm_world.h"
 #include "two_users.h"
-#include "wire/icrc.h"
-#include "wire/ipv4.h"
-#include "wire/packet_builder.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/ipv4.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::testing {
 namespace {

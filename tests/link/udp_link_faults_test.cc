@@ -10,9 +10,9 @@
 #include "link/faulty_link.h"
 #include "udp/test_network.h"
 #include "udp/udp_link.h"
-#include "wire/bth.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/bth.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::link {
 namespace {

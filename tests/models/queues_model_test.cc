@@ -12,7 +12,8 @@ namespace {
 using enum Order;
 using enum Test;
 
-// ---- transport/completion_lane.h: a lane of one place, used twice; the counter is not used here
+// ---- transport/queues/completion_lane.h: a lane of one place, used twice; the counter is not used
+// here
 
 struct LaneOrders {
   Order push = kRelease;
@@ -60,8 +61,8 @@ void put(Thread& t, Side what) {
   if (what == Side::kMembarrier) t.membarrier();
 }
 
-// ---- transport/completion_queue.h: publish() raises the hint if it is down, and lower_hints()
-// lowers that of a lane that ran dry
+// ---- transport/queues/completion_queue.h: publish() raises the hint if it is down, and
+// lower_hints() lowers that of a lane that ran dry
 
 struct Lane {
   Var serial;
@@ -141,7 +142,8 @@ TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
   EXPECT_TRUE(second_is_lost(Side::kFence, Side::kNothing));
 }
 
-// ---- transport/completion_queue.h: arm() against publish(); any "I sleep" against any wake-up
+// ---- transport/queues/completion_queue.h: arm() against publish(); any "I sleep" against any
+// wake-up
 
 /// The owner arms, looks once more, and sleeps until the event if it finds nothing. It looks at the
 /// lane if its hint is up.
@@ -194,7 +196,7 @@ TEST(ArmingModel, NeedsTheFenceBehindARaisedHint) {
   EXPECT_FALSE(sleeper_is_forgotten(Side::kFence, Side::kFence, true, false));
 }
 
-// ---- transport/receive_queue.h: what post() counts by
+// ---- transport/queues/receive_queue.h: what post() counts by
 
 /// One receive is posted, and its consumer publishes the completion and moves the head. The sum of
 /// what is posted and what is published and not collected is one at any time: is it also what the

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "test_cluster.h"
-#include "wire/packet.h"
+#include "wire/headers/packet.h"
 
 namespace verbatim::sim {
 namespace {

@@ -9,7 +9,7 @@
 #include "abi/rdmacm/functions.h"
 #include "abi/rdmacm/id.h"
 #include "abi/rdmacm/newer.h"
-#include "wire/ip_cm_header.h"
+#include "wire/cm/ip_cm_header.h"
 
 namespace verbatim::abi {
 namespace {

@@ -8,8 +8,8 @@
 #include "abi/verbs/address.h"
 #include "base/byte_order.h"
 #include "base/uncancelled.h"
-#include "wire/flow_entropy.h"
-#include "wire/ipv4.h"
+#include "wire/headers/flow_entropy.h"
+#include "wire/headers/ipv4.h"
 
 namespace verbatim::abi {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "transport/work.h"
+#include "transport/queues/work.h"
 
 namespace verbatim::abi {
 

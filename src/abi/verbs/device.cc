@@ -22,7 +22,7 @@
 #include "device/clock.h"
 #include "device/limits.h"
 #include "device/process.h"
-#include "transport/responder_state.h"
+#include "transport/rc/responder_state.h"
 
 namespace verbatim::abi {
 namespace {

@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "memory/access.h"
-#include "wire/ids.h"
+#include "wire/headers/ids.h"
 
 /// The functions behind the inlines of infiniband/verbs.h, which call through the context.
 namespace verbatim::abi {

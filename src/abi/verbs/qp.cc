@@ -14,7 +14,7 @@
 #include "abi/verbs/wr_builder.h"
 #include "base/uncancelled.h"
 #include "device/limits.h"
-#include "wire/flow_entropy.h"
+#include "wire/headers/flow_entropy.h"
 
 namespace verbatim::abi {
 

@@ -5,8 +5,8 @@
 
 #include "abi/verbs/handles.h"
 #include "device/limits.h"
-#include "transport/short_request.h"
-#include "transport/work.h"
+#include "transport/queues/short_request.h"
+#include "transport/queues/work.h"
 
 namespace verbatim::abi {
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "transport/queues/work.h"
+#include "transport/reason.h"
+#include "wire/headers/psn.h"
+
+namespace verbatim::transport {
+
+/// How far a send request has come.
+enum class SendStage : std::uint8_t {
+  kPosted,   // nothing has happened yet
+  kStarted,  // it has sequence numbers; some of it may have been sent
+  kDone,     // acknowledged, or executed locally
+  kFailed,   // cannot go on; reported when everything before it is done
+};
+
+/// What is wrong with a request that its queue takes nevertheless: it completes with this status
+/// when its turn comes, and is not executed. kSuccess: nothing.
+struct Flaw {
+  WcStatus status = WcStatus::kSuccess;
+  Reason reason = Reason::kNone;
+};
+
+/// One posted send request with its progress. Private to the owner; nobody else ever reads it.
+struct SendEntry {
+  std::uint64_t wr_id = 0;
+  SendOpcode opcode{};
+  SendFlags flags{};
+  SendStage stage = SendStage::kPosted;
+  WcStatus failure = WcStatus::kSuccess;  // kFailed, or flawed from the start: what is reported
+  std::uint8_t sge_count = 0;             // elements of the gather list; inline data has none
+  bool is_inline = false;
+  bool bind_type1 = false;
+  Reason reason = Reason::kNone;  // why it fails
+  std::uint32_t octets = 0;       // of the message
+  wire::Psn first_psn{};          // kStarted: of its first packet
+  std::uint32_t packets = 0;      // kStarted: sequence numbers it takes
+  std::uint32_t answered = 0;     // READ: response packets that have arrived
+  std::uint32_t walk_at = 0;      // message octet that `walk` stands at
+  memory::SgeCursor walk{};       // where the last packet's payload ended
+
+  std::uint64_t remote_address = 0;
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
+  wire::MemoryKey rkey{};
+  wire::Immediate immediate{};
+  wire::MemoryKey invalidate_key{};
+  wire::SrqNumber remote_srq{};
+  std::uint32_t flush_octets = 0;
+  wire::Feth flush{};
+  wire::QpNumber remote_qp{};
+  wire::QKey remote_qkey{};
+
+  /// Posted with a flaw: it is never executed.
+  [[nodiscard]] bool is_flawed() const noexcept {
+    return stage == SendStage::kPosted && failure != WcStatus::kSuccess;
+  }
+};
+
+/// The send queue of one queue pair (IBA Vol 1, 10.8.2): a ring of entries numbered from zero on,
+/// each with its gather list or inline data. Entries live from post() until the requester retires
+/// them, in order.
+///
+/// Storage is the caller's and private. Thread: whoever holds the queue pair's lock.
+class SendQueue {
+ public:
+  struct Limits {
+    std::uint32_t depth = 0;
+    std::uint32_t sge_limit = 0;
+    std::uint32_t inline_limit = 0;  // octets
+    bool carries_paths = false;      // UD: every request names its destination
+    bool carries_binds = true;       // RC and UC: room for bind requests
+  };
+
+  [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
+    return std::size_t{ring_size(limits.depth)} * stride(limits);
+  }
+
+  SendQueue() noexcept = default;
+  /// `block` is 64-aligned and has octets_for() octets.
+  SendQueue(std::span<std::byte> block, const Limits& limits) noexcept;
+
+  [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
+
+  /// `uncollected` is how many completions of this queue wait in its lane. kNoMemory when the queue
+  /// is full, kInvalidArgument when the request exceeds a limit.
+  [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected,
+                            Flaw flaw = {}) noexcept;
+
+  [[nodiscard]] bool has_room_for(std::uint32_t requests,
+                                  std::uint32_t uncollected) const noexcept {
+    return tail_ - head_ + uncollected + requests <= limits_.depth;
+  }
+
+  // Entry numbers: head <= any live entry < tail. They wrap at 2^32, rings are powers of two.
+  [[nodiscard]] std::uint32_t head() const noexcept { return head_; }
+  [[nodiscard]] std::uint32_t tail() const noexcept { return tail_; }
+  [[nodiscard]] bool is_empty() const noexcept { return head_ == tail_; }
+  [[nodiscard]] SendEntry& at(std::uint32_t number) const noexcept {
+    return *std::bit_cast<SendEntry*>(block_ + std::size_t{number & mask_} * stride_);
+  }
+  void retire_head() noexcept { ++head_; }
+  /// Forgets everything: a queue pair that goes to RESET.
+  void clear() noexcept { head_ = tail_; }
+
+  [[nodiscard]] std::span<const memory::Sge> list_of(const SendEntry& entry) const noexcept {
+    return {std::bit_cast<const memory::Sge*>(data_of(entry)), entry.sge_count};
+  }
+  [[nodiscard]] std::span<const std::byte> inline_data_of(const SendEntry& entry) const noexcept {
+    return {data_of(entry), entry.octets};
+  }
+  [[nodiscard]] Path& path_of(const SendEntry& entry) const noexcept {
+    return *std::bit_cast<Path*>(slot_of(entry) + sizeof(SendEntry));
+  }
+  [[nodiscard]] memory::BindRequest& bind_of(const SendEntry& entry) const noexcept {
+    return *std::bit_cast<memory::BindRequest*>(slot_of(entry) + sizeof(SendEntry));
+  }
+
+ private:
+  static std::uint32_t ring_size(std::uint32_t depth) noexcept {
+    return std::bit_ceil(depth == 0 ? 1U : depth);
+  }
+  static std::size_t extra_octets(const Limits& limits) noexcept;
+  static std::size_t stride(const Limits& limits) noexcept;
+  static std::byte* slot_of(const SendEntry& entry) noexcept {
+    return std::bit_cast<std::byte*>(&entry);
+  }
+  [[nodiscard]] std::byte* data_of(const SendEntry& entry) const noexcept {
+    return slot_of(entry) + data_offset_;
+  }
+  [[nodiscard]] Status check(const SendRequest& request, std::uint64_t octets,
+                             Flaw flaw) const noexcept;
+  void store_data(const SendRequest& request, SendEntry& entry) noexcept;
+
+  // What requests look at that need no place comes first.
+  std::uint32_t head_ = 0;  // oldest entry not retired
+  std::uint32_t tail_ = 0;  // one past the newest
+  Limits limits_{};
+  std::uint32_t mask_ = 0;       // ring size - 1
+  std::byte* block_ = nullptr;   // the caller's, as long as the queue pair
+  std::size_t stride_ = 0;       // octets from slot to slot
+  std::size_t data_offset_ = 0;  // of the gather list or inline data within a slot
+};
+
+}  // namespace verbatim::transport

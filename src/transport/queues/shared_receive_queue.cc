@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/queues/shared_receive_queue.h"
+
+#include <algorithm>
+#include <new>
+
+namespace verbatim::transport {
+
+namespace {
+constexpr std::uint64_t kTriesPerPlace = 64;
+}  // namespace
+
+SharedReceiveQueue SharedReceiveQueue::create(std::span<std::byte> block, memory::DomainId domain,
+                                              const Limits& limits) noexcept {
+  VB_ASSERT(block.size() >= octets_for(limits));
+  auto* header = new (block.data()) Header;
+  header->depth = limits.depth;
+  header->sge_limit = limits.sge_limit;
+  header->domain = domain;
+  auto queue = attach(block);
+  for (std::uint32_t i = 0; i <= queue.mask_; ++i) queue.entry(i) = ReceiveEntry{};
+  return queue;
+}
+
+SharedReceiveQueue SharedReceiveQueue::attach(std::span<std::byte> room, Fencing fencing) noexcept {
+  if (room.size() < sizeof(Header)) return {};
+  auto* header = std::bit_cast<Header*>(room.data());
+  // Each is read once: somebody else may write there.
+  const Limits limits{
+      .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
+      .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
+  if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
+  SharedReceiveQueue queue;
+  queue.block_ = room.data();
+  queue.depth_ = limits.depth;
+  queue.sge_limit_ = limits.sge_limit;
+  queue.mask_ = ring_size(limits.depth) - 1;
+  queue.domain_ = std::atomic_ref(header->domain).load(std::memory_order_relaxed);
+  queue.fencing_ = fencing;
+  return queue;
+}
+
+Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
+  Header& h = header();
+  if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
+  if (h.tail - load_head() >= depth_) move_head_on();
+  if (h.tail - load_head() >= depth_) return Errc::kNoMemory;
+  const auto free = find_free_slot();
+  if (!free) return Errc::kNoMemory;
+  ReceiveEntry& slot = entry(*free);
+  slot.wr_id = request.wr_id;
+  slot.sge_count = static_cast<std::uint32_t>(request.list.size());
+  std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
+  queue_up(*free);
+  return Ok{};
+}
+
+/// Gives a filled slot the next place of the ring.
+void SharedReceiveQueue::queue_up(std::uint32_t slot) noexcept {
+  Header& h = header();
+  // pairs with claim()
+  std::atomic_ref(entry(slot).claim).store(posted_at(h.tail), std::memory_order_release);
+  order(h.tail).store(slot, std::memory_order_relaxed);  // seen by whoever sees the tail
+  std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
+}
+
+/// A claimant may have died, or be asleep, between its claim and its move of the head.
+void SharedReceiveQueue::move_head_on() noexcept {
+  Header& h = header();
+  std::uint32_t head = load_head();
+  if (head == h.tail) return;
+  const std::uint32_t slot = order(head).load(std::memory_order_relaxed);
+  if (std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == posted_at(head)) return;
+  std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
+}
+
+/// The first that is free, from behind the last one that was taken on: nearly always the next.
+std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
+  Header& h = header();
+  for (std::uint32_t step = 0; step <= mask_; ++step) {
+    const std::uint32_t slot = (h.next_slot + step) & mask_;
+    const auto claim = std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire);
+    if (claim != kFree) continue;  // the acquire pairs with release()
+    h.next_slot = slot + 1;
+    return slot;
+  }
+  return std::nullopt;
+}
+
+SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noexcept {
+  Header& h = header();
+  // Others may be faster many times, but not for ever: a queue that never comes to an end is none.
+  for (std::uint64_t tries = 0; tries <= kTriesPerPlace * (std::uint64_t{mask_} + 1); ++tries) {
+    std::uint32_t head = load_head();
+    if (head == load_tail()) return {};
+    const std::uint32_t number = order(head).load(std::memory_order_relaxed) & mask_;
+    ReceiveEntry& slot = entry(number);
+    std::uint32_t expected = posted_at(head);
+    const bool mine = std::atomic_ref(slot.claim)
+                          .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
+    // Whoever claimed it, the head moves on; a claimant that died before doing so is helped here.
+    // If others have moved it already, the ring may have come round under our feet; then neither
+    // exchange found what it expected.
+    std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
+    if (!mine) continue;
+    fence_if(fencing_);  // pairs with the barrier in arm_limit()
+    check_limit();
+    return {.slot = number, .entry = &slot};
+  }
+  return {};
+}
+
+void SharedReceiveQueue::release(std::uint32_t slot) noexcept {
+  // pairs with the acquire in post(): the entry was read before it is written again
+  std::atomic_ref(entry(slot).claim).store(kFree, std::memory_order_release);
+}
+
+void SharedReceiveQueue::put_back(std::uint32_t claimant) noexcept {
+  for (std::uint32_t slot = 0; slot <= mask_; ++slot) put_back(claimant, slot);
+}
+
+bool SharedReceiveQueue::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
+  if (!is_claimed_by(claimant, slot)) return false;
+  move_head_on();  // its place may still be the one at the head, and a ring of slots has no other
+  queue_up(slot);
+  return true;
+}
+
+Status SharedReceiveQueue::arm_limit(std::uint32_t limit, Barrier barrier) noexcept {
+  Header& h = header();
+  if (limit > depth_) return Errc::kInvalidArgument;
+  std::atomic_ref(h.limit).store(limit, std::memory_order_relaxed);
+  barrier();  // pairs with the fence in claim(), or stands for it
+  check_limit();
+  return Ok{};
+}
+
+void SharedReceiveQueue::check_limit() noexcept {
+  Header& h = header();
+  std::uint32_t armed = std::atomic_ref(h.limit).load(std::memory_order_relaxed);
+  if (armed == 0 || waiting_count() >= armed) return;
+  // One shot: whoever disarms it raises the event.
+  if (std::atomic_ref(h.limit).compare_exchange_strong(armed, 0, std::memory_order_acq_rel)) {
+    std::atomic_ref(h.limit_reached).store(1, std::memory_order_release);
+  }
+}
+
+std::span<const memory::Sge> SharedReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
+  const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
+  return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
+}
+
+}  // namespace verbatim::transport

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "transport/queues/work.h"
+
+namespace verbatim::transport {
+
+/// Storage for the blocks that queues are made in, for tests: aligned to a cache line and full of
+/// rubbish, as reused memory is.
+class TestBlock {
+ public:
+  explicit TestBlock(std::size_t octets) : lines_((octets + 63) / 64), octets_(octets) {
+    std::ranges::fill(span(), std::byte{0xa5});
+  }
+  [[nodiscard]] std::byte* data() noexcept { return lines_.data()->octets; }
+  [[nodiscard]] std::span<std::byte> span() noexcept { return {data(), octets_}; }
+
+  /// A number of the block as any process that maps it sees it.
+  [[nodiscard]] std::uint32_t& word(std::size_t at) noexcept {
+    return *std::bit_cast<std::uint32_t*>(data() + at);
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::byte octets[64];
+  };
+  std::vector<Line> lines_;
+  std::size_t octets_;
+};
+
+/// A completion that tells itself apart from others by its work request.
+[[nodiscard]] inline Completion completion(std::uint64_t wr_id) noexcept {
+  Completion made;
+  made.wr_id = wr_id;
+  return made;
+}
+
+}  // namespace verbatim::transport

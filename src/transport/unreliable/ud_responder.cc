@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/unreliable/ud_responder.h"
+
+#include "transport/rules/message_end.h"
+
+namespace verbatim::transport {
+
+void UdResponder::handle_request(const wire::PacketView& packet,
+                                 std::span<const std::byte, kGrhOctets> network_header) noexcept {
+  if (state_->failed) return;
+  const wire::Deth deth = packet.deth();
+  if (deth.qkey != state_->qkey) {
+    ++counters_.wrong_qkey;
+    return;
+  }
+  if (!landing_.take_receive()) {
+    ++counters_.no_receive;
+    return;
+  }
+  const std::size_t octets = kGrhOctets + packet.payload().size();
+  if (packet.payload().size() > state_->path_mtu || octets > landing_.receive_octets()) {
+    ++counters_.too_long;  // the receive waits for a shorter one
+    return;
+  }
+  state_->scatter = {};
+  const bool is_ipv6 = (std::to_integer<unsigned>(network_header[0]) >> 4) == 6;
+  auto placed = landing_.scatter(network_header);
+  if (placed) placed = landing_.scatter(packet.payload());
+  if (!placed) {
+    end_half(*state_, landing_, {Verdict::kPlacementFailed, reason_of(placed.error())});
+    return;
+  }
+  Completion completion =
+      receive_completion(request_of(packet), static_cast<std::uint32_t>(octets));
+  completion.flags = completion.flags | (is_ipv6 ? WcFlags::kGrh : WcFlags::kGrh | WcFlags::kIpv4);
+  completion.source_qp = deth.source_qp;
+  if (!landing_.complete_receive(completion)) {
+    end_half(*state_, landing_, {Verdict::kOverrun, Reason::kCompletionOverrun});
+    return;
+  }
+  ++counters_.requests;
+  counters_.octets += packet.payload().size();
+}
+
+}  // namespace verbatim::transport
