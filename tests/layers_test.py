@@ -28,7 +28,7 @@ class CheckLayers(unittest.TestCase):
 
     def write(self, path, text):
         file = self.src / path
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
     def check(self):

@@ -107,9 +107,8 @@ Status Gsi::open() noexcept {
   for (const GidEntry& entry : parts_.port.gids) steer(entry.gid);
   if (watch_.open(parts_.slot.number(),
                   epoll_.number())) {  // without it deaths go unnoticed for a while
-    const auto directory = read_directory({});
-    for (const std::uint32_t slot : directory ? directory->slots : std::vector<std::uint32_t>()) {
-      watch_.watch(slot);
+    if (const auto directory = read_directory({})) {
+      for (const std::uint32_t slot : directory->slots) watch_.watch(slot);
     }
   }
   return Ok{};
