@@ -148,6 +148,22 @@ TEST_F(WindowTest, AConsumerMayChooseTheSameKeyAgain) {
   }
 }
 
+/// A peer that was stopped with a grant in hand compares the generations.
+TEST_F(WindowTest, TheSameKeyBoundAgainIsAnotherGeneration) {
+  auto good = request(memory_.window(KeyKind::kWindowType2B));
+  good.new_key = good.window_key;
+  auto want = memory_.want(good.new_key);
+  want.address += 64;
+  want.octets = 1;
+  ASSERT_EQ(bind2(good), BindRefusal::kNone);
+  const auto before = memory_.table().check_remote(want);
+  ASSERT_EQ(drop(good.new_key), BindRefusal::kNone);
+  ASSERT_EQ(bind2(good), BindRefusal::kNone);
+  const auto after = memory_.table().check_remote(want);
+  ASSERT_TRUE(before && after);
+  EXPECT_NE(before->generation, after->generation);
+}
+
 TEST_F(WindowTest, AConsumerMayChooseAnyOctet) {
   auto good = request(memory_.window(KeyKind::kWindowType2B));
   for (std::uint32_t octet = 0; octet < 256; ++octet) {

@@ -130,6 +130,17 @@ TEST(RcRequester, AsksForAnAcknowledgementAtTheEndAndFourTimesPerWindow) {
   }
 }
 
+/// The last packet of this window is not one of the four that ask anyway.
+TEST(RcRequester, AsksForAnAcknowledgementWhenAnOddWindowCloses) {
+  Config config = RequesterRig::defaults();
+  config.window_packets = 9;
+  RequesterRig rig(config);
+  rig.post(SendOpcode::kWrite, 20 * 256);
+  const auto packets = rig.drain();
+  ASSERT_EQ(packets.size(), 9U);
+  EXPECT_TRUE(packets[8].ack_request());
+}
+
 TEST(RcRequester, KeepsTheWindowAndAsksForAnAcknowledgementWhenItCloses) {
   Config config = RequesterRig::defaults();
   config.window_packets = 8;

@@ -113,6 +113,21 @@ class UdSenderTest : public SenderTest {
   UdSenderTest() : SenderTest(wire::Transport::kUd) {}
 };
 
+// ---- Both
+
+TEST_F(UdSenderTest, AFlawedRequestCompletesInItsTurnAndIsNotSent) {
+  const auto first = post(request(SendOpcode::kSend, 10));
+  const SendRequest flawed = request(SendOpcode::kWrite, 10);  // no operation of datagrams
+  ASSERT_TRUE(
+      queue_
+          .post(flawed, port_.uncollected(),
+                {.status = WcStatus::kLocalQpOperation, .reason = Reason::kNotOfThisService})
+          .ok());
+  EXPECT_EQ(drain().size(), 1U);
+  EXPECT_EQ(outcomes(),
+            (Outcomes{{first, WcStatus::kSuccess}, {flawed.wr_id, WcStatus::kLocalQpOperation}}));
+}
+
 // ---- Connected
 
 TEST_F(UcSenderTest, AMessageIsSentOnceAndCompleteWithItsLastPacket) {
