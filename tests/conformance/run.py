@@ -25,12 +25,6 @@ NETWORKS = (("one", 1500), ("packets", 1500), ("two", 1500), ("two", 9000))
 # What a program may print while its exit status says that all is well.
 COMPLAINT = re.compile(r"invalid data|Failed status|Completion with error|mismatch|"
                        r"Problems|Failed to|failed to|Couldn't|unable to", re.I)
-# What rping says when its thread for events asks once more after main() has closed the channel,
-# which rdma-core 59 has mended (in Debian 12 it is 44). It is at its end then, but whether main()
-# found fault is lost with its exit status: only another run can tell.
-TRIPPED = "rdma_get_cm_event: Bad file descriptor"
-ATTEMPTS = 3
-
 SERVES_FOR_EVER = ("qperf", "cmtime")
 UDADDY_PORT = 7174  # it knows no other
 MCKEY_GROUP = "239.77.0.1"
@@ -132,15 +126,7 @@ def run_pair(network, programs, port, environments, waits_for_server=True):
 
 
 def run_case(case, network, gid, port, address):
-    """Runs a case, again when a program has tripped over itself; as run_pair()."""
-    for _ in range(ATTEMPTS):
-        why, output = run_once(case, network, gid, port, address)
-        if not why or case.kind != "rping" or TRIPPED not in output:
-            break
-    return why, output
-
-
-def run_once(case, network, gid, port, address):
+    """As run_pair()."""
     programs = programs_of(case, network, gid, port, address)
     if programs[1] is None:
         alone = network.server.start(programs[0])
