@@ -40,8 +40,8 @@ class Agenda {
   }
   [[nodiscard]] std::span<Qp* const> listed() const noexcept { return listed_; }
 
-  /// Begins a round: those that are listed, and are not any more. Who is listed from now on comes
-  /// in the next round. The result is valid until end_round().
+  /// Begins a round: returns the listed queue pairs and empties the list. A queue pair that is
+  /// listed from now on comes in the next round. The result is valid until end_round().
   [[nodiscard]] std::span<Qp* const> begin_round() {
     round_.swap(listed_);
     for (Qp* qp : round_) qp->agenda_entry().is_listed = false;

@@ -111,7 +111,7 @@ void PortWatch::remove(Adapter& adapter) noexcept {
     is_the_thread = thread_.get_id() == std::this_thread::get_id();
   }
   if (is_the_thread) return;
-  { const LockGuard told(telling_); }  // whoever was being told something knows it now
+  { const LockGuard told(telling_); }  // an adapter that was being told has been told
   std::thread ended;
   {
     const LockGuard lock(mutex_);

@@ -32,8 +32,8 @@ struct HalfParts {
 };
 
 /// A requester's way into and out of the receiving half that its queue pair is connected to, in
-/// another process of this host or in this one: meeting, entering, leaving, and who has to know of
-/// it. What is done inside is Target's business.
+/// another process of this host or in this one: meeting, entering, leaving, and waking the owner of
+/// the half. Target does the work inside.
 ///
 /// Between enter() and leave() the owner of the half takes nothing away that is used there, unless
 /// it has given the visit up: before anything is reported, is_given_up() must be asked.
