@@ -12,7 +12,7 @@ struct Reader {
   Addressee operator()(const wire::CmSidrReq& req) const noexcept { return req.service_id; }
   Addressee operator()(const wire::CmSidrRep& rep) const noexcept { return rep.request_id; }
   Addressee operator()(const wire::CmRej& rej) const noexcept {
-    if (rej.remote_comm_id == wire::CommId{}) return Everybody{};
+    if (rej.remote_comm_id == wire::CommId{}) return EveryAgent{};
     return rej.remote_comm_id;
   }
   template <typename Message>
@@ -25,9 +25,9 @@ struct Reader {
 
 Addressee addressee_of(std::span<const std::byte> octets) noexcept {
   const auto mad = wire::MadView::parse(octets);
-  if (!mad) return Nobody{};
+  if (!mad) return NoAgent{};
   const auto message = wire::parse_cm_message(*mad);
-  if (!message) return Nobody{};
+  if (!message) return NoAgent{};
   return std::visit(Reader{}, *message);
 }
 

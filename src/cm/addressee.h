@@ -19,16 +19,16 @@ namespace verbatim::cm {
 
 /// For every Agent: a refusal from a peer whose request was never answered, so the peer does not
 /// know the ID of the Agent that owes the answer. At most one Agent knows the communication.
-struct Everybody {
-  friend constexpr bool operator==(Everybody, Everybody) noexcept = default;
+struct EveryAgent {
+  friend constexpr bool operator==(EveryAgent, EveryAgent) noexcept = default;
 };
 /// For no Agent: not a CM message.
-struct Nobody {
-  friend constexpr bool operator==(Nobody, Nobody) noexcept = default;
+struct NoAgent {
+  friend constexpr bool operator==(NoAgent, NoAgent) noexcept = default;
 };
 
 /// The Agent that assigned an ID, the Agent that listens for a service, every Agent, or none.
-using Addressee = std::variant<wire::CommId, wire::ServiceId, Everybody, Nobody>;
+using Addressee = std::variant<wire::CommId, wire::ServiceId, EveryAgent, NoAgent>;
 
 /// `octets` is the payload of a packet to queue pair 1.
 [[nodiscard]] Addressee addressee_of(std::span<const std::byte> octets) noexcept;

@@ -55,15 +55,15 @@ TEST(Addressee, EverythingElseIsForTheAgentThatGaveTheId) {
 TEST(Addressee, ARefusalWithoutAnIdIsForEveryAgent) {
   EXPECT_EQ(addressee_of_message(
                 wire::CmRej{.local_comm_id = CommId{1}, .reason = wire::RejectReason::kTimeout}),
-            Addressee{Everybody{}});
+            Addressee{EveryAgent{}});
 }
 
 TEST(Addressee, OtherDatagramsAreForNoAgent) {
-  EXPECT_EQ(addressee_of({}), Addressee{Nobody{}});
+  EXPECT_EQ(addressee_of({}), Addressee{NoAgent{}});
   std::array<std::byte, wire::Mad::kSize> octets{};
-  EXPECT_EQ(addressee_of(octets), Addressee{Nobody{}});
+  EXPECT_EQ(addressee_of(octets), Addressee{NoAgent{}});
   wire::CmReq{}.emit(octets);
-  EXPECT_EQ(addressee_of(std::span(octets).first(255)), Addressee{Nobody{}});
+  EXPECT_EQ(addressee_of(std::span(octets).first(255)), Addressee{NoAgent{}});
 }
 
 }  // namespace

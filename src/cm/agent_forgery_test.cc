@@ -23,16 +23,16 @@ std::vector<CmMessage> messages_to(CommId ours, CommId theirs) {
           wire::CmApr{.local_comm_id = theirs, .remote_comm_id = ours}};
 }
 
-using Way = CommId (Bench::*)();
-constexpr Way kAllStates[] = {&Bench::to_req_sent,           &Bench::to_rep_received,
-                              &Bench::to_active_established, &Bench::to_req_received,
-                              &Bench::to_rep_sent,           &Bench::to_passive_established,
-                              &Bench::to_dreq_sent,          &Bench::to_timewait};
+using Reaching = CommId (Bench::*)();
+constexpr Reaching kAllStates[] = {&Bench::to_req_sent,           &Bench::to_rep_received,
+                                   &Bench::to_active_established, &Bench::to_req_received,
+                                   &Bench::to_rep_sent,           &Bench::to_passive_established,
+                                   &Bench::to_dreq_sent,          &Bench::to_timewait};
 
 TEST(AgentForgery, AStrangerMovesNothing) {
-  for (const Way way : kAllStates) {
+  for (const Reaching reach : kAllStates) {
     Bench bench;
-    const CommId id = (bench.*way)();
+    const CommId id = (bench.*reach)();
     (void)bench.sent();
     for (const CmMessage& message : messages_to(id, kPeerId)) {
       EXPECT_EQ(bench.receive(message, kStranger), Verdict::kWrongPeer);
@@ -44,10 +44,10 @@ TEST(AgentForgery, AStrangerMovesNothing) {
 }
 
 TEST(AgentForgery, AnIdThatThePeerDoesNotHaveMovesNothing) {
-  for (const Way way : kAllStates) {
-    if (way == &Bench::to_req_sent) continue;  // the peer's ID is not known yet
+  for (const Reaching reach : kAllStates) {
+    if (reach == &Bench::to_req_sent) continue;  // the peer's ID is not known yet
     Bench bench;
-    const CommId id = (bench.*way)();
+    const CommId id = (bench.*reach)();
     for (const CmMessage& message : messages_to(id, CommId{0xbad})) {
       EXPECT_EQ(bench.receive(message), Verdict::kWrongRemoteId);
     }

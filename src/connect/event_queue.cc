@@ -53,7 +53,7 @@ std::unique_ptr<Event> EventQueue::pop() noexcept {
   if (waiting_.empty()) return nullptr;
   std::unique_ptr<Event> event = std::move(waiting_.front());
   waiting_.pop_front();
-  settle();
+  update_readable();
   return event;
 }
 
@@ -68,12 +68,12 @@ std::vector<std::unique_ptr<Event>> EventQueue::extract(const Id& counted) {
     }
   }
   waiting_.swap(kept);
-  settle();
+  update_readable();
   return taken;
 }
 
 /// Removes octets from the socket until there are at most as many as events.
-void EventQueue::settle() noexcept {
+void EventQueue::update_readable() noexcept {
   std::array<std::byte, 64> octets;
   if (rung_ > waiting_.size() && !reader_.is_still_own()) return;
   while (rung_ > waiting_.size()) {

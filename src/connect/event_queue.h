@@ -56,7 +56,7 @@ class EventQueue {
   void retire() noexcept;
 
  private:
-  void settle() noexcept;
+  void update_readable() noexcept;
   [[nodiscard]] int open_reader() const noexcept;
   [[nodiscard]] int await_octet();
 

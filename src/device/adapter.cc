@@ -143,7 +143,7 @@ Status Adapter::open(std::string& message) {
   progress_.use(*link_);
   dispatch_.open(slot_.number());
   if (auto opened = gsi_.open(); !opened) return opened;
-  peers_.admit({.admits_peers = path_policy_ != PathPolicy::kPackets,
+  peers_.admit({.admits_peers = path_policy_ != DataPathPolicy::kPackets,
                 .has_peer_calls = link_config->has_peer_calls});
   if (auto started = engine_.start(); !started) return started;
   PortWatch::of_process().add(*this);

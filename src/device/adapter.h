@@ -62,7 +62,7 @@ class Adapter {
   /// Its interface is gone: nothing works any more.
   [[nodiscard]] bool is_removed() const noexcept { return removed_; }
   /// Which way data takes between processes of this host.
-  [[nodiscard]] PathPolicy path_policy() const noexcept { return path_policy_; }
+  [[nodiscard]] DataPathPolicy path_policy() const noexcept { return path_policy_; }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
     return receive_buffer_octets_;
   }
@@ -140,7 +140,7 @@ class Adapter {
   PortInfo port_;
   std::vector<EventPipe*> events_;
   std::atomic<bool> removed_{false};
-  PathPolicy path_policy_ = PathPolicy::kAutomatic;
+  DataPathPolicy path_policy_ = DataPathPolicy::kAutomatic;
   std::size_t receive_buffer_octets_ = 0;
   bool abandoned_ = false;  // a child's copy of its parent's adapter
 

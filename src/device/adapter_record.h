@@ -26,8 +26,8 @@ struct alignas(64) AdapterRecord {
   std::array<char, 64> device{};      // its name, with zeroes behind it
   std::array<char, 16> interface {};  // likewise
   std::int64_t opened_at = 0;         // nanoseconds of the host's steady clock
-  PathPolicy path{};
-  PathCause path_cause{};
+  DataPathPolicy path{};
+  DataPathCause path_cause{};
   std::uint32_t completion_queues = 0;  // that exist now
   AdapterCounters counters{};
 };

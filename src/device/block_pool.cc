@@ -3,11 +3,11 @@
 
 #include <sys/mman.h>
 
-#include <bit>
 #include <cstdint>
 #include <mutex>
 #include <new>
 
+#include "base/pointer.h"
 #include "device/process.h"
 #include "host/huge_pages.h"
 #include "rehome/signals_blocked.h"
@@ -46,11 +46,11 @@ void* BlockPool::take() noexcept {
   if (block != nullptr) {
     chunk->given_back = chunk->given_back->next;
   } else {
-    block = std::bit_cast<std::byte*>(chunk) + kLine + chunk->touched * stride_;
+    block = pointer_as<std::byte>(chunk) + kLine + chunk->touched * stride_;
     ++chunk->touched;
     // Small pages are gathered now that most of them are there.
     if (chunk->touched == blocks_per_chunk()) {
-      (void)host::gather_pages(std::bit_cast<std::byte*>(chunk));
+      (void)host::gather_pages(pointer_as<std::byte>(chunk));
     }
   }
   if (++chunk->taken == blocks_per_chunk()) unlink(chunk);
@@ -60,8 +60,7 @@ void* BlockPool::take() noexcept {
 void BlockPool::give_back(void* block) noexcept {
   if (block == nullptr) return;
   const Held held;
-  auto* const chunk =
-      std::bit_cast<Chunk*>(std::bit_cast<std::uintptr_t>(block) & ~(kChunkOctets - 1));
+  auto* const chunk = pointer_as<Chunk>(numeric_address(block) & ~(kChunkOctets - 1));
   if (chunk->taken == blocks_per_chunk()) link(chunk);
   chunk->given_back = new (block) FreeBlock{.next = chunk->given_back};
   if (--chunk->taken > 0 || chunk_count_ == 1) return;  // the last one stays, for the next object

@@ -10,7 +10,7 @@
 #include "device/completion_channel.h"
 #include "device/limits.h"
 #include "host/queue_lock.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 namespace verbatim::device {
 
@@ -112,7 +112,7 @@ class CompletionQueue {
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
   std::vector<transport::CompletionLane> lanes_;  // places for them; grows with their number
-  transport::CompletionQueue queue_;
+  transport::CompletionLanes queue_;
   CompletionChannel* channel_ = nullptr;
   EventPipe::Unread unread_events_;  // of the channel
   EventPipe* async_ = nullptr;

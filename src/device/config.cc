@@ -123,9 +123,9 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   config.capture = environment("VERBATIM_CAPTURE");
   const std::string path = environment("VERBATIM_PATH");
   if (path == "direct") {
-    config.path = PathPolicy::kDirect;
+    config.path = DataPathPolicy::kDirect;
   } else if (path == "packet") {
-    config.path = PathPolicy::kPackets;
+    config.path = DataPathPolicy::kPackets;
   } else if (!path.empty() && path != "auto") {
     message = "VERBATIM_PATH: '" + path +
               "' is none of auto (directly where both ends are on one host), packet (never " +
@@ -158,13 +158,14 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   config.lends_sockets = lend != "0";
   // Faults and captures are of packets: whoever asks for them wants to see some.
   if (!path.empty()) {
-    config.path_cause = PathCause::kVariable;
+    config.path_cause = DataPathCause::kVariable;
   } else if (!config.faults.rules.empty()) {
-    config.path_cause = PathCause::kFaults;
+    config.path_cause = DataPathCause::kFaults;
   } else if (!config.capture.empty()) {
-    config.path_cause = PathCause::kCapture;
+    config.path_cause = DataPathCause::kCapture;
   }
-  if (path.empty() && config.path_cause != PathCause::kNothing) config.path = PathPolicy::kPackets;
+  if (path.empty() && config.path_cause != DataPathCause::kNothing)
+    config.path = DataPathPolicy::kPackets;
   return config;
 }
 

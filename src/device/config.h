@@ -23,14 +23,14 @@ struct Config {
 };
 
 /// Which way data takes between processes of one user on one host.
-enum class PathPolicy : std::uint8_t {
+enum class DataPathPolicy : std::uint8_t {
   kAutomatic,  // directly, where both ends allow it
   kDirect,     // directly, or not at all
   kPackets,
 };
 
 /// What has made it so.
-enum class PathCause : std::uint8_t {
+enum class DataPathCause : std::uint8_t {
   kNothing,   // it is the default
   kVariable,  // VERBATIM_PATH
   kFaults,    // VERBATIM_FAULTS, which are of packets
@@ -40,8 +40,8 @@ enum class PathCause : std::uint8_t {
 /// What the environment asks of a device's link.
 struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
-  PathPolicy path = PathPolicy::kAutomatic;                    // VERBATIM_PATH
-  PathCause path_cause = PathCause::kNothing;
+  DataPathPolicy path = DataPathPolicy::kAutomatic;            // VERBATIM_PATH
+  DataPathCause path_cause = DataPathCause::kNothing;
   bool has_peer_calls = true;  // VERBATIM_CMA=0: no memory is lent or borrowed
   bool lends_sockets = true;   // VERBATIM_LEND=0: not to other users (docs/decisions/0025)
   link::FaultRules faults{};   // VERBATIM_FAULTS; without rules: none

@@ -18,7 +18,7 @@
 #include "device/waiting_room.h"
 #include "host/slot.h"
 #include "link/packet_burst.h"
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers/packet.h"

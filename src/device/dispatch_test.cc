@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/pointer.h"
 #include "wire/headers/packet_builder.h"
 
 namespace verbatim::device {
@@ -38,7 +38,7 @@ struct FakeQp {
   void handle_packet(Instant, const transport::Arrival& arrival) {
     EXPECT_EQ(holds, 1);
     const auto payload = arrival.packet.payload();
-    got.emplace_back(std::bit_cast<const char*>(payload.data()), payload.size());
+    got.emplace_back(pointer_as<const char>(payload.data()), payload.size());
   }
   std::size_t handle_train(const transport::TrainArrival& train) {
     EXPECT_EQ(holds, 1);

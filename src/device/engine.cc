@@ -54,7 +54,7 @@ constexpr Duration kNextOfStream = std::chrono::microseconds(50);
 // Whoever gets the processor meanwhile keeps it for a time slice, and may be the very sender.
 constexpr Duration kElsewhere = std::chrono::microseconds(300);
 constexpr Duration kCrowdLasts = std::chrono::seconds(1);
-// So long nothing happens before it settles down to a long wait.
+// So long nothing happens before it begins a long wait.
 constexpr Duration kDoze = std::chrono::milliseconds(100);
 // The shortest that the scheduler takes.
 constexpr Duration kTimeSlice = std::chrono::microseconds(100);
@@ -251,7 +251,7 @@ void Engine::run() noexcept {
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
     tell_connection_reader();
-    if (parts_.homes->has_strays()) parts_.homes->settle();
+    if (parts_.homes->has_strays()) parts_.homes->run_moves();
     sleep_until(deadline);
   }
 }

@@ -28,7 +28,7 @@ Status EventPipe::open() noexcept {
 /// parent.
 bool EventPipe::is_own() const noexcept { return generation_ == fork_generation(); }
 
-void EventPipe::settle() noexcept {
+void EventPipe::update_readable() noexcept {
   if (!waiting_.empty()) return;
   if (!bell_.is_still_own()) return;
   pollfd readable{.fd = bell_.number(), .events = POLLIN, .revents = 0};
@@ -54,13 +54,13 @@ void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexc
 
 std::optional<Event> EventPipe::take() noexcept {
   if (waiting_.empty()) {
-    settle();  // a child may have rung
+    update_readable();  // a child may have rung
     return std::nullopt;
   }
   const Waiting next = waiting_.front();
   waiting_.pop_front();
   if (next.unread != nullptr && --next.unread->count > 0) waiting_.push_back(next);
-  settle();
+  update_readable();
   return next.event;
 }
 
@@ -117,7 +117,7 @@ void EventPipe::forget(std::uint64_t subject) noexcept {
     if (is_of_it && waiting.unread != nullptr) waiting.unread->count = 0;
     return is_of_it;
   });
-  settle();
+  update_readable();
 }
 
 }  // namespace verbatim::device

@@ -94,7 +94,7 @@ class EventPipe {
   [[nodiscard]] Status wait();
   [[nodiscard]] bool is_own() const noexcept;
   /// Makes the descriptor unreadable if there are no events.
-  void settle() noexcept VB_REQUIRES(mutex_);
+  void update_readable() noexcept VB_REQUIRES(mutex_);
 
   Mutex mutex_;  // the descriptor, too, is readable while there are events
   std::deque<Waiting> waiting_ VB_GUARDED_BY(mutex_);

@@ -248,7 +248,7 @@ Gsi::Whose Gsi::forward_elsewhere(const Arrival& arrival) noexcept {
          (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNobodys;
   }
-  if (std::holds_alternative<cm::Everybody>(to) && may_tell_all(now())) {
+  if (std::holds_alternative<cm::EveryAgent>(to) && may_tell_all(now())) {
     for (const std::uint32_t slot : watch_.living()) (void)parts_.slot.forward(slot, message);
   }
   return Whose::kOurs;

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "base/pointer.h"
 
 namespace verbatim::device {
 namespace {
@@ -30,10 +31,9 @@ constinit std::size_t g_count = 0;
 
 /// One function of each library that the work calls.
 bool is_called_by_work(const Code& code) noexcept {
-  const std::array functions = {
-      std::bit_cast<std::uintptr_t>(&learn_guarded_code),
-      std::bit_cast<std::uintptr_t>(&std::memcpy), std::bit_cast<std::uintptr_t>(&std::memmove),
-      std::bit_cast<std::uintptr_t>(&std::memset), std::bit_cast<std::uintptr_t>(&::getpid)};
+  const std::array functions = {numeric_address(&learn_guarded_code), numeric_address(&std::memcpy),
+                                numeric_address(&std::memmove), numeric_address(&std::memset),
+                                numeric_address(&::getpid)};
   return std::ranges::any_of(functions,
                              [&](std::uintptr_t function) { return code.holds(function); });
 }

@@ -55,9 +55,9 @@ std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
   return *attached;
 }
 
-void HostPeers::set_listener(const host::Door::Hearer& listener) {
+void HostPeers::set_listener(const host::Door::Handler& listener) {
   listener_ = listener;
-  door_.set_hearer(listener);
+  door_.set_handler(listener);
 }
 
 HostPeers::News HostPeers::serve() {
@@ -69,7 +69,7 @@ HostPeers::News HostPeers::serve() {
     const LockGuard lock(mutex_);
     peers = peers_;
   }
-  saying_.resize(host::kSayingOctetsMax);
+  saying_.resize(host::kMessageOctetsMax);
   for (const auto& peer : peers) {
     while (const std::size_t octets = peer->take(saying_)) {
       if (listener_) listener_(std::span(saying_).first(octets), peer->descriptor());

@@ -33,7 +33,7 @@ class HostPeers {
                             const host::Door::Offer& offer) noexcept VB_UNCHECKED_LOCKING;
   void close() noexcept VB_UNCHECKED_LOCKING;
   /// What other processes say to us, and the connection to answer through.
-  void set_listener(const host::Door::Hearer& listener) VB_UNCHECKED_LOCKING;
+  void set_listener(const host::Door::Handler& listener) VB_UNCHECKED_LOCKING;
 
   // Then.
 
@@ -61,7 +61,7 @@ class HostPeers {
   host::Door door_ VB_GUARDED_BY(serving_);
   Mutex mutex_;  // taken after the adapter's lock
   std::vector<std::shared_ptr<host::Peer>> peers_ VB_GUARDED_BY(mutex_);
-  host::Door::Hearer listener_;
+  host::Door::Handler listener_;
   std::vector<std::byte> saying_;
 };
 

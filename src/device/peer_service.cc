@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <mutex>
 #include <vector>
 
+#include "base/pointer.h"
 #include "device/adapter_work.h"
 #include "device/clock.h"
 #include "device/engine.h"
@@ -38,7 +38,7 @@ Status PeerService::open(int epoll) noexcept {
 }
 
 direct::Target::Own PeerService::as_target() const noexcept {
-  return {.segment = std::bit_cast<std::byte*>(&parts_.layout.header()),
+  return {.segment = pointer_as<std::byte>(&parts_.layout.header()),
           .bell = &parts_.engine.bell(),
           .has_peer_calls = admission_.has_peer_calls};
 }
@@ -50,7 +50,7 @@ void PeerService::serve() {
   const std::lock_guard lock(parts_.lock);
   if (news.has_deaths) {
     parts_.queue_pairs.for_each([&](QueuePair& qp) {
-      if (qp.way() != QueuePair::Way::kPackets) parts_.progress.list(qp);
+      if (qp.data_path() != QueuePair::DataPath::kPackets) parts_.progress.list(qp);
     });
   }
   parts_.visitors.look_if_any(now());
@@ -100,8 +100,8 @@ void PeerService::handle_saying(std::span<std::byte> saying, int connection) {
   }
   errand.kind = direct::Errand::Kind::kReply;
   // A requester that does not take the answer notices by its timeout.
-  (void)host::say(connection, std::as_bytes(std::span(&errand, 1)),
-                  std::span(bounce).first(errand.payload_octets()));
+  (void)host::send_message(connection, std::as_bytes(std::span(&errand, 1)),
+                           std::span(bounce).first(errand.payload_octets()));
 }
 
 }  // namespace verbatim::device

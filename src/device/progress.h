@@ -14,7 +14,7 @@
 #include "device/fault_guard.h"
 #include "host/slot.h"
 #include "link/link.h"
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 
 namespace verbatim::device {
 
@@ -257,7 +257,7 @@ void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
                                     .packets_left = frame.packets_left,
                                     .packets_max = frame.packets_max,
                                     .octets_max = frame.octets_max};
-    transport::QueuePair::Transmit sent;
+    transport::QueuePairMachine::Transmit sent;
     if (qp.machine().only_acknowledges()) {  // touches no registered memory
       sent = qp.machine().poll_train(at, room);
     } else if (!guarded([&] { sent = qp.machine().poll_train(at, room); })) {

@@ -44,7 +44,7 @@ struct FakeQp {
   bool is_reliable() const noexcept { return reliable; }
   bool only_acknowledges() const noexcept { return false; }
   bool may_have_more() const noexcept { return !to_send.empty(); }
-  transport::QueuePair::Transmit poll_train(Instant, const transport::TrainRoom& room) {
+  transport::QueuePairMachine::Transmit poll_train(Instant, const transport::TrainRoom& room) {
     if (to_send.empty() || held_until) return {};
     const std::size_t octets = link::test::write_packet(room.frame, link::test::outgoing(),
                                                         to_send.front(), room.identification);

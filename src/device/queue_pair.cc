@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/pointer.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 #include "device/limits.h"
@@ -58,7 +59,7 @@ Status QueuePair::build() {
   using transport::CompletionLane;
   if (auto added = adapter_->domains().add_user(setup_.domain); !added) return added;
   in_domain_ = true;
-  transport::QueuePair::Parts parts;
+  transport::QueuePairMachine::Parts parts;
   parts.keys = adapter_->keys().table();
 
   const bool is_datagram = setup_.type == transport::QpType::kUd;
@@ -118,7 +119,7 @@ Status QueuePair::build() {
     constexpr std::size_t kOctets = transport::kMaxReadAtomic * sizeof(transport::ReplayEntry);
     replay_block_.reset(new (std::nothrow) std::byte[kOctets]);  // not touched before it is used
     if (replay_block_ == nullptr) return Errc::kNoMemory;
-    parts.replay = std::bit_cast<transport::ReplayEntry*>(replay_block_.get());
+    parts.replay = pointer_as<transport::ReplayEntry>(replay_block_.get());
   }
 
   auto number = adapter_->queue_pairs().add(*this);
@@ -134,7 +135,7 @@ Status QueuePair::build() {
   }
   recount();
   machine_.emplace(
-      transport::QueuePair::Config{
+      transport::QueuePairMachine::Config{
           .type = setup_.type,
           .number = number_,
           .domain = setup_.domain,
@@ -162,7 +163,7 @@ QueuePair::~QueuePair() {
     half_.begin({}, {});  // nobody's
     half_.close();
   }
-  if (machine_) set_way(Way::kPackets);
+  if (machine_) set_data_path(DataPath::kPackets);
   if (numbered_) {
     adapter_->layout().queue_pair(number_).number = {};
     adapter_->queue_pairs().remove(number_);
@@ -187,7 +188,7 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   const NearEnd near_end = find_near_end(mask, attributes, to);
   const bool connects = half_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive;
-  const bool is_direct_or_nothing = adapter_->path_policy() == PathPolicy::kDirect;
+  const bool is_direct_or_nothing = adapter_->path_policy() == DataPathPolicy::kDirect;
   if (connects && is_direct_or_nothing && !near_end.is_near) return Errc::kNotSupported;
   const std::lock_guard lock(adapter_->mutex());
   adapter_->work().serve_owed(now());  // the state it goes to may not allow it
@@ -230,7 +231,7 @@ transport::QpAttributes QueuePair::attributes() noexcept {
   catch_up();
   const auto held = hold();
   auto attributes = machine_->attributes();
-  if (way_ == Way::kDirect) attributes.send_psn = direct_->next_psn();
+  if (data_path_ == DataPath::kDirect) attributes.send_psn = direct_->next_psn();
   return attributes;
 }
 
@@ -299,12 +300,12 @@ void QueuePair::show() noexcept {
   direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
   const transport::Path& path = machine_->path();
   record.state = machine_->state();
-  record.way = way_;
+  record.data_path = data_path_;
   record.dest_qp = machine_->dest_qp();
   record.local = path.source;
   record.remote = path.destination;
   const transport::Traffic in_packets = machine_->traffic();
-  if (way_ != Way::kDirect) {
+  if (data_path_ != DataPath::kDirect) {
     record.traffic = in_packets;
   } else {  // the rest is counted there
     record.traffic.served_messages = in_packets.served_messages;

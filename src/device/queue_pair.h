@@ -17,7 +17,7 @@
 #include "direct/requester.h"
 #include "direct/short_way.h"
 #include "host/queue_lock.h"
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 
 namespace verbatim::device {
@@ -62,8 +62,8 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] transport::QpAttributes attributes() noexcept;
   [[nodiscard]] bool is_draining() noexcept;
 
-  using Way = direct::Way;
-  [[nodiscard]] Way way() const noexcept { return way_; }
+  using DataPath = direct::DataPath;
+  [[nodiscard]] DataPath data_path() const noexcept { return data_path_; }
 
   /// How the requests of a posting were sent, if there were any.
   enum class Sends : std::uint8_t { kNone, kAtOnce, kQueued };
@@ -109,7 +109,7 @@ class QueuePair : public Pooled<QueuePair> {
   /// Keeps posting threads away, for as long as the result lives: before anything that follows. Not
   /// twice.
   [[nodiscard]] std::unique_lock<host::QueueLock> hold() noexcept;
-  [[nodiscard]] transport::QueuePair& machine() noexcept { return *machine_; }
+  [[nodiscard]] transport::QueuePairMachine& machine() noexcept { return *machine_; }
   /// Executes what is posted, if it goes directly. False when there is more to do at once.
   [[nodiscard]] bool run_directly() noexcept;
   /// The device is gone.
@@ -138,7 +138,7 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] Instant next_timeout() const noexcept;
   /// Whether a request waits for a receive of the peer's, and whether there is one now.
   [[nodiscard]] bool waits_for_receive() const noexcept {
-    return way_ == Way::kDirect && direct_->waits_for_receive();
+    return data_path_ == DataPath::kDirect && direct_->waits_for_receive();
   }
   [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
   /// Whether the packet should wait for a receive that the program may be about to post.
@@ -167,13 +167,13 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] direct::Half::Parts half_parts() const noexcept;
   /// A shared receive that a stray has, if it was locked out.
   struct LeftBehind {
-    transport::SharedReceiveQueue shared;
+    transport::SharedReceiveRing shared;
     std::uint32_t claimant = 0;  // 0: it was not locked out
     std::optional<std::uint32_t> slot{};
     std::uint64_t wr_id = 0;
     std::vector<memory::Sge> list{};
 
-    void remember(const transport::SharedReceiveQueue& queue, std::uint32_t who,
+    void remember(const transport::SharedReceiveRing& queue, std::uint32_t who,
                   const transport::ResponderState& state);
     void put_back();
   };
@@ -194,7 +194,7 @@ class QueuePair : public Pooled<QueuePair> {
   void wake_peer() noexcept;
   void fail_sends() noexcept;
   void start_directly(bool afresh) noexcept;
-  void set_way(Way way) noexcept;
+  void set_data_path(DataPath data_path) noexcept;
   /// What we tell peers of our sending half.
   [[nodiscard]] direct::Visiting& visiting() noexcept {
     return adapter_->layout().half(number_).visiting;
@@ -261,7 +261,7 @@ class QueuePair : public Pooled<QueuePair> {
   std::uint32_t postings_ = 0;          // that went the short way
   host::QueueLock lock_;  // guards the machine while is_direct_, receives while is_near_
   std::optional<direct::Requester> direct_;  // none: packets
-  std::optional<transport::QueuePair> machine_;
+  std::optional<transport::QueuePairMachine> machine_;
 
   Setup setup_;
   wire::QpNumber number_{};
@@ -279,7 +279,7 @@ class QueuePair : public Pooled<QueuePair> {
   direct::Half half_;                        // connected types only
   Occupancy::Snapshot stray_visit_ = 0;      // the one that was noted last
   std::shared_ptr<LeftBehind> left_behind_;  // with it
-  Way way_ = Way::kPackets;
+  DataPath data_path_ = DataPath::kPackets;
   struct {
     bool uses_packets = false;
     bool sends_directly = false;

@@ -27,7 +27,7 @@ QueuePair::NearEnd QueuePair::find_near_end(transport::QpMask mask,
   const bool connects = half_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive &&
                         names(mask, transport::QpMask::kDestQp) && to != nullptr;
-  if (!connects || adapter_->path_policy() == PathPolicy::kPackets ||
+  if (!connects || adapter_->path_policy() == DataPathPolicy::kPackets ||
       !adapter_->port().has(to->gid))
     return {};
   const std::uint32_t slot = slot_of(attributes.dest_qp);
@@ -38,13 +38,13 @@ QueuePair::NearEnd QueuePair::find_near_end(transport::QpMask mask,
   return {.is_near = true, .peer = std::move(peer)};
 }
 
-/// What a change of state means for the way that requests take.
+/// What a change of state means for the data path of requests.
 void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
   using transport::QpState;
   const transport::QpAttributes now = machine_->attributes();
   const transport::Path& path = machine_->path();
   if (now.state == QpState::kReset) {
-    set_way(Way::kPackets);
+    set_data_path(DataPath::kPackets);
     direct_.reset();
   }
   if (from == QpState::kInit && now.state == QpState::kReadyToReceive) {
@@ -65,7 +65,7 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     // The peer may be able to come directly where we are not, and then believes no packet unless
     // this says that it is ours.
     visiting().choose_packets(near_end.is_near ? wire::QpNumber{} : now.dest_qp);
-    set_way(near_end.is_near ? Way::kUndecided : Way::kPackets);
+    set_data_path(near_end.is_near ? DataPath::kUndecided : DataPath::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
     direct_.emplace(&machine_->send_queue(), machine_->send_port().with(host::Membarrier::global()),
@@ -110,7 +110,7 @@ void QueuePair::abandon_in_child() noexcept {
   setup_.send_cq->free_in_child();
   setup_.receive_cq->free_in_child();
   half_.forget_visitor();
-  if (machine_) set_way(Way::kPackets);
+  if (machine_) set_data_path(DataPath::kPackets);
   direct_.reset();
 }
 
@@ -118,39 +118,39 @@ void QueuePair::forget_in_child() noexcept {
   lock_.reset();
   setup_.send_cq->free_in_child();
   setup_.receive_cq->free_in_child();
-  way_ = Way::kPackets;
+  data_path_ = DataPath::kPackets;
   is_direct_.store(false, std::memory_order_relaxed);
   is_near_.store(false, std::memory_order_relaxed);
   if (machine_) machine_->hand_over_sends(false);
   renew(direct_);
 }
 
-void QueuePair::set_way(Way way) noexcept {
-  way_ = way;
+void QueuePair::set_data_path(DataPath data_path) noexcept {
+  data_path_ = data_path;
   recount();
-  is_direct_.store(way == Way::kDirect, std::memory_order_relaxed);
-  is_near_.store(way != Way::kPackets, std::memory_order_relaxed);
-  machine_->hand_over_sends(way != Way::kPackets);
+  is_direct_.store(data_path == DataPath::kDirect, std::memory_order_relaxed);
+  is_near_.store(data_path != DataPath::kPackets, std::memory_order_relaxed);
+  machine_->hand_over_sends(data_path != DataPath::kPackets);
 }
 
 /// Who polls looks at the sockets only for those who use packets, and pays for arming only where
 /// completions come directly.
 void QueuePair::recount() noexcept {
-  const auto settle = [](bool is_so, bool& was_so, auto&& count) {
+  const auto update_count = [](bool is_so, bool& was_so, auto&& count) {
     if (is_so != was_so) count(is_so ? 1 : -1);
     was_so = is_so;
   };
   const bool receives_directly = half_.exists() && half_.is_claimed_directly();
-  const bool is_undecided = way_ == Way::kUndecided && !receives_directly;
-  const bool uses_packets =
-      !half_.exists() || way_ == Way::kPackets || is_undecided || half_.is_claimed_by_packets();
-  settle(numbered_ && uses_packets, counts_.uses_packets,
-         [&](int change) { adapter_->work().count_packet_users(change); });
-  settle(way_ == Way::kDirect, counts_.sends_directly,
-         [&](int change) { setup_.send_cq->count_direct_users(change); });
-  settle(receives_directly, counts_.receives_directly,
-         [&](int change) { setup_.receive_cq->count_direct_users(change); });
-  if (way_ != Way::kPackets || receives_directly) adapter_->visitors().note_direct_use();
+  const bool is_undecided = data_path_ == DataPath::kUndecided && !receives_directly;
+  const bool uses_packets = !half_.exists() || data_path_ == DataPath::kPackets || is_undecided ||
+                            half_.is_claimed_by_packets();
+  update_count(numbered_ && uses_packets, counts_.uses_packets,
+               [&](int change) { adapter_->work().count_packet_users(change); });
+  update_count(data_path_ == DataPath::kDirect, counts_.sends_directly,
+               [&](int change) { setup_.send_cq->count_direct_users(change); });
+  update_count(receives_directly, counts_.receives_directly,
+               [&](int change) { setup_.receive_cq->count_direct_users(change); });
+  if (data_path_ != DataPath::kPackets || receives_directly) adapter_->visitors().note_direct_use();
 }
 
 /// Whether a change of these attributes may not happen while somebody is in the receiving half.
@@ -183,7 +183,7 @@ void QueuePair::note_stray() {
   host::Quarantine::Stray stray{
       .has_gone = {},
       .touches = {state_block_.data(), receive_lane_.data(), setup_.receive_cq->board()},
-      .farewell = [left_behind = left_behind_] { left_behind->put_back(); }};
+      .on_gone = [left_behind = left_behind_] { left_behind->put_back(); }};
   if (!receive_block_.empty()) stray.touches.push_back(receive_block_.data());
   if (setup_.shared != nullptr) stray.touches.push_back(setup_.shared->block());
   adapter_->visitors().add_stray(half_, std::move(stray));
@@ -208,7 +208,7 @@ void QueuePair::leave_requester_behind() {
   if (setup_.shared != nullptr) {
     left_behind_->remember(setup_.shared->view(), machine_->shared_claimant(), copy);
   }
-  transport::QueuePair::Receiving to;
+  transport::QueuePairMachine::Receiving to;
   to.responder = new (state.data()) transport::ResponderState(copy);
   if (!queue.empty()) to.receive_queue = machine_->receive_queue().move_to(queue);
   receive_port_ = setup_.receive_cq->move_lane(*receive_port_, lane);
@@ -227,7 +227,7 @@ void QueuePair::leave_requester_behind() {
   recount();
 }
 
-void QueuePair::LeftBehind::remember(const transport::SharedReceiveQueue& queue, std::uint32_t who,
+void QueuePair::LeftBehind::remember(const transport::SharedReceiveRing& queue, std::uint32_t who,
                                      const transport::ResponderState& state) {
   shared = queue;
   claimant = who;
@@ -274,21 +274,21 @@ QueuePair::Rest QueuePair::execute_queue() noexcept {
 }
 
 bool QueuePair::run_directly() noexcept {
-  if (!direct_ || way_ == Way::kPackets || !machine_->is_sending()) return true;
+  if (!direct_ || data_path_ == DataPath::kPackets || !machine_->is_sending()) return true;
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
     direct_->handle_memory_fault(fault_at);
     stop = direct::Requester::Stop::kFailed;
   }
-  if (direct_->has_met() && way_ == Way::kUndecided) set_way(Way::kDirect);
+  if (direct_->has_met() && data_path_ == DataPath::kUndecided) set_data_path(DataPath::kDirect);
   switch (stop) {
     case direct::Requester::Stop::kStrangers:
-      if (adapter_->path_policy() == PathPolicy::kDirect) {
+      if (adapter_->path_policy() == DataPathPolicy::kDirect) {
         fail_sends();
       } else {
         visiting().choose_packets(machine_->dest_qp());
-        set_way(Way::kPackets);
+        set_data_path(DataPath::kPackets);
       }
       break;
     case direct::Requester::Stop::kFailed:
@@ -300,7 +300,7 @@ bool QueuePair::run_directly() noexcept {
     case direct::Requester::Stop::kWaiting:
       break;
   }
-  machine_->settle();
+  machine_->follow_halves();
   return true;
 }
 
@@ -322,12 +322,13 @@ void QueuePair::handle_bell() noexcept {
     machine_->handle_first_request();
     recount();
     // Whoever only receives should not take the adapter's lock for it for ever.
-    const bool may_meet = direct_.has_value() && way_ == Way::kUndecided && machine_->is_sending();
-    if (may_meet && direct_->meet()) set_way(Way::kDirect);
+    const bool may_meet =
+        direct_.has_value() && data_path_ == DataPath::kUndecided && machine_->is_sending();
+    if (may_meet && direct_->meet()) set_data_path(DataPath::kDirect);
   }
   if (half_has_failed()) {
     bar_half(HalfThen::kEnds);
-    machine_->settle_half();
+    machine_->follow_abandoned_half();
     reopen_half();
   }
 }
@@ -340,7 +341,7 @@ Instant QueuePair::next_timeout() const noexcept {
   const Instant next = machine_->next_timeout();
   // As run_directly(): what waits for the peer when sending ends is not looked at again.
   const bool sends_directly =
-      direct_.has_value() && way_ != Way::kPackets && machine_->is_sending();
+      direct_.has_value() && data_path_ != DataPath::kPackets && machine_->is_sending();
   return sends_directly ? std::min(next, direct_->next_timeout()) : next;
 }
 

@@ -196,7 +196,7 @@ void RegionHomes::share(memory::DomainId domain) {
 }
 
 /// Memory moves only while the program has one thread, so no other one deregisters meanwhile.
-void RegionHomes::settle() {
+void RegionHomes::run_moves() {
   if (!has_moves() && !has_strays()) return;
   std::unique_lock held(*owner_.lock);
   std::vector<wire::MemoryKey> keys;

@@ -66,7 +66,7 @@ class RegionHomes {
   static void give_up(const Home& home, bool is_left);
   /// Does what share() and abandon() have left to be done. Threads of the library's own move
   /// nothing in: the program's threads do, where they may.
-  void settle();
+  void run_moves();
   [[nodiscard]] bool has_moves() const noexcept {
     return has_moves_.load(std::memory_order_relaxed);
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/pointer.h"
 #include "rehome/mapping_reader.h"
 
 namespace verbatim::device {
@@ -13,8 +14,8 @@ namespace verbatim::device {
 bool is_registrable(const void* address, std::size_t octets, bool is_written) noexcept {
   if (octets == 0) return true;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + octets;
+  const std::uintptr_t begin = numeric_address(address) & ~(page - 1);
+  const std::uintptr_t end = numeric_address(address) + octets;
   if (end <= begin) return false;
   std::uintptr_t reached = begin;
   const long answer = rehome::for_each_mapping(begin, [&](const rehome::Mapping& mapping) {
@@ -25,7 +26,7 @@ bool is_registrable(const void* address, std::size_t octets, bool is_written) no
   });
   if (answer == 0) return reached >= end;
   // The mappings cannot be listed. This tells whether there are any, and does nothing to them.
-  return ::msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+  return ::msync(pointer_as<void>(begin), end - begin, MS_ASYNC) == 0;
 }
 
 }  // namespace verbatim::device

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/segment_layout.h"
 
-#include <bit>
 #include <new>
 
+#include "base/pointer.h"
 #include "device/limits.h"
 #include "host/membarrier.h"
 #include "host/slot.h"
@@ -21,10 +21,10 @@ Status SegmentLayout::lay_out(host::Segment& segment, const Owner& owner) noexce
     if (block.empty()) return Errc::kNoMemory;
   }
   const std::uint32_t first_key = owner.slot * host::kNumbersPerSlot + 1;
-  keys_ = memory::KeyTable({std::bit_cast<memory::KeyEntry*>(keys.data()), kMaxKeys}, first_key);
-  halves_ = std::bit_cast<direct::HalfRecord*>(halves.data());
+  keys_ = memory::KeyTable({pointer_as<memory::KeyEntry>(keys.data()), kMaxKeys}, first_key);
+  halves_ = pointer_as<direct::HalfRecord>(halves.data());
   bells_ = host::Bells(bells.data());
-  queue_pairs_ = std::bit_cast<direct::QueuePairRecord*>(queue_pairs.data());
+  queue_pairs_ = pointer_as<direct::QueuePairRecord>(queue_pairs.data());
 
   adapter_ = new (adapter.data()) AdapterRecord;
   adapter_->opened_at = owner.opened_at.since_start().count();

@@ -35,8 +35,8 @@ class SegmentLayout {
     std::string_view interface {};
     std::span<const GidEntry>
         addresses{};  // those beyond SegmentHeader::kAddressCount are left out
-    PathPolicy path{};
-    PathCause path_cause{};
+    DataPathPolicy path{};
+    DataPathCause path_cause{};
     Instant opened_at{};
   };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pointer.h"
 #include "device/limits.h"
 #include "host/slot.h"
 
@@ -46,7 +47,7 @@ TEST_F(SegmentLayoutTest, TheHeaderLiesAtOffsetZeroAndNamesWhatTheOwnerUses) {
 
   layout.bells().raise(kPlace);
   std::vector<std::uint32_t> rung;
-  host::Bells as_a_peer_finds_them(std::bit_cast<std::byte*>(&layout.header()) + header.bells_at);
+  host::Bells as_a_peer_finds_them(pointer_as<std::byte>(&layout.header()) + header.bells_at);
   as_a_peer_finds_them.take([&](std::uint32_t index) { rung.push_back(index); });
   EXPECT_EQ(rung, std::vector<std::uint32_t>{kPlace});
 }
@@ -86,13 +87,13 @@ TEST_F(SegmentLayoutTest, SaysWhatTheAdapterIs) {
                                      .device = "vb0",
                                      .interface = long_name,
                                      .addresses = addresses,
-                                     .path = PathPolicy::kPackets,
+                                     .path = DataPathPolicy::kPackets,
                                      .opened_at = Instant::at(Duration(42))})
                   .ok());
   const AdapterRecord& adapter = layout.adapter();
   EXPECT_STREQ(adapter.device.data(), "vb0");
   EXPECT_EQ(std::string(adapter.interface.data()), long_name.substr(0, 15));
-  EXPECT_EQ(adapter.path, PathPolicy::kPackets);
+  EXPECT_EQ(adapter.path, DataPathPolicy::kPackets);
   EXPECT_EQ(adapter.opened_at, 42);
   const host::SegmentHeader& header = layout.header();
   ASSERT_EQ(header.address_count, host::SegmentHeader::kAddressCount);

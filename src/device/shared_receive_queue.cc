@@ -18,7 +18,7 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
     adapter->quotas().shared_queues.give_back();
     return added.error();
   }
-  const auto block = adapter->segment().take(transport::SharedReceiveQueue::octets_for(limits));
+  const auto block = adapter->segment().take(transport::SharedReceiveRing::octets_for(limits));
   if (block.empty()) {
     adapter->domains().drop_user(domain);
     adapter->quotas().shared_queues.give_back();
@@ -37,7 +37,7 @@ SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::sp
     : adapter_(std::move(adapter)),
       block_(block),
       domain_(domain),
-      queue_(transport::SharedReceiveQueue::create(block, domain, limits)) {}
+      queue_(transport::SharedReceiveRing::create(block, domain, limits)) {}
 
 SharedReceiveQueue::~SharedReceiveQueue() {
   const std::lock_guard lock(adapter_->mutex());

@@ -5,14 +5,14 @@
 
 #include "device/adapter.h"
 #include "device/event_pipe.h"
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 
 namespace verbatim::device {
 
 /// A shared receive queue of a context.
 class SharedReceiveQueue {
  public:
-  using Limits = transport::SharedReceiveQueue::Limits;
+  using Limits = transport::SharedReceiveRing::Limits;
 
   [[nodiscard]] static Expected<std::unique_ptr<SharedReceiveQueue>> create(
       std::shared_ptr<Adapter> adapter, memory::DomainId domain, const Limits& limits,
@@ -31,7 +31,7 @@ class SharedReceiveQueue {
   [[nodiscard]] wire::SrqNumber number() const noexcept { return number_; }
 
   // For queue pairs, with the adapter's lock held.
-  [[nodiscard]] transport::SharedReceiveQueue view() const noexcept { return queue_; }
+  [[nodiscard]] transport::SharedReceiveRing view() const noexcept { return queue_; }
   /// Where it lies in the segment.
   [[nodiscard]] const std::byte* block() const noexcept { return block_.data(); }
   void announce() noexcept;
@@ -43,7 +43,7 @@ class SharedReceiveQueue {
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
   memory::DomainId domain_;
-  transport::SharedReceiveQueue queue_;
+  transport::SharedReceiveRing queue_;
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   wire::SrqNumber number_{};

@@ -80,7 +80,7 @@ void Visitors::add_stray(const direct::Half& half, host::Quarantine::Stray stray
     host::Membarrier::all_processes();  // what it has stored before it left has arrived
     return true;
   };
-  stray.farewell = [last = std::move(stray.farewell)] {
+  stray.on_gone = [last = std::move(stray.on_gone)] {
     --g_strays;
     if (last) last();
   };

@@ -10,7 +10,7 @@ bool WaitingRoom::open() noexcept {
   if (octets_ != nullptr) return true;
   octets_.reset(new (std::nothrow) std::byte[kPlaces * link::kFrameOctets]);
   if (octets_ == nullptr) return false;
-  guests_.reserve(kPlaces);
+  waiting_.reserve(kPlaces);
   free_.reserve(kPlaces);
   for (std::size_t place = kPlaces; place > 0; --place) free_.push_back(place - 1);
   return true;
@@ -22,9 +22,9 @@ bool WaitingRoom::admit(const link::Incoming& packet) noexcept {
   free_.pop_back();
   const std::span<std::byte> room(octets_.get() + place * link::kFrameOctets, packet.octets.size());
   std::ranges::copy(packet.octets, room.begin());
-  Guest& guest = guests_.emplace_back(Guest{.incoming = packet, .place = place});
-  guest.incoming.octets = room;
-  guest.incoming.segment_octets = 0;
+  WaitingPacket& waiting = waiting_.emplace_back(WaitingPacket{.incoming = packet, .place = place});
+  waiting.incoming.octets = room;
+  waiting.incoming.segment_octets = 0;
   return true;
 }
 

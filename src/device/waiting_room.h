@@ -19,20 +19,20 @@ class WaitingRoom {
   static constexpr std::size_t kPlaces = 512;
 
   /// One packet, with what its ICRC was verified against.
-  struct Guest {
+  struct WaitingPacket {
     link::Incoming incoming{};  // octets in the room
     std::size_t place = 0;
   };
 
-  [[nodiscard]] bool is_empty() const noexcept { return guests_.empty(); }
+  [[nodiscard]] bool is_empty() const noexcept { return waiting_.empty(); }
   /// Keeps a copy; false when there is no place, or no memory for one.
   [[nodiscard]] bool admit(const link::Incoming& packet) noexcept;
   /// Lets those leave, one after the other, for whom `leaves(packet)` is true.
   template <typename Leaves>
   void let_go(Leaves&& leaves) noexcept {
-    std::erase_if(guests_, [&](const Guest& guest) {
-      if (!leaves(guest.incoming)) return false;
-      free_.push_back(guest.place);
+    std::erase_if(waiting_, [&](const WaitingPacket& waiting) {
+      if (!leaves(waiting.incoming)) return false;
+      free_.push_back(waiting.place);
       return true;
     });
   }
@@ -40,8 +40,8 @@ class WaitingRoom {
  private:
   [[nodiscard]] bool open() noexcept;
 
-  std::unique_ptr<std::byte[]> octets_;  // none before the first guest
-  std::vector<Guest> guests_;
+  std::unique_ptr<std::byte[]> octets_;  // none before the first packet waits
+  std::vector<WaitingPacket> waiting_;
   std::vector<std::size_t> free_;  // places
 };
 

@@ -20,7 +20,7 @@ constexpr Duration kSpinning = std::chrono::milliseconds(1);
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000};
 
 /// A half that is waited for, in the form that quiesce() looks at.
-struct Guest {
+struct AwaitedHalf {
   Half* half = nullptr;
   bool is_stuck = false;
   [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept { return half->visitor().snapshot(); }
@@ -60,7 +60,7 @@ void Half::begin(const Ends& ends, Visitor visitor) noexcept {
   given_up_ = 0;
   std::atomic_ref(record_->given_up).store(0, std::memory_order_relaxed);
   ++life_;
-  const auto claimant = visitor_.exists() ? HalfRecord::kNobody : HalfRecord::kPackets;
+  const auto claimant = visitor_.exists() ? HalfRecord::kUnclaimed : HalfRecord::kPackets;
   std::atomic_ref(record_->claim)
       .store(HalfRecord::claim_of(life_, claimant), std::memory_order_release);
 }
@@ -90,8 +90,8 @@ void Half::close() noexcept {
 /// A claim is one compare-and-swap, and so is this: whoever comes later finds another life, and
 /// looks again.
 bool Half::may_be_visited() noexcept {
-  std::uint64_t now = HalfRecord::claim_of(life_, HalfRecord::kNobody);
-  const std::uint64_t next = HalfRecord::claim_of(life_ + 1, HalfRecord::kNobody);
+  std::uint64_t now = HalfRecord::claim_of(life_, HalfRecord::kUnclaimed);
+  const std::uint64_t next = HalfRecord::claim_of(life_ + 1, HalfRecord::kUnclaimed);
   if (std::atomic_ref(record_->claim).compare_exchange_strong(now, next)) {
     ++life_;
     return false;
@@ -107,29 +107,29 @@ void Half::give_up(Occupancy::Snapshot visit) noexcept {
 }
 
 std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patience) {
-  std::vector<Guest> guests;
-  for (Half* half : halves) guests.push_back({.half = half});
+  std::vector<AwaitedHalf> awaited;
+  for (Half* half : halves) awaited.push_back({.half = half});
   const auto start = std::chrono::steady_clock::now();
-  const auto keep_waiting = [&](Guest& guest) {
+  const auto keep_waiting = [&](AwaitedHalf& one) {
     const auto waited = std::chrono::steady_clock::now() - start;
-    guest.is_stuck = guest.snapshot() == guest.half->given_up_ || waited >= patience;
-    if (guest.is_stuck) return false;
+    one.is_stuck = one.snapshot() == one.half->given_up_ || waited >= patience;
+    if (one.is_stuck) return false;
     if (waited < kSpinning) {
       ::sched_yield();
       return true;
     }
-    guest.half->visitor_.look();
+    one.half->visitor_.look();
     host::uncancellable::nanosleep(kNap);
     return true;
   };
-  if (quiesce(guests, host::Membarrier::all_processes, keep_waiting)) return {};
+  if (quiesce(awaited, host::Membarrier::all_processes, keep_waiting)) return {};
   // The visit may end while it is given up. Then it does not know of that, and need not.
-  std::erase_if(guests, [](const Guest& guest) { return !guest.is_stuck; });
-  for (Guest& guest : guests) guest.half->give_up(guest.snapshot());
+  std::erase_if(awaited, [](const AwaitedHalf& one) { return !one.is_stuck; });
+  for (AwaitedHalf& one : awaited) one.half->give_up(one.snapshot());
   host::Membarrier::all_processes();
   std::vector<Half*> stuck;
-  for (const Guest& guest : guests) {
-    if (!guest.has_left(guest.half->given_up_)) stuck.push_back(guest.half);
+  for (const AwaitedHalf& one : awaited) {
+    if (!one.has_left(one.half->given_up_)) stuck.push_back(one.half);
   }
   host::Membarrier::all_processes();  // as quiesce(): what those did who have left has arrived
   return stuck;
@@ -150,7 +150,7 @@ bool Half::admits_packets() noexcept {
   std::uint64_t now = claim.load(std::memory_order_relaxed);
   const std::uint64_t ours = HalfRecord::claim_of(life_, HalfRecord::kPackets);
   if (now == ours) return true;
-  if (now != HalfRecord::claim_of(life_, HalfRecord::kNobody)) return false;
+  if (now != HalfRecord::claim_of(life_, HalfRecord::kUnclaimed)) return false;
   if (!visitor_.sends_packets_to(number_)) return false;
   return claim.compare_exchange_strong(now, ours, std::memory_order_acq_rel);
 }

@@ -46,7 +46,7 @@ struct alignas(64) HalfRecord {
   /// the upper half of the word. A packet decides only if the requester has said that it sends
   /// packets (Visiting::packets_to): any process of the host can send one with the right numbers.
   enum Claimant : std::uint32_t {
-    kNobody = 0,
+    kUnclaimed = 0,
     kPackets = 1,
     kLockedOut = 2,            // nobody's: its requester was stopped in there
     kDirectBit = 0x8000'0000,  // with the requester's number

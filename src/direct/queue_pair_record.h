@@ -11,7 +11,7 @@
 namespace verbatim::direct {
 
 /// Which way the requests of a queue pair go; see docs/ARCHITECTURE.md, section 2.
-enum class Way : std::uint8_t {
+enum class DataPath : std::uint8_t {
   kPackets,
   kUndecided,  // the other end is on this host, but the two have not met yet
   kDirect,
@@ -28,7 +28,7 @@ struct alignas(64) QueuePairRecord {
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};
-  Way way{};
+  DataPath data_path{};
   wire::Gid local{};   // our end of the path
   wire::Gid remote{};  // the other one
 

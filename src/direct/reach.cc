@@ -6,19 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "base/bulk_copy.h"
 #include "base/fence.h"
+#include "base/pointer.h"
 #include "host/uncancellable.h"
 
 namespace verbatim::direct {
 namespace {
 
-constexpr std::size_t kPieceLimit = 64;  // of one call; a request has fewer
+constexpr std::size_t kCallPieceLimit = 64;  // of one call; a request has fewer
 constexpr std::size_t kTailOctets = 8;
 // Memory that its owner moves just now is not there for a while: so often do we look again, a tenth
 // of a millisecond later each time. Then the owner's own thread does it, which waits for the page
@@ -34,7 +34,7 @@ void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   for (const iovec& piece : pieces) {
     auto* at = static_cast<std::byte*>(piece.iov_base);
     for (std::size_t done = 0; done < piece.iov_len;
-         done += kPage - std::bit_cast<std::uintptr_t>(at + done) % kPage) {
+         done += kPage - numeric_address(at + done) % kPage) {
       volatile std::byte* octet = at + done;
       const std::byte value = *octet;
       if (stores) *octet = value;
@@ -92,10 +92,10 @@ void store_tail(std::byte* to, const std::byte* from, std::size_t octets) noexce
   const auto store = [&]<typename T>(T) {
     T value;
     std::memcpy(&value, from, sizeof value);
-    std::atomic_ref(*std::bit_cast<T*>(to)).store(value, std::memory_order_release);
+    std::atomic_ref(*pointer_as<T>(to)).store(value, std::memory_order_release);
   };
   // One store only where it is aligned: elsewhere a store-release faults on Arm.
-  const bool is_aligned = std::bit_cast<std::uintptr_t>(to) % octets == 0;
+  const bool is_aligned = numeric_address(to) % octets == 0;
   switch (is_aligned ? octets : 0) {
     case 8:
       return store(std::uint64_t{});
@@ -116,7 +116,7 @@ void store_tail(std::byte* to, const std::byte* from, std::size_t octets) noexce
 void store_in_order(std::byte* to, const std::byte* from, std::size_t octets) noexcept {
   if (octets == 0) return;
   // The tail begins at a multiple of eight, so that one store can write it.
-  const std::size_t past = (std::bit_cast<std::uintptr_t>(to) + octets) % kTailOctets;
+  const std::size_t past = (numeric_address(to) + octets) % kTailOctets;
   const std::size_t tail = std::min(octets, past == 0 ? kTailOctets : past);
   if (octets > tail) bulk_copy(to, from, octets - tail);
   store_tail(to + (octets - tail), from + (octets - tail), tail);
@@ -138,8 +138,7 @@ std::byte* Reach::look_up(std::uint64_t shared_at, std::uint64_t octets) noexcep
 void Reach::map(memory::KnownRegion& known, std::uint64_t address) noexcept {
   const memory::LiveEntry& region = known.said;
   if (is_own_) {
-    known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.local)), 0,
-              region.octets);
+    known.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.local)), 0, region.octets);
     return;
   }
   memory::SharedPart part = memory::shared_part(region);
@@ -169,8 +168,8 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
 Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
                              std::uint64_t octets, bool is_end,
                              const Permission& permission) const noexcept {
-  if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
-  std::array<iovec, kPieceLimit> copy;
+  if (memory_ < 0 || pieces.size() > kCallPieceLimit) return Reached::kForbidden;
+  std::array<iovec, kCallPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   std::span<iovec> body(copy.data(), pieces.size());
   std::array<std::byte, kTailOctets> tail{};
@@ -211,8 +210,8 @@ Reached Reach::read(const memory::Grant& from, std::span<const iovec> pieces,
 
 Reached Reach::read_by_call(std::uint64_t address, std::span<const iovec> pieces,
                             std::uint64_t octets, const Permission& permission) const noexcept {
-  if (memory_ < 0 || pieces.size() > kPieceLimit) return Reached::kForbidden;
-  std::array<iovec, kPieceLimit> copy;
+  if (memory_ < 0 || pieces.size() > kCallPieceLimit) return Reached::kForbidden;
+  std::array<iovec, kCallPieceLimit> copy;
   std::ranges::copy(pieces, copy.begin());
   const auto call = [&](std::span<iovec> local, off_t at) {
     return host::uncancellable::preadv(memory_, local.data(), static_cast<int>(local.size()), at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reaching memory by system calls while the key that allows it stops working.
 #include "direct/reach.h"
+#include "base/pointer.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ class ReachByCall : public ::testing::Test {
   [[nodiscard]] Reached read(const Permission& by) {
     return Reach(arena_, memory_).read_by_call(address(), {&piece_, 1}, 2 * page_, by);
   }
-  [[nodiscard]] std::uint64_t address() const { return std::bit_cast<std::uintptr_t>(there_); }
+  [[nodiscard]] std::uint64_t address() const { return numeric_address(there_); }
   void unmap_second_page() const { ASSERT_EQ(::munmap(there_ + page_, page_), 0); }
 
   static constexpr std::uint32_t kKey = 0x1234;

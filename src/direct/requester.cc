@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/pointer.h"
 #include "transport/rules/verdict.h"
 #include "transport/segmentation.h"
 #include "transport/send_side.h"
@@ -240,7 +241,7 @@ Requester::Step Requester::execute_atomic_write(SendEntry& entry) noexcept {
   if (!gather(entry, std::min<std::uint32_t>(entry.octets, sizeof value), memory::Access::kNone)) {
     return Step::kFailed;
   }
-  auto* to = std::bit_cast<std::byte*>(&value);
+  auto* to = pointer_as<std::byte>(&value);
   for (std::uint32_t i = 0; i < piece_count_; ++i) {
     std::memcpy(to, pieces_[i].iov_base, pieces_[i].iov_len);
     to += pieces_[i].iov_len;

@@ -14,7 +14,7 @@
 #include "direct/errand.h"
 #include "direct/target.h"
 #include "memory/key_table.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/send_queue.h"
 #include "transport/reason.h"
 #include "transport/traffic.h"
@@ -104,7 +104,7 @@ class Requester {
  private:
   /// What a request came to.
   enum class Step : std::uint8_t { kPart, kDone, kNotReady, kSilence, kFailed };
-  static constexpr std::size_t kPieceLimit = 32;
+  static constexpr std::size_t kChunkPieceLimit = 32;
 
   [[nodiscard]] bool is_clear() const noexcept {
     return has_met_ && queue_->is_empty() && !failed_ && !paused_ &&
@@ -178,7 +178,7 @@ class Requester {
   Errand errand_;                         // sent last, or the reply to it
   std::vector<std::byte> errand_octets_;  // that go with it
   std::uint32_t piece_count_ = 0;
-  std::array<iovec, kPieceLimit> pieces_{};  // of the chunk at work
+  std::array<iovec, kChunkPieceLimit> pieces_{};  // of the chunk at work
 };
 
 }  // namespace verbatim::direct

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/careful_copy.h"
+#include "base/pointer.h"
 #include "direct/requester.h"
 #include "transport/segmentation.h"
 
@@ -97,19 +98,19 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
   std::byte* ours = nullptr;
   if (is_inline) {
     if (octets > queue_->limits().inline_limit) return false;
-    ours = std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(request.piece.address));
+    ours = pointer_as<std::byte>(static_cast<std::uintptr_t>(request.piece.address));
   } else {
-    ours = keys_.recall(
-        {.key = request.piece.lkey,
-         .domain = config_.domain,
-         .qp = {},
-         .address = request.piece.address,
-         .octets = octets,
-         .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
-        known_source_, [](memory::KnownRegion& known, std::uint64_t) {
-          known.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(known.said.local)), 0,
-                    known.said.octets);
-        });
+    ours = keys_.recall({.key = request.piece.lkey,
+                         .domain = config_.domain,
+                         .qp = {},
+                         .address = request.piece.address,
+                         .octets = octets,
+                         .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
+                        known_source_, [](memory::KnownRegion& known, std::uint64_t) {
+                          known.map(
+                              pointer_as<std::byte>(static_cast<std::uintptr_t>(known.said.local)),
+                              0, known.said.octets);
+                        });
     if (ours == nullptr) [[unlikely]]
       return false;
   }

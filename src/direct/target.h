@@ -169,7 +169,7 @@ class Target {
   transport::Landing landing_;
   memory::KnownRegion known_receive_;  // of the last short SEND
   transport::CompletionBoard board_;
-  transport::SharedReceiveQueue shared_;
+  transport::SharedReceiveRing shared_;
   transport::ReceiveQueue receive_;
   PeerMemory memory_;
   Instant (*clock_)() = nullptr;

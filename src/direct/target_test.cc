@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/pointer.h"
 #include "base/prng.h"
 #include "direct/test_owner.h"
 
@@ -347,7 +348,7 @@ TEST_P(TargetTest, AQueueThatSaysItIsLargerThanTheSegmentIsRefused) {
 }
 
 TEST_P(TargetTest, ANumberBehindTheLastRecordIsNobody) {
-  auto* header = std::bit_cast<host::SegmentHeader*>(owner_->segment().data());
+  auto* header = pointer_as<host::SegmentHeader>(owner_->segment().data());
   header->half_count = 20;
   const Target::Self self{.number = wire::QpNumber{3}, .dest_qp = Owner::kNumber};
   Target target(nullptr, {.segment = owner_->segment().data(), .bell = nullptr}, self,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,11 +12,12 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/pointer.h"
 #include "direct/half.h"
 #include "direct/target.h"
 #include "host/bells.h"
 #include "host/segment_header.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 /// What the tests of this layer share. Nothing but tests includes this.
 namespace verbatim::direct::test {
@@ -55,7 +55,7 @@ class Owner {
   [[nodiscard]] Half& half() noexcept { return half_; }
   [[nodiscard]] std::span<std::byte> state_block() const noexcept { return state_; }
   [[nodiscard]] transport::ResponderState& state() const noexcept {
-    return *std::bit_cast<transport::ResponderState*>(state_.data());
+    return *pointer_as<transport::ResponderState>(state_.data());
   }
   [[nodiscard]] std::span<std::byte> receive_block() const noexcept { return receive_; }
   [[nodiscard]] std::span<std::byte> lane_block() const noexcept { return lane_; }
@@ -82,8 +82,7 @@ class Owner {
     half_.open();
   }
   bool post_receive(std::uint64_t id) {
-    const memory::Sge sge{
-        .address = std::bit_cast<std::uintptr_t>(region_.data()), .octets = 1024, .lkey = kKey};
+    const memory::Sge sge{.address = numeric_address(region_.data()), .octets = 1024, .lkey = kKey};
     const transport::ReceiveRequest request{.wr_id = id, .list = {&sge, 1}};
     return queue_.exists() ? queue_.post(request, collected_).ok() : shared_.post(request).ok();
   }
@@ -100,7 +99,7 @@ class Owner {
     made.opcode = opcode;
     made.octets = octets;
     made.packets = 1;
-    made.remote_address = std::bit_cast<std::uintptr_t>(region_.data());
+    made.remote_address = numeric_address(region_.data());
     made.rkey = kKey;
     return made;
   }
@@ -126,8 +125,8 @@ class Owner {
     header->halves_at = offset_of(records);
     header->half_count = 32;
     header->bells_at = offset_of(bells);
-    records_ = std::bit_cast<HalfRecord*>(records.data());
-    add_region(*std::bit_cast<memory::KeyEntry*>(keys.data()));
+    records_ = pointer_as<HalfRecord>(records.data());
+    add_region(*pointer_as<memory::KeyEntry>(keys.data()));
     make_queues(receives);
     half_ = Half(&record(), {.responder_at = offset_of(state_),
                              .receive_at = queue_.exists() ? offset_of(receive_) : 0,
@@ -144,7 +143,7 @@ class Owner {
     entry.domain = kDomain;
     entry.access = memory::Access::kLocalWrite | memory::Access::kRemoteWrite |
                    memory::Access::kRemoteRead | memory::Access::kRemoteAtomic;
-    entry.base = entry.local = std::bit_cast<std::uintptr_t>(region_.data());
+    entry.base = entry.local = numeric_address(region_.data());
     entry.octets = region_.size();
     entry.status.kind = memory::KeyKind::kRegion;
   }
@@ -166,8 +165,8 @@ class Owner {
       receive_ = take(transport::ReceiveQueue::octets_for(limits));
       queue_ = transport::ReceiveQueue::create(receive_, limits);
     } else {
-      receive_ = take(transport::SharedReceiveQueue::octets_for(limits));
-      shared_ = transport::SharedReceiveQueue::create(receive_, kDomain, limits);
+      receive_ = take(transport::SharedReceiveRing::octets_for(limits));
+      shared_ = transport::SharedReceiveRing::create(receive_, kDomain, limits);
     }
   }
 
@@ -185,7 +184,7 @@ class Owner {
   std::span<std::byte> lane_;
   std::span<std::byte> board_;
   transport::ReceiveQueue queue_;
-  transport::SharedReceiveQueue shared_;
+  transport::SharedReceiveRing shared_;
   std::uint32_t collected_ = 0;
   Half half_;
   alignas(64) std::array<std::byte, kRegionOctets> region_{};

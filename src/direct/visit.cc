@@ -2,9 +2,9 @@
 #include "direct/visit.h"
 
 #include <atomic>
-#include <bit>
 #include <utility>
 
+#include "base/pointer.h"
 #include "host/membarrier.h"
 #include "host/ring.h"
 
@@ -18,7 +18,7 @@ HalfRecord* record_of(std::byte* segment, const host::SegmentHeader& header,
   const std::uint32_t index = static_cast<std::uint32_t>(number) % host::Bells::kCount;
   const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
                         index < header.half_count;
-  return is_there ? std::bit_cast<HalfRecord*>(segment + header.halves_at) + index : nullptr;
+  return is_there ? pointer_as<HalfRecord>(segment + header.halves_at) + index : nullptr;
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Visit::Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self)
   segment_ = peer_ == nullptr ? own.segment : peer_->at(0, 0);
   segment_octets_ = header().octets;
   record_ = record_of(segment_, header(), self.dest_qp);
-  const auto& own_header = *std::bit_cast<const host::SegmentHeader*>(own.segment);
+  const auto& own_header = *pointer_as<const host::SegmentHeader>(own.segment);
   visiting_ = &record_of(own.segment, own_header, self.number)->visiting;
   bells_ = host::Bells(segment_ + header().bells_at);
   const bool both_can = Fencing(header().fencing) == Fencing::kExpedited &&
@@ -38,12 +38,12 @@ Visit::Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self)
 
 /// A peer's header is a private copy that was checked when the two attached.
 const host::SegmentHeader& Visit::header() const noexcept {
-  return peer_ == nullptr ? *std::bit_cast<const host::SegmentHeader*>(segment_) : peer_->header();
+  return peer_ == nullptr ? *pointer_as<const host::SegmentHeader>(segment_) : peer_->header();
 }
 
 memory::KeyTable Visit::keys() const noexcept {
   const host::SegmentHeader& of = header();
-  return {{std::bit_cast<memory::KeyEntry*>(segment_ + of.keys_at), of.key_count}, of.first_key};
+  return {{pointer_as<memory::KeyEntry>(segment_ + of.keys_at), of.key_count}, of.first_key};
 }
 
 // ---- Coming together ----
@@ -59,7 +59,7 @@ Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
                     record_->path_mtu == self_.path_mtu && record_->pkey == self_.pkey &&
                     record_->first_psn == self_.send_psn;
   const auto open_life = static_cast<std::uint32_t>(open >> 32);
-  if (!fits || open != HalfRecord::claim_of(open_life, HalfRecord::kNobody)) {
+  if (!fits || open != HalfRecord::claim_of(open_life, HalfRecord::kUnclaimed)) {
     return Meeting::kStrangers;
   }
   parts = find_parts();
@@ -98,14 +98,14 @@ HalfParts Visit::find_parts() const noexcept {
   const auto state = from(record_->responder_at);
   HalfParts parts{
       .receive = transport::ReceiveQueue::attach(from(record_->receive_at)),
-      .shared = transport::SharedReceiveQueue::attach(from(record_->shared_at), fencing_),
+      .shared = transport::SharedReceiveRing::attach(from(record_->shared_at), fencing_),
       .lane = transport::CompletionLane::attach(from(record_->lane_at)),
       .board = transport::CompletionBoard::attach(from(record_->board_at)),
       .lane_hint = std::atomic_ref(record_->lane_hint).load(std::memory_order_relaxed)};
   const bool is_whole = state.size() >= sizeof(transport::ResponderState) && parts.lane.exists() &&
                         parts.board.exists() && parts.lane_hint < parts.board.hint_count() &&
                         parts.receive.exists() != parts.shared.exists();
-  if (is_whole) parts.state = std::bit_cast<transport::ResponderState*>(state.data());
+  if (is_whole) parts.state = pointer_as<transport::ResponderState>(state.data());
   return parts;
 }
 

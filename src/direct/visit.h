@@ -13,9 +13,9 @@
 #include "host/own_descriptor.h"
 #include "host/peer.h"
 #include "memory/key_table.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/receive_queue.h"
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 #include "transport/rc/responder_state.h"
 
 namespace verbatim::direct {
@@ -24,9 +24,9 @@ namespace verbatim::direct {
 /// segment, or there is no state.
 struct HalfParts {
   transport::ResponderState* state = nullptr;
-  transport::ReceiveQueue receive;       // one of these two exists
-  transport::SharedReceiveQueue shared;  //
-  transport::CompletionLane lane;        // of its receives' completions
+  transport::ReceiveQueue receive;      // one of these two exists
+  transport::SharedReceiveRing shared;  //
+  transport::CompletionLane lane;       // of its receives' completions
   transport::CompletionBoard board;
   std::uint32_t lane_hint = 0;
 };

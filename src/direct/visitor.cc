@@ -4,13 +4,13 @@
 #include <sched.h>
 
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <ctime>
 #include <new>
 #include <type_traits>
 #include <utility>
 
+#include "base/pointer.h"
 #include "host/membarrier.h"
 #include "host/slot.h"
 #include "host/uncancellable.h"
@@ -40,13 +40,13 @@ Visitor::Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting)
 Visitor Visitor::of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
                     wire::QpNumber number) {
   const host::SegmentHeader& header =
-      peer == nullptr ? *std::bit_cast<const host::SegmentHeader*>(own_segment) : peer->header();
+      peer == nullptr ? *pointer_as<const host::SegmentHeader>(own_segment) : peer->header();
   const std::byte* segment = peer == nullptr ? own_segment : peer->at(0, 0);
   const std::uint32_t index = static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
   const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
                         index < header.half_count;
   if (!is_there) return {};
-  const auto* records = std::bit_cast<const HalfRecord*>(segment + header.halves_at);
+  const auto* records = pointer_as<const HalfRecord>(segment + header.halves_at);
   return {std::move(peer), &records[index].visiting};
 }
 

@@ -72,11 +72,11 @@ static_assert(sizeof(ProofMessage) == 20);
 }
 
 /// The longest message over the connection afterwards.
-inline constexpr std::size_t kSayingOctetsMax = 64 * 1024;
+inline constexpr std::size_t kMessageOctetsMax = 64 * 1024;
 
 /// Sends two parts as one message; false when the other end cannot take it now.
-[[nodiscard]] inline bool say(int connection, std::span<const std::byte> head,
-                              std::span<const std::byte> rest) noexcept {
+[[nodiscard]] inline bool send_message(int connection, std::span<const std::byte> head,
+                                       std::span<const std::byte> rest) noexcept {
   iovec parts[] = {{.iov_base = const_cast<std::byte*>(head.data()), .iov_len = head.size()},
                    {.iov_base = const_cast<std::byte*>(rest.data()), .iov_len = rest.size()}};
   msghdr message{};

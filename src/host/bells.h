@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/pointer.h"
+
 namespace verbatim::host {
 
 /// A bit per queue pair of a process. A peer raises it after something that only the owner can
@@ -47,7 +49,7 @@ class Bells {
 
  private:
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t index) const noexcept {
-    return std::atomic_ref(*std::bit_cast<std::uint64_t*>(block_ + std::size_t{index} * 8));
+    return std::atomic_ref(*pointer_as<std::uint64_t>(block_ + std::size_t{index} * 8));
   }
   [[nodiscard]] std::atomic_ref<std::uint64_t> summary(std::uint32_t index) const noexcept {
     return word(kCount / 64 + index);

@@ -75,7 +75,7 @@ void Door::accept_all() {
 }
 
 bool Door::read_from(Connection& connection) {
-  message_.resize(kSayingOctetsMax);
+  message_.resize(kMessageOctetsMax);
   for (;;) {
     const ssize_t got = ::recv(connection.descriptor.number(), message_.data(), message_.size(),
                                MSG_DONTWAIT | MSG_TRUNC);

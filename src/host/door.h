@@ -56,8 +56,8 @@ class Door {
   [[nodiscard]] bool is_ours(int descriptor) const noexcept;
 
   /// Called with each message of an admitted peer, and with the connection for the answer.
-  using Hearer = std::function<void(std::span<const std::byte>, int)>;
-  void set_hearer(Hearer hearer) { handler_ = std::move(hearer); }
+  using Handler = std::function<void(std::span<const std::byte>, int)>;
+  void set_handler(Handler handler) { handler_ = std::move(handler); }
 
   /// Accepts, reads and answers. Returns the slots of peers whose connection has ended since.
   [[nodiscard]] std::vector<std::uint32_t> serve();
@@ -93,7 +93,7 @@ class Door {
   Offer offer_;
   std::vector<Connection> connections_;
   Challenge challenge_;  // open while connections are challenged; then the next secret is another
-  Hearer handler_;
+  Handler handler_;
   std::vector<std::byte> message_;
 };
 

@@ -4,8 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cstdint>
+
+#include "base/pointer.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1
@@ -22,7 +23,7 @@ std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept {
       ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(reserved);
-  const std::size_t before = -std::bit_cast<std::uintptr_t>(begin) & (kHugePageOctets - 1);
+  const std::size_t before = -numeric_address(begin) & (kHugePageOctets - 1);
   std::byte* const at = begin + before;
   const void* const mapped =
       ::mmap(at, octets, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, descriptor, 0);

@@ -109,7 +109,7 @@ bool Peer::look() noexcept {
 
 bool Peer::send(std::span<const std::byte> head, std::span<const std::byte> rest) const noexcept {
   const Uncancelled uncancelled;
-  return say(connection_.number(), head, rest);
+  return send_message(connection_.number(), head, rest);
 }
 
 std::size_t Peer::take(std::span<std::byte> into) const noexcept {

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <bit>
 #include <functional>
 #include <thread>
 
+#include "base/pointer.h"
 #include "host/bells.h"
 #include "host/door.h"
 #include "host/test_process.h"
@@ -200,7 +200,7 @@ TEST(Peer, IsReachedThroughItsDescriptorUntilItExecutesAnotherProgram) {
     ASSERT_TRUE(attached.ok());
     const int memory = (*attached)->memory();
     ASSERT_GE(memory, 0);
-    const auto at = static_cast<off_t>(std::bit_cast<std::uintptr_t>(&value));
+    const auto at = static_cast<off_t>(numeric_address(&value));
     const std::uint64_t written = 2;
     EXPECT_EQ(::pwrite(memory, &written, sizeof written, at), 8);
     std::uint64_t found = 0;

@@ -21,7 +21,7 @@ void Quarantine::look() {
     if (at->stray.has_gone()) gone.splice(gone.end(), strays_, at);
   }
   for (Held& held : gone) {
-    if (held.stray.farewell) held.stray.farewell();
+    if (held.stray.on_gone) held.stray.on_gone();
     for (const auto& block : held.blocks) give_back(block);  // another stray may touch it as well
   }
 }

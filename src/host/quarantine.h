@@ -22,7 +22,7 @@ class Quarantine {
   struct Stray {
     std::function<bool()> has_gone;         // called at every look(); once true, always true
     std::vector<const std::byte*> touches;  // first octets of blocks
-    std::function<void()> farewell{};       // called when it has gone, before its blocks are reused
+    std::function<void()> on_gone{};        // called when it has gone, before its blocks are reused
   };
 
   explicit Quarantine(Segment& segment) noexcept : segment_(segment) {}

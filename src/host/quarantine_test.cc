@@ -65,21 +65,21 @@ TEST_F(QuarantineTest, ABlockThatSeveralTouchWaitsForTheLast) {
 
 TEST_F(QuarantineTest, TheFarewellIsSaidOnceAndBeforeTheBlockIsUsedAgain) {
   bool gone = false;
-  int farewells = 0;
+  int calls = 0;
   const auto block = segment_.take(64);
   auto leaving = stray(gone, {block.data()});
-  leaving.farewell = [&] {
-    ++farewells;
+  leaving.on_gone = [&] {
+    ++calls;
     EXPECT_FALSE(comes_next(block));
   };
   quarantine_.add(std::move(leaving));
   quarantine_.give_back(block);
   quarantine_.look();
-  EXPECT_EQ(farewells, 0);
+  EXPECT_EQ(calls, 0);
   gone = true;
   quarantine_.look();
   quarantine_.look();
-  EXPECT_EQ(farewells, 1);
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/pointer.h"
 #include "host/huge_pages.h"
 
 namespace verbatim::host {
@@ -26,7 +27,7 @@ constexpr std::uint64_t kNoNext = ~std::uint64_t{0};
 /// Zeroes a block. A large one gives its pages back instead, and reads as zeroes from then on.
 void clear(std::span<std::byte> block) noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t head = (page - reinterpret_cast<std::uintptr_t>(block.data()) % page) % page;
+  const std::size_t head = (page - numeric_address(block.data()) % page) % page;
   if (block.size() >= kOctetsWorthPunching && block.size() > head) {
     const std::size_t inside = (block.size() - head) / page * page;
     if (::madvise(block.data() + head, inside, MADV_REMOVE) == 0) {

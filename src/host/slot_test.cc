@@ -9,12 +9,12 @@
 #include <sys/un.h>
 
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/pointer.h"
 #include "host/test_process.h"
 
 namespace verbatim::host {
@@ -172,11 +172,11 @@ TEST(Slot, TakesNothingFromAnotherUser) {
   ASSERT_TRUE(slot.ok());
   sockaddr_un name{};
   socklen_t length = sizeof name;
-  ASSERT_EQ(::getsockname(slot->descriptor(), std::bit_cast<sockaddr*>(&name), &length), 0);
+  ASSERT_EQ(::getsockname(slot->descriptor(), pointer_as<sockaddr>(&name), &length), 0);
   const int ended = test::in_a_child([&] {
     ASSERT_EQ(::setuid(65534), 0);
     const int stranger = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-    EXPECT_EQ(::sendto(stranger, "evil", 4, 0, std::bit_cast<sockaddr*>(&name), length), -1);
+    EXPECT_EQ(::sendto(stranger, "evil", 4, 0, pointer_as<sockaddr>(&name), length), -1);
     EXPECT_EQ(errno, EACCES);
   });
   ASSERT_EQ(ended, 0);

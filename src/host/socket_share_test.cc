@@ -10,9 +10,9 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 
+#include "base/pointer.h"
 #include "base/prng.h"
 #include "host/opening_lock.h"
 #include "host/slot.h"
@@ -124,12 +124,12 @@ TEST(SocketShare, IgnoresProcessesOfOtherUsers) {
     ASSERT_EQ(UnixName::of_share(0).connect(own), 0);
     sockaddr_un name{};
     socklen_t length = sizeof name;
-    ASSERT_EQ(::getpeername(own, std::bit_cast<sockaddr*>(&name), &length), 0);
+    ASSERT_EQ(::getpeername(own, pointer_as<sockaddr>(&name), &length), 0);
     ::close(own);
     const int ended = test::in_a_child([&] {
       ASSERT_EQ(::setuid(65534), 0);
       const int stranger = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
-      EXPECT_EQ(::connect(stranger, std::bit_cast<sockaddr*>(&name), length), -1);
+      EXPECT_EQ(::connect(stranger, pointer_as<sockaddr>(&name), length), -1);
       EXPECT_EQ(errno, EACCES);
     });
     EXPECT_EQ(ended, 0);

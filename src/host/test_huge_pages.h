@@ -6,11 +6,13 @@
 #include <fstream>
 #include <string>
 
+#include "base/pointer.h"
+
 namespace verbatim::host::test {
 
 /// Octets of the mapping around `at` that lie in huge pages.
 inline std::size_t huge_octets_at(const void* at) {
-  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const auto address = numeric_address(at);
   std::ifstream smaps("/proc/self/smaps");
   bool is_there = false;
   std::size_t sum = 0;

@@ -11,11 +11,11 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <string_view>
 #include <thread>
 
+#include "base/pointer.h"
 #include "host/attach_answer.h"
 #include "host/door.h"
 #include "host/segment.h"
@@ -256,7 +256,7 @@ TEST(Viewer, RefusesAnswersThatMakeNoSense) {
   test::in_a_private_network([] {
     AttachMessage message;
     message.descriptors = 1;
-    const std::string_view right(std::bit_cast<const char*>(&message), sizeof message);
+    const std::string_view right(pointer_as<const char>(&message), sizeof message);
     const int unsealed = ::memfd_create("unsealed", MFD_CLOEXEC);
     ASSERT_EQ(::ftruncate(unsealed, kOctets), 0);
     const std::size_t open_before = test::open_descriptor_count();
@@ -269,7 +269,7 @@ TEST(Viewer, RefusesAnswersThatMakeNoSense) {
     lie("", -1, false);
     AttachMessage other = message;
     other.version = SegmentHeader::kVersion + 1;
-    lie({std::bit_cast<const char*>(&other), sizeof other}, unsealed);
+    lie({pointer_as<const char>(&other), sizeof other}, unsealed);
     EXPECT_EQ(test::open_descriptor_count(), open_before);
     ::close(unsealed);
   });

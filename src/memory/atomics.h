@@ -6,13 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/pointer.h"
+
 namespace verbatim::memory {
 
 /// Whether an 8-octet operation is possible at this place in memory. Check this besides the address
 /// in the packet: a zero-based region or window, or one whose keys name its first octet by another
 /// address, may begin anywhere, so the alignment of one says nothing about the other.
 [[nodiscard]] inline bool is_aligned_for_atomics(const std::byte* at) noexcept {
-  return std::bit_cast<std::uintptr_t>(at) % sizeof(std::uint64_t) == 0;
+  return numeric_address(at) % sizeof(std::uint64_t) == 0;
 }
 
 /// The 8-octet operations that a peer asks for (IBA Vol 1, 9.4.5), as atomic instructions of this
@@ -20,18 +22,18 @@ namespace verbatim::memory {
 /// atomics on the same address. Operands are in host order in memory. All three need a place for
 /// which is_aligned_for_atomics() holds.
 [[nodiscard]] inline std::uint64_t fetch_add(std::byte* at, std::uint64_t addend) noexcept {
-  return std::atomic_ref(*std::bit_cast<std::uint64_t*>(at)).fetch_add(addend);
+  return std::atomic_ref(*pointer_as<std::uint64_t>(at)).fetch_add(addend);
 }
 
 /// Returns what was there; the swap took place if that equals `compare`.
 [[nodiscard]] inline std::uint64_t compare_swap(std::byte* at, std::uint64_t compare,
                                                 std::uint64_t swap) noexcept {
-  std::atomic_ref(*std::bit_cast<std::uint64_t*>(at)).compare_exchange_strong(compare, swap);
+  std::atomic_ref(*pointer_as<std::uint64_t>(at)).compare_exchange_strong(compare, swap);
   return compare;
 }
 
 inline void store_eight(std::byte* at, std::uint64_t value) noexcept {
-  std::atomic_ref(*std::bit_cast<std::uint64_t*>(at)).store(value);
+  std::atomic_ref(*pointer_as<std::uint64_t>(at)).store(value);
 }
 
 }  // namespace verbatim::memory

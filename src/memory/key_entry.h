@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/acquire.h"
+#include "base/pointer.h"
 #include "memory/access.h"
 #include "memory/domain.h"
 #include "wire/headers/ids.h"
@@ -149,7 +150,7 @@ template <typename Load>
 /// that sees the key of a later filling also sees its generation, and `shared_at` does not change
 /// while a backing is shared. (After exactly 65,536 fillings the generation is the same again.)
 [[nodiscard]] inline bool says_the_same(const LiveEntry& copy) noexcept {
-  const auto* const word = std::bit_cast<const std::uint64_t*>(&copy.entry->status);
+  const auto* const word = pointer_as<const std::uint64_t>(&copy.entry->status);
   return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // one 8-octet load
 }
 

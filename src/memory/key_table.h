@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/expected.h"
+#include "base/pointer.h"
 #include "memory/key_entry.h"
 #include "memory/refusal.h"
 
@@ -78,7 +78,7 @@ struct Grant {
 
   /// The octets in the owner's own address space; null for an access of zero octets.
   [[nodiscard]] std::byte* local() const noexcept {
-    return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+    return pointer_as<std::byte>(static_cast<std::uintptr_t>(address));
   }
 };
 

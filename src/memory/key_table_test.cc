@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <bit>
 #include <limits>
 #include <set>
 #include <string>
 
+#include "base/pointer.h"
 #include "memory/test_memory.h"
 
 namespace verbatim::memory {
@@ -508,7 +508,7 @@ TEST(Refusal, EachHasANameOfItsOwn) {
 
 std::byte* recall(const KeyTable& table, const KeyTable::Want& want, KnownRegion& known) {
   return table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
-    region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
+    region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.said.local)), 0,
                region.said.octets);
   });
 }

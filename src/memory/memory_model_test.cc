@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pointer.h"
 #include "base/prng.h"
 #include "memory/test_memory.h"
 
@@ -375,7 +376,7 @@ class History {
     const KeyTable& table = memory_.table();
     KnownRegion& known = known_[prng_.below(known_.size())];
     const std::byte* const at = table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
-      region.map(std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(region.said.local)), 0,
+      region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.said.local)), 0,
                  region.said.octets);
     });
     if (at == nullptr) return;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "base/pointer.h"
 #include "memory/key_registry.h"
 #include "memory/window.h"
 
@@ -37,9 +37,7 @@ class TestMemory {
 
   [[nodiscard]] std::byte* octets() noexcept { return octets_.data(); }
   /// The first address of the octets.
-  [[nodiscard]] std::uint64_t start() const noexcept {
-    return std::bit_cast<std::uintptr_t>(octets_.data());
-  }
+  [[nodiscard]] std::uint64_t start() const noexcept { return numeric_address(octets_.data()); }
 
   /// A region over all the octets.
   [[nodiscard]] wire::MemoryKey region(Access access, DomainId domain = kHome) {

@@ -2,6 +2,7 @@
 #include "memory/window.h"
 
 #include "base/fence.h"
+#include "base/pointer.h"
 
 namespace verbatim::memory {
 namespace {
@@ -107,7 +108,7 @@ BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& p
     if (backing_of(said) != backing || filled.backing != backing) continue;
     KeyStatus live = filled;
     live.live = key;
-    std::atomic_ref word(*std::bit_cast<std::uint64_t*>(&window.status));
+    std::atomic_ref word(*pointer_as<std::uint64_t>(&window.status));
     auto expected = std::bit_cast<std::uint64_t>(filled);
     if (word.compare_exchange_strong(expected, std::bit_cast<std::uint64_t>(live))) {
       return BindRefusal::kNone;

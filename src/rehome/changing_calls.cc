@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/pointer.h"
 #include "rehome/system_call.h"
 #include "rehome/tasks.h"
 
@@ -106,7 +107,7 @@ ChangingCalls read_changing_calls() noexcept {
     }
     found.calls[found.count++] = call;
   };
-  const auto break_now = std::bit_cast<std::uintptr_t>(::sbrk(0));
+  const auto break_now = numeric_address(::sbrk(0));
   const auto read_call = [&](const char* task, Range* target, bool& is_unseen) {
     TaskFile text;
     const std::string_view line = read_task_file(task, "/syscall", text);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "base/pointer.h"
 #include "rehome/page_mover.h"
 #include "rehome/system_call.h"
 
@@ -22,7 +23,7 @@ class InheritanceTable {
   InheritanceTable(const InheritanceTable&) = delete;
   InheritanceTable& operator=(const InheritanceTable&) = delete;
   ~InheritanceTable() {
-    if (mappings_ != nullptr) kernel::unmap(std::bit_cast<std::uintptr_t>(mappings_), octets());
+    if (mappings_ != nullptr) kernel::unmap(numeric_address(mappings_), octets());
   }
 
   /// Reserves room for `most` mappings. Once; false when there is no memory.
@@ -32,7 +33,7 @@ class InheritanceTable {
     const long at = kernel::map(0, octets(), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (kernel::failed(at)) return false;
-    mappings_ = std::bit_cast<Inherited*>(at);
+    mappings_ = pointer_as<Inherited>(at);
     return true;
   }
   void push_back(const Inherited& mapping) noexcept {

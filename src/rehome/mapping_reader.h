@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/pointer.h"
 #include "rehome/line_reader.h"
 #include "rehome/mapping.h"
 #include "rehome/maps_file.h"
@@ -71,9 +72,8 @@ long query_mappings(std::uintptr_t from, Visit&& visit) noexcept {
   const int file = kept >= 0 ? kept : opened.number();
   std::array<char, 4096> name;
   for (;;) {
-    MappingQuery query{.address = from,
-                       .name_size = name.size(),
-                       .name = std::bit_cast<std::uintptr_t>(name.data())};
+    MappingQuery query{
+        .address = from, .name_size = name.size(), .name = numeric_address(name.data())};
     const long answer = kernel::call(SYS_ioctl, file, MappingQuery::kRequest, &query);
     if (answer == -ENOENT) return 0;  // there are no more
     if (answer != 0) return is_unknown_request(answer) ? -ENOTTY : answer;

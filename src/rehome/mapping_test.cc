@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pointer.h"
 #include "rehome/mapping_reader.h"
 
 namespace verbatim::rehome {
@@ -155,7 +156,7 @@ TEST(Mapping, IsTheSameInTheTextAndWhenAskedFor) {
 }
 
 TEST(Mapping, BeginsWhereAskedTo) {
-  const auto here = std::bit_cast<std::uintptr_t>(&parse_mapping);
+  const auto here = numeric_address(&parse_mapping);
   for (const bool in_text : {false, true}) {
     Range found;
     const auto visit = [&](const Mapping& mapping) {

@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "base/pointer.h"
 #include "rehome/test_moving.h"
 
 namespace verbatim::rehome {
@@ -21,7 +22,7 @@ class MovedMemory : public test::Moving {
   /// Stores this octet to every page, and moves the pages into the arena without a region.
   void put(std::byte* at, std::size_t pages, char octet) {
     for (std::size_t i = 0; i < pages; ++i) at[i * page()] = std::byte(octet);
-    const auto begin = std::bit_cast<std::uintptr_t>(at);
+    const auto begin = numeric_address(at);
     rehoming_.drop(move_in({.begin = begin, .end = begin + pages * page()}));
   }
   /// Page by page: moved memory has several mappings, which the kernel does not move at once.
@@ -150,7 +151,7 @@ TEST_P(MovedMemory, IsInheritedWhereNoDescriptorIsLeft) {
 
 TEST_P(MovedMemory, IsNotMovedWithTheStackThatIsInUse) {
   alignas(4096) static std::array<std::byte, 64 * 4096> stack;
-  const auto begin = std::bit_cast<std::uintptr_t>(stack.data());
+  const auto begin = numeric_address(stack.data());
   stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   stack_t before{};
   ASSERT_EQ(::sigaltstack(&alternate, &before), 0);

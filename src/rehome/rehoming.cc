@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/pointer.h"
 #include "rehome/alone.h"
 #include "rehome/mapping_reader.h"
 #include "rehome/pinning.h"
@@ -32,7 +33,7 @@ void Rehoming::set_dont_fork() noexcept {
 
 void Rehoming::open_arena() noexcept {
   const Held held(mutex_);
-  const auto somewhere = std::bit_cast<std::uintptr_t>(this);
+  const auto somewhere = numeric_address(this);
   (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // on failure nothing moves
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <numeric>
 
+#include "base/pointer.h"
 #include "rehome/mapping_reader.h"
 #include "rehome/pinning.h"
 #include "rehome/rehoming.h"
@@ -27,8 +28,8 @@ constexpr std::size_t kMappingsMax = std::size_t{1} << 18;
 /// Copies whole pages, also where the program has told a sanitizer that they must not be read.
 __attribute__((no_sanitize("address"))) void copy_words(std::uintptr_t to, std::uintptr_t from,
                                                         std::size_t octets) noexcept {
-  auto* const target = std::bit_cast<volatile std::uint64_t*>(to);
-  const auto* const source = std::bit_cast<const volatile std::uint64_t*>(from);
+  auto* const target = pointer_as<volatile std::uint64_t>(to);
+  const auto* const source = pointer_as<const volatile std::uint64_t>(from);
   for (std::size_t i = 0; i < octets / sizeof *target; ++i) target[i] = source[i];
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/pointer.h"
 #include "rehome/rehoming.h"
 #include "rehome/test_moving.h"
 
@@ -109,7 +110,7 @@ TEST_P(Forked, ChildHasWhatIsNotRegisteredAlsoInTheMiddleOfACall) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto rest = memory.part(page(), 3 * page());
-    const auto* const at = std::bit_cast<const volatile unsigned char*>(rest.begin);
+    const auto* const at = pointer_as<const volatile unsigned char>(rest.begin);
     unsigned sum = 0;
     for (std::size_t i = 0; i < rest.octets(); ++i) sum += at[i];  // faults if it is not mapped
     ::_exit(sum == 0 ? 1 : 0);

@@ -6,8 +6,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include <bit>
 #include <optional>
+
+#include "base/pointer.h"
 
 namespace verbatim::rehome {
 
@@ -44,11 +45,11 @@ bool is_bound(std::uintptr_t address) noexcept {
 /// The stack of the main thread has a name in /proc/self/maps. The stack of the caller may be that
 /// of another thread, one that the program switches to itself, or one for signals.
 bool holds_our_stack(Range pages) noexcept {
-  if (pages.contains(std::bit_cast<std::uintptr_t>(&errno))) return true;
-  if (pages.contains(std::bit_cast<std::uintptr_t>(__builtin_frame_address(0)))) return true;
+  if (pages.contains(numeric_address(&errno))) return true;
+  if (pages.contains(numeric_address(__builtin_frame_address(0)))) return true;
   stack_t alternate{};
   if (::sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_DISABLE) == 0) {
-    const auto first = std::bit_cast<std::uintptr_t>(alternate.ss_sp);
+    const auto first = numeric_address(alternate.ss_sp);
     if (pages.overlaps({.begin = first, .end = first + alternate.ss_size})) return true;
   }
   pthread_attr_t attributes;
@@ -59,7 +60,7 @@ bool holds_our_stack(Range pages) noexcept {
   std::size_t octets = 0;
   const bool is_known = ::pthread_attr_getstack(&attributes, &lowest, &octets) == 0;
   (void)::pthread_attr_destroy(&attributes);  // a failure would have no consequence
-  const auto begin = std::bit_cast<std::uintptr_t>(lowest);
+  const auto begin = numeric_address(lowest);
   return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
 }
 

@@ -15,6 +15,7 @@
 #include <new>
 #include <thread>
 
+#include "base/pointer.h"
 #include "rehome/test_moving.h"
 
 namespace verbatim::rehome {
@@ -25,7 +26,7 @@ using test::Memory;
 using test::page;
 
 Range range_of(const void* begin, std::size_t octets) {
-  const auto address = std::bit_cast<std::uintptr_t>(begin);
+  const auto address = numeric_address(begin);
   return {.begin = address, .end = address + octets};
 }
 

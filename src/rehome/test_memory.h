@@ -9,13 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
 
 #include "base/own_threads.h"
+#include "base/pointer.h"
 #include "rehome/alone.h"
 #include "rehome/line_reader.h"
 #include "rehome/mapping.h"
@@ -63,7 +63,7 @@ class Memory {
   [[nodiscard]] std::span<std::byte> span() const { return {data_, octets_}; }
   [[nodiscard]] Range range() const { return part(0, octets_); }
   [[nodiscard]] Range part(std::size_t offset, std::size_t octets) const {
-    const auto begin = std::bit_cast<std::uintptr_t>(data_) + offset;
+    const auto begin = numeric_address(data_) + offset;
     return {.begin = begin, .end = begin + octets};
   }
   /// Fills the memory with octets that depend on their position.

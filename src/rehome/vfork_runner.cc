@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/pointer.h"
 #include "rehome/system_call.h"
 #include "rehome/tasks.h"
 
@@ -58,7 +59,7 @@ bool VforkRunner::run(void (*function)(void* context), void* context) const noex
   constexpr int kFlags = CLONE_VM | CLONE_VFORK | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES |
                          CLONE_FS | CLONE_SYSVSEM;
   const std::size_t threads_before = count_tasks();
-  if (::clone(&run_call, std::bit_cast<void*>(stack_.end), kFlags, &call) < 0) return false;
+  if (::clone(&run_call, pointer_as<void>(stack_.end), kFlags, &call) < 0) return false;
   wait_until_gone(threads_before);
   return true;
 }

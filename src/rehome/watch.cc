@@ -12,6 +12,7 @@
 
 #include "base/fence.h"
 #include "base/own_threads.h"
+#include "base/pointer.h"
 #include "rehome/mapping_reader.h"
 #include "rehome/maps_file.h"
 #include "rehome/survey.h"
@@ -126,7 +127,7 @@ Moved Watch::test() noexcept {
   const Range pages{.begin = begin, .end = begin + page};
   Moved works = add_arena_pages(pages);
   if (works) {
-    auto* const octet = std::bit_cast<volatile char*>(begin);
+    auto* const octet = pointer_as<volatile char>(begin);
     *octet = 1;
     const std::uint32_t before = found_.load();
     const bool is_empty = kernel::advise(begin, page, MADV_DONTNEED) == 0 && *octet == 0;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/pointer.h"
 #include "rehome/test_moving.h"
 
 namespace verbatim::rehome {
@@ -122,7 +123,7 @@ TEST_F(SeveralThreads, AreHeardOfBeforeTheirCallsReturn) {
         constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
         if (::mmap(at, page(), PROT_READ | PROT_WRITE, kFlags, -1, 0) != at) ++unheard;
         if (!is_closed.load()) ++unheard;
-        const auto begin = std::bit_cast<std::uintptr_t>(at);
+        const auto begin = numeric_address(at);
         const Range range{.begin = begin, .end = begin + page()};
         const Watch::Moment before = rehoming_.now();
         if (!rehoming_.watch(range)) ++unheard;
@@ -163,7 +164,7 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     while (::mmap(at, page(), PROT_READ | PROT_WRITE, kFlags, -1, 0) != at) {
     }
-    const auto begin = std::bit_cast<std::uintptr_t>(at);
+    const auto begin = numeric_address(at);
     const Range range{.begin = begin, .end = begin + page()};
     const Watch::Moment before = rehoming_.now();
     const bool was_closed = is_closed.exchange(false);

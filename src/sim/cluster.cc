@@ -78,7 +78,7 @@ void must(Status status) noexcept { VB_ASSERT(status.ok()); }
 
 void connect_one(Endpoint& endpoint, std::size_t index, const Endpoint& peer, wire::QpNumber theirs,
                  bool is_first, const Connection& connection) {
-  transport::QueuePair& qp = endpoint.qp(index);
+  transport::QueuePairMachine& qp = endpoint.qp(index);
   const bool reliable = qp.config().type != QpType::kUc;
   const auto path = endpoint.path_to(peer.address(), qp.config().number, theirs);
   QpAttributes wanted;
@@ -124,7 +124,7 @@ void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_
 }
 
 void ready_datagrams(Endpoint& endpoint, std::size_t index, wire::QKey qkey) {
-  transport::QueuePair& qp = endpoint.qp(index);
+  transport::QueuePairMachine& qp = endpoint.qp(index);
   QpAttributes wanted;
   wanted.qkey = qkey;
   wanted.state = QpState::kInit;

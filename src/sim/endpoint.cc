@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/pointer.h"
 #include "wire/headers/flow_entropy.h"
 #include "wire/headers/packet.h"
 
@@ -23,7 +24,7 @@ Endpoint::Endpoint(const Config& config)
       free_keys_(kKeyCount),
       scratch_(kTrainPackets * wire::kMaxTransportOctets) {
   const auto block = take_shared(kKeyCount * sizeof(memory::KeyEntry));
-  auto* entries = std::bit_cast<memory::KeyEntry*>(block.data());
+  auto* entries = pointer_as<memory::KeyEntry>(block.data());
   std::uninitialized_value_construct_n(entries, kKeyCount);
   registry_ = std::make_unique<memory::KeyRegistry>(
       memory::KeyTable({entries, kKeyCount}, config.first_key_index), free_keys_, config.seed);
@@ -79,7 +80,7 @@ bool Endpoint::guards_are_intact() const noexcept {
 
 wire::MemoryKey Endpoint::register_memory(std::span<std::byte> buffer, memory::Access access) {
   auto key = registry_->register_region({.domain = domain_,
-                                         .address = std::bit_cast<std::uintptr_t>(buffer.data()),
+                                         .address = numeric_address(buffer.data()),
                                          .octets = buffer.size(),
                                          .base = address_of(buffer),
                                          .access = access});
@@ -91,20 +92,20 @@ std::size_t Endpoint::create_cq(std::uint32_t capacity, std::uint32_t lane_limit
   const auto block = take_shared(transport::CompletionBoard::octets_for(lane_limit));
   boards_.push_back(transport::CompletionBoard::create(block, lane_limit));
   lane_lists_.emplace_back(lane_limit);
-  cqs_.push_back(std::make_unique<transport::CompletionQueue>(
+  cqs_.push_back(std::make_unique<transport::CompletionLanes>(
       boards_.back(), std::span(lane_lists_.back()), capacity));
   return cqs_.size() - 1;
 }
 
 std::size_t Endpoint::create_shared_queue(std::uint32_t depth, std::uint32_t sge_limit) {
-  const transport::SharedReceiveQueue::Limits limits{.depth = depth, .sge_limit = sge_limit};
-  const auto block = take_shared(transport::SharedReceiveQueue::octets_for(limits));
-  shared_.push_back(transport::SharedReceiveQueue::create(block, domain_, limits));
+  const transport::SharedReceiveRing::Limits limits{.depth = depth, .sge_limit = sge_limit};
+  const auto block = take_shared(transport::SharedReceiveRing::octets_for(limits));
+  shared_.push_back(transport::SharedReceiveRing::create(block, domain_, limits));
   return shared_.size() - 1;
 }
 
 std::size_t Endpoint::create_qp(const QpSetup& setup) {
-  transport::QueuePair::Parts parts;
+  transport::QueuePairMachine::Parts parts;
   const bool is_datagram = setup.type == transport::QpType::kUd;
   const transport::SendQueue::Limits send_limits{.depth = setup.send_depth,
                                                  .sge_limit = setup.sge_limit,
@@ -136,19 +137,19 @@ std::size_t Endpoint::create_qp(const QpSetup& setup) {
   const auto state = take_shared(sizeof(transport::ResponderState));
   parts.responder = new (state.data()) transport::ResponderState;
   const auto replay = private_.take(transport::kMaxReadAtomic * sizeof(transport::ReplayEntry));
-  parts.replay = std::bit_cast<transport::ReplayEntry*>(replay.data());
+  parts.replay = pointer_as<transport::ReplayEntry>(replay.data());
   parts.keys = registry_->table();
 
   const auto number = config_.first_qp_number + static_cast<std::uint32_t>(qps_.size());
   const bool own_domain = setup.domain == memory::DomainId::kNone;
-  qps_.push_back(std::make_unique<transport::QueuePair>(
-      transport::QueuePair::Config{.type = setup.type,
-                                   .number = wire::QpNumber{number},
-                                   .domain = own_domain ? domain_ : setup.domain,
-                                   .signal_all = setup.signal_all,
-                                   .port_mtu = config_.port_mtu,
-                                   .window_packets = setup.window_packets,
-                                   .read_chunk_packets = setup.read_chunk_packets},
+  qps_.push_back(std::make_unique<transport::QueuePairMachine>(
+      transport::QueuePairMachine::Config{.type = setup.type,
+                                          .number = wire::QpNumber{number},
+                                          .domain = own_domain ? domain_ : setup.domain,
+                                          .signal_all = setup.signal_all,
+                                          .port_mtu = config_.port_mtu,
+                                          .window_packets = setup.window_packets,
+                                          .read_chunk_packets = setup.read_chunk_packets},
       parts));
   return qps_.size() - 1;
 }
@@ -225,7 +226,7 @@ void Endpoint::handle_frame(Instant now, const Frame& frame) {
     ++drops_.unknown_qp;
     return;
   }
-  transport::SharedReceiveQueue xrc_shared;
+  transport::SharedReceiveRing xrc_shared;
   if (packet->info().has(wire::OpcodeInfo::kXrcEth)) {
     const auto number = static_cast<std::uint32_t>(packet->xrceth().srq);
     if (number < shared_.size()) xrc_shared = shared_[number];

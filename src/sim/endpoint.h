@@ -13,7 +13,7 @@
 #include "memory/key_registry.h"
 #include "sim/frame.h"
 #include "sim/memory_source.h"
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 #include "wire/headers/wire_error.h"
 
 namespace verbatim::sim {
@@ -73,11 +73,11 @@ class Endpoint {
   [[nodiscard]] std::size_t create_cq(std::uint32_t capacity, std::uint32_t lane_limit = 64);
   [[nodiscard]] std::size_t create_shared_queue(std::uint32_t depth, std::uint32_t sge_limit);
   [[nodiscard]] std::size_t create_qp(const QpSetup& setup);
-  [[nodiscard]] transport::CompletionQueue& cq(std::size_t index) noexcept { return *cqs_[index]; }
-  [[nodiscard]] transport::SharedReceiveQueue& shared_queue(std::size_t index) noexcept {
+  [[nodiscard]] transport::CompletionLanes& cq(std::size_t index) noexcept { return *cqs_[index]; }
+  [[nodiscard]] transport::SharedReceiveRing& shared_queue(std::size_t index) noexcept {
     return shared_[index];
   }
-  [[nodiscard]] transport::QueuePair& qp(std::size_t index) noexcept { return *qps_[index]; }
+  [[nodiscard]] transport::QueuePairMachine& qp(std::size_t index) noexcept { return *qps_[index]; }
   [[nodiscard]] std::size_t qp_count() const noexcept { return qps_.size(); }
   [[nodiscard]] wire::QpNumber number_of(std::size_t qp) const noexcept;
 
@@ -119,15 +119,15 @@ class Endpoint {
   std::uint64_t next_address_ = 0x1000'0000;
   std::vector<std::vector<transport::CompletionLane>> lane_lists_;
   std::vector<transport::CompletionBoard> boards_;
-  std::vector<std::unique_ptr<transport::CompletionQueue>> cqs_;
-  std::vector<transport::SharedReceiveQueue> shared_;
-  std::vector<std::unique_ptr<transport::QueuePair>> qps_;
-  std::size_t turn_ = 0;                    // which queue pair sends next
-  std::vector<std::byte> scratch_;          // the packets that a queue pair wrote last
-  transport::QueuePair::Transmit train_{};  // how many they are and how long
-  std::uint32_t written_ = 0;               // how many of them have left
-  Frame addressed_{};                       // their addresses
-  std::size_t train_octets_ = 0;            // packet length of the open train that is simulated
+  std::vector<std::unique_ptr<transport::CompletionLanes>> cqs_;
+  std::vector<transport::SharedReceiveRing> shared_;
+  std::vector<std::unique_ptr<transport::QueuePairMachine>> qps_;
+  std::size_t turn_ = 0;                           // which queue pair sends next
+  std::vector<std::byte> scratch_;                 // the packets that a queue pair wrote last
+  transport::QueuePairMachine::Transmit train_{};  // how many they are and how long
+  std::uint32_t written_ = 0;                      // how many of them have left
+  Frame addressed_{};                              // their addresses
+  std::size_t train_octets_ = 0;  // packet length of the open train that is simulated
   Drops drops_;
 };
 

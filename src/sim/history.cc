@@ -143,7 +143,7 @@ class History {
       Endpoint& endpoint = cluster_.endpoint(side);
       if (!endpoint.guards_are_intact()) complaint_ = "a guard zone was written";
       for (std::size_t i = 0; i < endpoint.qp_count(); ++i) {
-        const transport::QueuePair& qp = endpoint.qp(i);
+        const transport::QueuePairMachine& qp = endpoint.qp(i);
         // The last packet within the window may request a whole piece of a READ.
         if (qp.in_flight() > options_.window_packets - 1 + options_.read_chunk_packets) {
           complaint_ = "the window was exceeded";

@@ -23,7 +23,7 @@ Hostile::Hostile(Cluster& cluster, Endpoint& victim, std::uint64_t seed)
       allowed_, memory::Access::kLocalWrite | memory::Access::kRemoteWrite |
                     memory::Access::kRemoteRead | memory::Access::kRemoteAtomic);
   payload_.resize(4096);
-  transport::QueuePair& qp = victim.qp(own_qp_);
+  transport::QueuePairMachine& qp = victim.qp(own_qp_);
   transport::QpAttributes wanted;
   wanted.access = memory::Access::kRemoteWrite | memory::Access::kRemoteRead;
   wanted.dest_qp = wire::QpNumber{kStrangerQp};

@@ -79,11 +79,12 @@ Instant LossyNetwork::next_arrival_at(const wire::Gid& address) const noexcept {
 }
 
 void LossyNetwork::cut(const wire::Gid& a, const wire::Gid& b, bool is_cut) {
-  for (const Way& way : {Way{a.octets, b.octets}, Way{b.octets, a.octets}}) {
+  for (const Direction& direction :
+       {Direction{a.octets, b.octets}, Direction{b.octets, a.octets}}) {
     if (is_cut) {
-      cuts_.insert(way);
+      cuts_.insert(direction);
     } else {
-      cuts_.erase(way);
+      cuts_.erase(direction);
     }
   }
 }

@@ -51,7 +51,7 @@ class LossyNetwork {
   void cut(const wire::Gid& a, const wire::Gid& b, bool is_cut);
 
  private:
-  using Way = std::pair<decltype(wire::Gid::octets), decltype(wire::Gid::octets)>;
+  using Direction = std::pair<decltype(wire::Gid::octets), decltype(wire::Gid::octets)>;
 
   void deliver(Instant now, Frame frame);
   [[nodiscard]] std::optional<Instant> departure(Instant now, const Frame& frame);
@@ -60,8 +60,8 @@ class LossyNetwork {
   Faults faults_;
   Prng prng_;
   std::multimap<Instant, Frame> in_flight_;  // by arrival; equal instants in order of sending
-  std::map<Way, Instant> wire_free_;         // when the sender has sent everything before
-  std::set<Way> cuts_;
+  std::map<Direction, Instant> wire_free_;   // when the sender has sent everything before
+  std::set<Direction> cuts_;
 };
 
 }  // namespace verbatim::sim

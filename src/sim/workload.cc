@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/pointer.h"
+
 namespace verbatim::sim {
 
 using memory::Access;
@@ -101,7 +103,7 @@ void Workload::make_source(Request& request, std::uint32_t octets) {
     const std::size_t at = prng_.below(source_.size() - piece + 1);
     const bool nonsense_key = piece == 0 || is_inline;  // the key must not be checked
     const std::uint64_t start =
-        is_inline ? std::bit_cast<std::uintptr_t>(source_.data()) : from_.address_of(source_);
+        is_inline ? numeric_address(source_.data()) : from_.address_of(source_);
     request.list.push_back({.address = start + at,
                             .octets = piece,
                             .lkey = nonsense_key ? wire::MemoryKey{0xdead} : source_key_});
@@ -128,7 +130,7 @@ std::vector<std::byte> Workload::bytes_of(const Request& request) const {
   std::vector<std::byte> bytes;
   const bool is_inline = has(request.request.flags, SendFlags::kInline);
   const std::uint64_t start =
-      is_inline ? std::bit_cast<std::uintptr_t>(source_.data()) : from_.address_of(source_);
+      is_inline ? numeric_address(source_.data()) : from_.address_of(source_);
   for (const memory::Sge& sge : request.list) {
     const auto piece = source_.subspan(sge.address - start, sge.octets);
     bytes.insert(bytes.end(), piece.begin(), piece.end());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/pointer.h"
 #include "sim/cluster.h"
 #include "tools/commands.h"
 #include "tools/ladder.h"
@@ -85,7 +86,7 @@ class Demo {
     if (host(1).cq(0).poll({&received, 1}) != 1 || received.octets != kGreeting.size())
       return false;
     std::printf("   10.0.0.2 received: \"%.*s\"\n", static_cast<int>(received.octets),
-                std::bit_cast<const char*>(buffers_[1].data()));
+                pointer_as<const char>(buffers_[1].data()));
     return holds_same(kGreeting.size());
   }
 

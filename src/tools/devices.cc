@@ -119,7 +119,7 @@ int list_devices(const DevicesOptions& options) {
     return 1;
   }
   print_text(ports, isatty(STDOUT_FILENO) != 0);
-  const bool needs_fences = link->path != device::PathPolicy::kPackets &&
+  const bool needs_fences = link->path != device::DataPathPolicy::kPackets &&
                             host::Membarrier::global() != Fencing::kExpedited;
   std::printf("Between processes of this host: %s%s\n", sentence_of(link->path, link->path_cause),
               needs_fences ? "; membarrier(2) is refused here, so each request costs a fence" : "");

@@ -7,10 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+
+#include "base/pointer.h"
 
 #include "tools/doctor.h"
 
@@ -46,7 +47,7 @@ std::optional<bool> offload_of(const std::string& interface, std::string_view na
   std::uint32_t count = 0;
   auto counts = words_for(sets, sizeof count);
   if (!ask_driver(interface, counts.data())) return std::nullopt;
-  std::memcpy(&count, std::bit_cast<char*>(counts.data()) + sizeof sets, sizeof count);
+  std::memcpy(&count, pointer_as<char>(counts.data()) + sizeof sets, sizeof count);
   if (count == 0 || count > 256) return std::nullopt;
 
   ethtool_gstrings names{};
@@ -65,14 +66,14 @@ std::optional<bool> offload_of(const std::string& interface, std::string_view na
   if (!ask_driver(interface, answer.data())) return std::nullopt;
 
   for (std::uint32_t i = 0; i < count; ++i) {
-    const auto* text = std::bit_cast<const char*>(strings.data()) + sizeof names +
-                       std::size_t{i} * ETH_GSTRING_LEN;
+    const auto* text =
+        pointer_as<const char>(strings.data()) + sizeof names + std::size_t{i} * ETH_GSTRING_LEN;
     if (std::string_view(text, ::strnlen(text, ETH_GSTRING_LEN)) != name) continue;
     ethtool_get_features_block block{};
-    std::memcpy(&block,
-                std::bit_cast<const char*>(answer.data()) + sizeof(ethtool_gfeatures) +
-                    (i / 32) * sizeof block,
-                sizeof block);
+    std::memcpy(
+        &block,
+        pointer_as<const char>(answer.data()) + sizeof(ethtool_gfeatures) + (i / 32) * sizeof block,
+        sizeof block);
     return (block.active >> (i % 32) & 1) != 0;
   }
   return std::nullopt;

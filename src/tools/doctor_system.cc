@@ -20,6 +20,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/pointer.h"
 #include "host/runtime_directory.h"
 #include "tools/doctor.h"
 
@@ -86,7 +87,7 @@ bool has_lent_memory() {
   volatile char to = 0;
   const char from = 'x';
   const Descriptor memory(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
-  const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(&to));
+  const auto at = static_cast<off_t>(numeric_address(&to));
   return memory.is_open() && ::pwrite(memory.get(), &from, 1, at) == 1 && to == 'x';
 }
 

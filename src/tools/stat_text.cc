@@ -132,7 +132,8 @@ void add_queue_pair(Page& page, const QueuePairView& qp) {
   const std::string state = formatted("%-5s", name_of(qp.state));
   const bool has_failed =
       qp.state == transport::QpState::kError || qp.state == transport::QpState::kSendQueueError;
-  const bool is_direct = qp.sends == direct::Way::kDirect || qp.receives == direct::Way::kDirect;
+  const bool is_direct =
+      qp.sends == direct::DataPath::kDirect || qp.receives == direct::DataPath::kDirect;
   page.add(formatted("  0x%06x %-5s ", static_cast<unsigned>(qp.number), name_of(qp.type)) +
            (has_failed ? page.red(state) : state) + " " + (is_direct ? page.green(path) : path) +
            formatted(" %-26s %7s %7s %7s %7s %7s %7s %6s %6s", peer_of(qp).c_str(),
@@ -156,7 +157,7 @@ void add_rest(Page& page, const std::vector<QueuePairView>& all,
     if (is_shown) continue;
     messages += message_rate(qp);
     octets += busyness(qp);
-    if (qp.sends == direct::Way::kDirect || qp.receives == direct::Way::kDirect) ++direct;
+    if (qp.sends == direct::DataPath::kDirect || qp.receives == direct::DataPath::kDirect) ++direct;
   }
   page.add(page.faint(formatted(
       "  and %zu more (%zu direct): %s messages/s, %s octets/s; all of them: verbatim stat --all",

@@ -19,9 +19,9 @@
 
 namespace verbatim::tools {
 
+using direct::DataPath;
 using direct::HalfRecord;
 using direct::QueuePairRecord;
-using direct::Way;
 using host::SegmentHeader;
 using Kind = host::Viewer::Sight::Kind;
 using transport::QpState;
@@ -76,22 +76,23 @@ bool read_memory(const SegmentReader& segment, const SegmentHeader& header, Proc
   return true;
 }
 
-Way way_of_claim(std::uint64_t claim) noexcept {
+DataPath data_path_of_claim(std::uint64_t claim) noexcept {
   const auto claimant = static_cast<std::uint32_t>(claim);
-  if ((claimant & HalfRecord::kDirectBit) != 0) return Way::kDirect;
-  return claimant == HalfRecord::kPackets ? Way::kPackets : Way::kUndecided;
+  if ((claimant & HalfRecord::kDirectBit) != 0) return DataPath::kDirect;
+  return claimant == HalfRecord::kPackets ? DataPath::kPackets : DataPath::kUndecided;
 }
 
 /// The path of the peer's requests: that of the first one.
-Way way_in(const SegmentReader& segment, const SegmentHeader& header, std::uint32_t index,
-           const QueuePairView& qp) {
+DataPath way_in(const SegmentReader& segment, const SegmentHeader& header, std::uint32_t index,
+                const QueuePairView& qp) {
   HalfRecord half;
   if (!qp.is_connected() || !segment.read(header.halves_at + index * sizeof half, half)) {
-    return Way::kPackets;
+    return DataPath::kPackets;
   }
-  const Way way = way_of_claim(half.claim);
+  const DataPath data_path = data_path_of_claim(half.claim);
   // Without a local peer, requests will come as packets.
-  return way == Way::kUndecided && qp.sends == Way::kPackets ? Way::kPackets : way;
+  return data_path == DataPath::kUndecided && qp.sends == DataPath::kPackets ? DataPath::kPackets
+                                                                             : data_path;
 }
 
 bool read_queue_pairs(const SegmentReader& segment, const SegmentHeader& header,
@@ -105,7 +106,7 @@ bool read_queue_pairs(const SegmentReader& segment, const SegmentHeader& header,
                      .dest_qp = record.dest_qp,
                      .type = record.type,
                      .state = record.state,
-                     .sends = record.way,
+                     .sends = record.data_path,
                      .local = record.local,
                      .remote = record.remote,
                      .traffic = record.traffic};
@@ -194,7 +195,7 @@ void link_peers(HostView& host) {
     for (QueuePairView& qp : process.queue_pairs) {
       const QueuePairView* peer = find_peer(host, qp, qp.peer_process);
       qp.has_peer_here = peer != nullptr;
-      if (peer == nullptr || qp.receives != Way::kDirect) continue;
+      if (peer == nullptr || qp.receives != DataPath::kDirect) continue;
       served.push_back({&qp, peer->traffic.messages, peer->traffic.octets});
     }
   }
@@ -238,18 +239,18 @@ void compute_rates(const HostView& before, HostView& now) {
 
 const char* path_of(const QueuePairView& qp) noexcept {
   if (qp.is_connected() && (qp.state == QpState::kReset || qp.state == QpState::kInit)) return "-";
-  const bool is_one_way = qp.sends == qp.receives || qp.receives == Way::kUndecided;
+  const bool is_one_way = qp.sends == qp.receives || qp.receives == DataPath::kUndecided;
   if (is_one_way) return name_of(qp.sends);
-  return qp.sends == Way::kUndecided ? name_of(qp.receives) : "both";
+  return qp.sends == DataPath::kUndecided ? name_of(qp.receives) : "both";
 }
 
-const char* name_of(Way way) noexcept {
-  switch (way) {
-    case Way::kPackets:
+const char* name_of(DataPath data_path) noexcept {
+  switch (data_path) {
+    case DataPath::kPackets:
       return "packets";
-    case Way::kUndecided:
+    case DataPath::kUndecided:
       return "undecided";
-    case Way::kDirect:
+    case DataPath::kDirect:
       return "direct";
   }
   return "?";

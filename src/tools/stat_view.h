@@ -26,8 +26,8 @@ struct QueuePairView {
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};
-  direct::Way sends{};     // the path of its own requests
-  direct::Way receives{};  // the path of the peer's requests
+  direct::DataPath sends{};     // the path of its own requests
+  direct::DataPath receives{};  // the path of the peer's requests
   wire::Gid local{};
   wire::Gid remote{};
   bool has_peer_here = false;  // the peer is a process of this user on this host
@@ -68,8 +68,8 @@ struct ProcessView {
   std::string device{};
   std::string interface_name{};
   double seconds = 0;  // since the device was opened
-  device::PathPolicy path{};
-  device::PathCause path_cause{};
+  device::DataPathPolicy path{};
+  device::DataPathCause path_cause{};
   std::uint32_t completion_queues = 0;
   device::AdapterCounters counters{};
   MemoryView memory{};
@@ -90,7 +90,7 @@ void compute_rates(const HostView& before, HostView& now);
 
 /// One word for both directions, as far as they are decided.
 [[nodiscard]] const char* path_of(const QueuePairView& qp) noexcept;
-[[nodiscard]] const char* name_of(direct::Way way) noexcept;
+[[nodiscard]] const char* name_of(direct::DataPath data_path) noexcept;
 [[nodiscard]] const char* name_of(transport::QpType type) noexcept;
 [[nodiscard]] const char* name_of(transport::QpState state) noexcept;
 

@@ -8,12 +8,12 @@
 namespace verbatim::tools {
 namespace {
 
-using direct::Way;
+using direct::DataPath;
 using transport::QpState;
 using transport::QpType;
 using Kind = host::Viewer::Sight::Kind;
 
-QueuePairView connected(std::uint32_t number, Way sends, Way receives) {
+QueuePairView connected(std::uint32_t number, DataPath sends, DataPath receives) {
   return {.number = wire::QpNumber{number},
           .life = 1,
           .type = QpType::kRc,
@@ -41,21 +41,21 @@ std::size_t lines_with(const std::string& text, std::string_view part) {
 }
 
 TEST(PathOf, IsOneWordForBothDirections) {
-  const auto path = [](Way sends, Way receives) {
+  const auto path = [](DataPath sends, DataPath receives) {
     return std::string(path_of(connected(1, sends, receives)));
   };
-  EXPECT_EQ(path(Way::kDirect, Way::kDirect), "direct");
-  EXPECT_EQ(path(Way::kDirect, Way::kUndecided), "direct");
-  EXPECT_EQ(path(Way::kUndecided, Way::kDirect), "direct");
-  EXPECT_EQ(path(Way::kUndecided, Way::kUndecided), "undecided");
-  EXPECT_EQ(path(Way::kUndecided, Way::kPackets), "packets");
-  EXPECT_EQ(path(Way::kPackets, Way::kPackets), "packets");
-  EXPECT_EQ(path(Way::kDirect, Way::kPackets), "both");
-  EXPECT_EQ(path(Way::kPackets, Way::kDirect), "both");
+  EXPECT_EQ(path(DataPath::kDirect, DataPath::kDirect), "direct");
+  EXPECT_EQ(path(DataPath::kDirect, DataPath::kUndecided), "direct");
+  EXPECT_EQ(path(DataPath::kUndecided, DataPath::kDirect), "direct");
+  EXPECT_EQ(path(DataPath::kUndecided, DataPath::kUndecided), "undecided");
+  EXPECT_EQ(path(DataPath::kUndecided, DataPath::kPackets), "packets");
+  EXPECT_EQ(path(DataPath::kPackets, DataPath::kPackets), "packets");
+  EXPECT_EQ(path(DataPath::kDirect, DataPath::kPackets), "both");
+  EXPECT_EQ(path(DataPath::kPackets, DataPath::kDirect), "both");
 }
 
 TEST(PathOf, IsNothingBeforeAConnectionAndPacketsForDatagrams) {
-  QueuePairView qp = connected(1, Way::kPackets, Way::kPackets);
+  QueuePairView qp = connected(1, DataPath::kPackets, DataPath::kPackets);
   qp.state = QpState::kInit;
   EXPECT_STREQ(path_of(qp), "-");
   qp.type = QpType::kUd;
@@ -63,7 +63,7 @@ TEST(PathOf, IsNothingBeforeAConnectionAndPacketsForDatagrams) {
 }
 
 TEST(ComputeRates, AreThoseOfTheTimeBetween) {
-  QueuePairView qp = connected(0x30010, Way::kDirect, Way::kDirect);
+  QueuePairView qp = connected(0x30010, DataPath::kDirect, DataPath::kDirect);
   qp.traffic = {.messages = 100, .octets = 1000, .served_messages = 7, .served_octets = 70};
   const HostView before = host_with({qp}, 1'000'000'000);
   qp.traffic = {.messages = 300, .octets = 5000, .served_messages = 8, .served_octets = 80};
@@ -77,7 +77,7 @@ TEST(ComputeRates, AreThoseOfTheTimeBetween) {
 }
 
 TEST(ComputeRates, DoNotMixAQueuePairWithItsSuccessor) {
-  QueuePairView qp = connected(0x30010, Way::kDirect, Way::kDirect);
+  QueuePairView qp = connected(0x30010, DataPath::kDirect, DataPath::kDirect);
   const HostView before = host_with({qp}, 0);
   qp.traffic.messages = 500;
   qp.life = 2;
@@ -91,7 +91,7 @@ TEST(ComputeRates, DoNotMixAQueuePairWithItsSuccessor) {
 }
 
 TEST(ComputeRates, AreNothingWhereACounterHasBegunAnew) {
-  QueuePairView qp = connected(0x30010, Way::kDirect, Way::kDirect);
+  QueuePairView qp = connected(0x30010, DataPath::kDirect, DataPath::kDirect);
   qp.traffic.messages = 500;
   const HostView before = host_with({qp}, 0);
   qp.traffic.messages = 20;
@@ -103,7 +103,7 @@ TEST(ComputeRates, AreNothingWhereACounterHasBegunAnew) {
 TEST(Text, ShowsTheBusiestAndAddsUpTheRest) {
   std::vector<QueuePairView> many;
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    many.push_back(connected(0x30010 + i, Way::kDirect, Way::kDirect));
+    many.push_back(connected(0x30010 + i, DataPath::kDirect, DataPath::kDirect));
     many.back().out = {.messages = 1, .octets = i % 50 == 0 ? 1e6 : 1.0};
   }
   const HostView host = host_with(many, 0);
@@ -116,7 +116,7 @@ TEST(Text, ShowsTheBusiestAndAddsUpTheRest) {
 }
 
 TEST(Text, FitsTheTerminal) {
-  std::vector<QueuePairView> many(1000, connected(0x30010, Way::kDirect, Way::kDirect));
+  std::vector<QueuePairView> many(1000, connected(0x30010, DataPath::kDirect, DataPath::kDirect));
   for (const std::size_t lines : {2U, 10U, 30U}) {
     const std::string text =
         text_of(host_with(many, 0), {.in_colour = true, .shows_all = true, .lines = lines});
@@ -126,7 +126,7 @@ TEST(Text, FitsTheTerminal) {
 }
 
 TEST(Text, HasColoursOnlyWhereTheyAreWanted) {
-  const HostView host = host_with({connected(0x30010, Way::kDirect, Way::kDirect)}, 0);
+  const HostView host = host_with({connected(0x30010, DataPath::kDirect, DataPath::kDirect)}, 0);
   EXPECT_EQ(text_of(host, {}).find('\033'), std::string::npos);
   EXPECT_NE(text_of(host, {.in_colour = true}).find('\033'), std::string::npos);
 }

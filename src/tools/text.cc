@@ -10,8 +10,8 @@
 
 namespace verbatim::tools {
 
-using device::PathCause;
-using device::PathPolicy;
+using device::DataPathCause;
+using device::DataPathPolicy;
 
 std::string printable(std::string_view text) {
   std::string out(text);
@@ -36,51 +36,51 @@ std::string content_of(const std::string& path) {
   return text;
 }
 
-const char* name_of(PathPolicy path) noexcept {
+const char* name_of(DataPathPolicy path) noexcept {
   switch (path) {
-    case PathPolicy::kAutomatic:
+    case DataPathPolicy::kAutomatic:
       return "auto";
-    case PathPolicy::kDirect:
+    case DataPathPolicy::kDirect:
       return "direct";
-    case PathPolicy::kPackets:
+    case DataPathPolicy::kPackets:
       return "packet";
   }
   return "?";
 }
 
-const char* name_of(PathCause cause) noexcept {
+const char* name_of(DataPathCause cause) noexcept {
   switch (cause) {
-    case PathCause::kNothing:
+    case DataPathCause::kNothing:
       return "default";
-    case PathCause::kVariable:
+    case DataPathCause::kVariable:
       return "VERBATIM_PATH";
-    case PathCause::kFaults:
+    case DataPathCause::kFaults:
       return "VERBATIM_FAULTS";
-    case PathCause::kCapture:
+    case DataPathCause::kCapture:
       return "VERBATIM_CAPTURE";
   }
   return "?";
 }
 
-const char* sentence_of(PathPolicy path, PathCause cause) noexcept {
+const char* sentence_of(DataPathPolicy path, DataPathCause cause) noexcept {
   switch (path) {
-    case PathPolicy::kAutomatic:
+    case DataPathPolicy::kAutomatic:
       return "direct where both ends allow it (RC and UC), else packets";
-    case PathPolicy::kDirect:
+    case DataPathPolicy::kDirect:
       return "direct or not at all (VERBATIM_PATH=direct)";
-    case PathPolicy::kPackets:
+    case DataPathPolicy::kPackets:
       break;
   }
-  if (path != PathPolicy::kPackets) return "?";
+  if (path != DataPathPolicy::kPackets) return "?";
   switch (cause) {
-    case PathCause::kNothing:
+    case DataPathCause::kNothing:
       return "packets";
-    case PathCause::kVariable:
+    case DataPathCause::kVariable:
       return "packets (VERBATIM_PATH=packet)";
-    case PathCause::kFaults:
+    case DataPathCause::kFaults:
       return "packets (VERBATIM_FAULTS is set, and faults are of packets; VERBATIM_PATH=auto for "
              "direct)";
-    case PathCause::kCapture:
+    case DataPathCause::kCapture:
       return "packets (VERBATIM_CAPTURE is set, and captures are of packets; VERBATIM_PATH=auto "
              "for direct)";
   }

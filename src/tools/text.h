@@ -19,8 +19,9 @@ namespace verbatim::tools {
 
 /// The path of data between the processes of one host, and its cause: as values for JSON, and as
 /// sentences. An unknown value is "?".
-[[nodiscard]] const char* name_of(device::PathPolicy path) noexcept;
-[[nodiscard]] const char* name_of(device::PathCause cause) noexcept;
-[[nodiscard]] const char* sentence_of(device::PathPolicy path, device::PathCause cause) noexcept;
+[[nodiscard]] const char* name_of(device::DataPathPolicy path) noexcept;
+[[nodiscard]] const char* name_of(device::DataPathCause cause) noexcept;
+[[nodiscard]] const char* sentence_of(device::DataPathPolicy path,
+                                      device::DataPathCause cause) noexcept;
 
 }  // namespace verbatim::tools

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/pointer.h"
 #include "base/prng.h"
 #include "transport/test_queue_pair.h"
 
@@ -56,7 +57,7 @@ class TwoMappings {
       std::uint64_t word;
       std::memcpy(&word, first().data() + at, sizeof word);
       for (const auto& mapping : mappings_) {
-        if (word - std::bit_cast<std::uintptr_t>(mapping.data()) < kOctets) return true;
+        if (word - numeric_address(mapping.data()) < kOctets) return true;
       }
     }
     return false;
@@ -73,14 +74,14 @@ class OtherView {
     const auto blocks = end.blocks();
     const auto at = [&](std::byte* block) { return memory.second(block); };
     const auto from = [&](std::byte* block) { return memory.second_from(block); };
-    auto* state = std::bit_cast<ResponderState*>(at(blocks.responder));
+    auto* state = pointer_as<ResponderState>(at(blocks.responder));
     const bool is_shared = end.parts().shared_receive.exists();
     if (is_shared) {
-      shared = SharedReceiveQueue::attach(from(blocks.receive_queue));
+      shared = SharedReceiveRing::attach(from(blocks.receive_queue));
     } else {
       receives = ReceiveQueue::attach(from(blocks.receive_queue));
     }
-    keys = memory::KeyTable({std::bit_cast<memory::KeyEntry*>(at(blocks.keys)), TestEnd::kKeyCount},
+    keys = memory::KeyTable({pointer_as<memory::KeyEntry>(at(blocks.keys)), TestEnd::kKeyCount},
                             end.first_key_index());
     const CompletionPort port(CompletionLane::attach(from(blocks.receive_lane)),
                               CompletionBoard::attach(from(blocks.receive_board)), 0);
@@ -93,21 +94,21 @@ class OtherView {
   OtherView& operator=(const OtherView&) = delete;
 
   using Lanes = std::array<CompletionLane, 1>;
-  static std::unique_ptr<CompletionQueue> collector(std::span<std::byte> board,
+  static std::unique_ptr<CompletionLanes> collector(std::span<std::byte> board,
                                                     std::span<std::byte> lane, Lanes& lanes) {
-    auto queue = std::make_unique<CompletionQueue>(CompletionBoard::attach(board), lanes, 1024);
+    auto queue = std::make_unique<CompletionLanes>(CompletionBoard::attach(board), lanes, 1024);
     VB_ASSERT(queue->attach(CompletionLane::attach(lane)).ok());
     return queue;
   }
 
   ReceiveQueue receives;
-  SharedReceiveQueue shared;
+  SharedReceiveRing shared;
   memory::KeyTable keys;
   RcResponder responder;
   Lanes send_lanes{};
   Lanes receive_lanes{};
-  std::unique_ptr<CompletionQueue> send_queue;
-  std::unique_ptr<CompletionQueue> receive_queue;
+  std::unique_ptr<CompletionLanes> send_queue;
+  std::unique_ptr<CompletionLanes> receive_queue;
 };
 
 // The memory of each end: what it sends from, where its own READs land, where messages land, and
@@ -252,10 +253,9 @@ class History {
     while (half.posted < half.plan.size()) {
       const Operation& next = half.plan[half.posted];
       // Inline data has no key: it is named by its real address.
-      const memory::Sge inlined{
-          .address = std::bit_cast<std::uintptr_t>(half.end->octets(next.local, 1).data()),
-          .octets = next.octets,
-          .lkey = {}};
+      const memory::Sge inlined{.address = numeric_address(half.end->octets(next.local, 1).data()),
+                                .octets = next.octets,
+                                .lkey = {}};
       const std::uint32_t head = next.octets / 3;
       const memory::Sge gathered[] = {half.end->sge(next.local, head),
                                       half.end->sge(next.local + head, next.octets - head)};
@@ -337,7 +337,7 @@ TEST(TwoMappings, ShowOneMemoryTwice) {
   memory.first()[640] = std::byte{0x5a};
   EXPECT_EQ(*memory.second(&memory.first()[640]), std::byte{0x5a});
   EXPECT_FALSE(memory.holds_a_pointer_into_itself());
-  const auto pointer = std::bit_cast<std::uintptr_t>(&memory.first()[100]);
+  const auto pointer = numeric_address(&memory.first()[100]);
   std::memcpy(&memory.first()[640], &pointer, sizeof pointer);
   EXPECT_TRUE(memory.holds_a_pointer_into_itself());
 }

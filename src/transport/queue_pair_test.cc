@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(EveryService, QueuePairStates,
 
 // ---- Data goes both ways
 
-TEST(QueuePair, CarriesAMessageOfEveryService) {
+TEST(QueuePairMachine, CarriesAMessageOfEveryService) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     SCOPED_TRACE(static_cast<int>(type));
     Pair pair(type);
@@ -193,7 +193,7 @@ TEST(QueuePair, CarriesAMessageOfEveryService) {
   }
 }
 
-TEST(QueuePair, CountsWhatItSendsAndWhatItServes) {
+TEST(QueuePairMachine, CountsWhatItSendsAndWhatItServes) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     SCOPED_TRACE(static_cast<int>(type));
     Pair pair(type);
@@ -218,7 +218,7 @@ TEST(QueuePair, CountsWhatItSendsAndWhatItServes) {
   }
 }
 
-TEST(QueuePair, CountsAReadWhereItIsAskedAndWhereItIsServed) {
+TEST(QueuePairMachine, CountsAReadWhereItIsAskedAndWhereItIsServed) {
   Pair pair;
   pair.connect();
   const std::uint32_t octets = 5 * TestEnd::kMtu + 3;
@@ -236,7 +236,7 @@ TEST(QueuePair, CountsAReadWhereItIsAskedAndWhereItIsServed) {
   EXPECT_EQ(pair.a.qp().traffic().served_octets, octets);
 }
 
-TEST(QueuePair, BothEndsMaySendAtOnce) {
+TEST(QueuePairMachine, BothEndsMaySendAtOnce) {
   Pair pair;
   pair.connect();
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -253,7 +253,7 @@ TEST(QueuePair, BothEndsMaySendAtOnce) {
   }
 }
 
-TEST(QueuePair, MayBeConnectedToItself) {
+TEST(QueuePairMachine, MayBeConnectedToItself) {
   TestEnd end({.depth = 32});
   end.connect(end);
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(end.post_receive(i, 8192).ok());
@@ -285,7 +285,7 @@ TEST(QueuePair, MayBeConnectedToItself) {
   EXPECT_TRUE(std::ranges::equal(end.octets(8192, 600), end.octets(16384, 600)));
 }
 
-TEST(QueuePair, AFailureOfOneConnectedToItselfEndsIt) {
+TEST(QueuePairMachine, AFailureOfOneConnectedToItselfEndsIt) {
   TestEnd end({});
   end.connect(end);
   ASSERT_TRUE(end.post_receive(7).ok());
@@ -305,7 +305,7 @@ TEST(QueuePair, AFailureOfOneConnectedToItselfEndsIt) {
   EXPECT_EQ(end.events(), Events{QpEvent::kAccessError});
 }
 
-TEST(QueuePair, AnswersAndRequestsTakeTurns) {
+TEST(QueuePairMachine, AnswersAndRequestsTakeTurns) {
   Pair pair;
   pair.connect();
   ASSERT_TRUE(pair.b
@@ -335,7 +335,7 @@ TEST(QueuePair, AnswersAndRequestsTakeTurns) {
 
 // ---- Signalling
 
-TEST(QueuePair, SaysWhenThereIsNothingMoreToSend) {
+TEST(QueuePairMachine, SaysWhenThereIsNothingMoreToSend) {
   Pair ends;
   ends.connect();
   ASSERT_TRUE(ends.b.post_receive(1).ok());
@@ -349,7 +349,7 @@ TEST(QueuePair, SaysWhenThereIsNothingMoreToSend) {
   EXPECT_FALSE(ends.b.qp().may_have_more());
 }
 
-TEST(QueuePair, OnlySignaledSendsCompleteUnlessAllDo) {
+TEST(QueuePairMachine, OnlySignaledSendsCompleteUnlessAllDo) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     TestEnd a({.type = type, .index = 0, .signal_all = false});
     TestEnd b({.type = type, .index = 1});
@@ -369,7 +369,7 @@ TEST(QueuePair, OnlySignaledSendsCompleteUnlessAllDo) {
   }
 }
 
-TEST(QueuePair, AnUncollectedCompletionKeepsItsPlaceInTheQueue) {
+TEST(QueuePairMachine, AnUncollectedCompletionKeepsItsPlaceInTheQueue) {
   TestEnd a({.index = 0, .depth = 4});
   TestEnd b({.index = 1, .depth = 4});
   a.connect(b);
@@ -392,7 +392,7 @@ TEST(QueuePair, AnUncollectedCompletionKeepsItsPlaceInTheQueue) {
 
 // ---- ERR and RESET
 
-TEST(QueuePair, ErrFlushesSendsAndReceivesInOrder) {
+TEST(QueuePairMachine, ErrFlushesSendsAndReceivesInOrder) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     SCOPED_TRACE(static_cast<int>(type));
     Pair pair(type);
@@ -420,7 +420,7 @@ TEST(QueuePair, ErrFlushesSendsAndReceivesInOrder) {
   }
 }
 
-TEST(QueuePair, WhatIsFlushedKnowsItsQueuePairInEveryState) {
+TEST(QueuePairMachine, WhatIsFlushedKnowsItsQueuePairInEveryState) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     for (const auto from : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
       Pair pair(type);
@@ -438,7 +438,7 @@ TEST(QueuePair, WhatIsFlushedKnowsItsQueuePairInEveryState) {
   }
 }
 
-TEST(QueuePair, AnOwnerThatEndsTheConnectionOwesNothingAnyMore) {
+TEST(QueuePairMachine, AnOwnerThatEndsTheConnectionOwesNothingAnyMore) {
   Pair pair;
   pair.connect();
   ASSERT_TRUE(pair.b.post_receive(1).ok());
@@ -456,7 +456,7 @@ TEST(QueuePair, AnOwnerThatEndsTheConnectionOwesNothingAnyMore) {
   EXPECT_FALSE(pair.b.transmit().has_value());
 }
 
-TEST(QueuePair, AMessageThatWasArrivingIsFlushedWithItsReceive) {
+TEST(QueuePairMachine, AMessageThatWasArrivingIsFlushedWithItsReceive) {
   Pair pair;
   pair.connect();
   ASSERT_TRUE(pair.b.post_receive(1).ok());
@@ -468,7 +468,7 @@ TEST(QueuePair, AMessageThatWasArrivingIsFlushedWithItsReceive) {
             (Endings{{1, WcStatus::kFlushed}, {2, WcStatus::kFlushed}}));
 }
 
-TEST(QueuePair, ResetForgetsWithoutCompletions) {
+TEST(QueuePairMachine, ResetForgetsWithoutCompletions) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     SCOPED_TRACE(static_cast<int>(type));
     Pair pair(type);
@@ -492,7 +492,7 @@ TEST(QueuePair, ResetForgetsWithoutCompletions) {
   }
 }
 
-TEST(QueuePair, ResetGivesASharedReceiveBack) {
+TEST(QueuePairMachine, ResetGivesASharedReceiveBack) {
   Pair pair(QpType::kRc, true);
   pair.connect();
   for (std::uint64_t i = 0; i < 16; ++i) ASSERT_TRUE(pair.b.post_receive(i).ok());
@@ -506,7 +506,7 @@ TEST(QueuePair, ResetGivesASharedReceiveBack) {
   EXPECT_FALSE(pair.b.post_receive(16).ok());
 }
 
-TEST(QueuePair, ServesAgainAfterReset) {
+TEST(QueuePairMachine, ServesAgainAfterReset) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     for (const bool failed : {false, true}) {
       SCOPED_TRACE(std::to_string(static_cast<int>(type)) + (failed ? " failed" : ""));
@@ -544,7 +544,7 @@ TEST(QueuePair, ServesAgainAfterReset) {
 
 // ---- Packets that are not for us
 
-TEST(QueuePair, DropsWhatIsNotFromItsPeer) {
+TEST(QueuePairMachine, DropsWhatIsNotFromItsPeer) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     Pair pair(type);
     pair.connect();
@@ -563,7 +563,7 @@ TEST(QueuePair, DropsWhatIsNotFromItsPeer) {
   }
 }
 
-TEST(QueuePair, ADatagramMayComeFromAnywhere) {
+TEST(QueuePairMachine, ADatagramMayComeFromAnywhere) {
   Pair pair(QpType::kUd);
   pair.connect();
   ASSERT_TRUE(pair.a.post_receive(1).ok());
@@ -573,7 +573,7 @@ TEST(QueuePair, ADatagramMayComeFromAnywhere) {
   EXPECT_EQ(pair.a.receives().size(), 1U);
 }
 
-TEST(QueuePair, DropsWhatIsOfAnotherPartition) {
+TEST(QueuePairMachine, DropsWhatIsOfAnotherPartition) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     Pair pair(type);
     pair.connect();
@@ -589,7 +589,7 @@ TEST(QueuePair, DropsWhatIsOfAnotherPartition) {
   }
 }
 
-TEST(QueuePair, DropsWhatIsOfAnotherService) {
+TEST(QueuePairMachine, DropsWhatIsOfAnotherService) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     Pair pair(type);
     pair.connect();
@@ -608,7 +608,7 @@ TEST(QueuePair, DropsWhatIsOfAnotherService) {
   }
 }
 
-TEST(QueuePair, CountsCongestionNotifications) {
+TEST(QueuePairMachine, CountsCongestionNotifications) {
   Pair pair;
   pair.a.connect(pair.b, QpState::kReadyToReceive);
   wire::PacketHeaders headers;
@@ -628,7 +628,7 @@ TEST(QueuePair, CountsCongestionNotifications) {
 
 // ---- XRC halves do only their half
 
-TEST(QueuePair, AnXrcInitiatorTakesNoRequests) {
+TEST(QueuePairMachine, AnXrcInitiatorTakesNoRequests) {
   TestEnd end({.type = QpType::kXrcInitiator});
   using enum QpMask;
   end.wanted.state = QpState::kInit;
@@ -643,7 +643,7 @@ TEST(QueuePair, AnXrcInitiatorTakesNoRequests) {
   EXPECT_TRUE(end.events().empty()) << "nothing was established by what was dropped";
 }
 
-TEST(QueuePair, AnXrcTargetTakesNoSendsAndNoResponses) {
+TEST(QueuePairMachine, AnXrcTargetTakesNoSendsAndNoResponses) {
   TestEnd end({.type = QpType::kXrcTarget});
   using enum QpMask;
   const Path path = end.path_to(end);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,10 +14,11 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/pointer.h"
 #include "base/prng.h"
 #include "memory/key_registry.h"
 #include "transport/path.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/work.h"
 #include "wire/headers/packet.h"
 #include "wire/headers/packet_builder.h"
@@ -99,7 +99,7 @@ class Arena {
     return octets().subspan(offset, count);
   }
   [[nodiscard]] std::uint64_t address(std::size_t offset = 0) noexcept {
-    return std::bit_cast<std::uintptr_t>(octets().data() + offset);
+    return numeric_address(octets().data() + offset);
   }
   [[nodiscard]] bool guards_hold() noexcept {
     return is_all(storage_.octets().first(kGuardOctets), kGuard) &&
@@ -154,7 +154,7 @@ class Completions {
     Block& block = blocks_.emplace_back(CompletionLane::octets_for(depth));
     return *queue_.attach(CompletionLane::create(block.octets(), depth));
   }
-  [[nodiscard]] CompletionQueue& queue() noexcept { return queue_; }
+  [[nodiscard]] CompletionLanes& queue() noexcept { return queue_; }
   /// Everything that waits, oldest first.
   std::vector<Completion> take() {
     std::vector<Completion> all(queue_.waiting_count());
@@ -166,7 +166,7 @@ class Completions {
   Block board_;
   std::deque<Block> blocks_;
   std::vector<CompletionLane> lanes_;
-  CompletionQueue queue_;
+  CompletionLanes queue_;
 };
 
 /// Two IPv4 addresses, so that the identification matters to the ICRC.

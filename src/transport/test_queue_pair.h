@@ -11,8 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "base/pointer.h"
 #include "memory/key_registry.h"
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 #include "transport/test_fixture.h"
 
 /// What the tests of whole queue pairs share. Nothing but tests includes this.
@@ -40,7 +41,7 @@ class TestEnd {
         free_keys_(kKeyCount),
         send_block_(SendQueue::octets_for(send_limits())) {
     blocks_.keys = take(kKeyCount * sizeof(memory::KeyEntry)).data();
-    auto* first = std::bit_cast<memory::KeyEntry*>(blocks_.keys);
+    auto* first = pointer_as<memory::KeyEntry>(blocks_.keys);
     std::uninitialized_value_construct_n(first, kKeyCount);
     registry_.emplace(memory::KeyTable({first, kKeyCount}, first_key_index()), free_keys_,
                       setup.index + 1);
@@ -51,9 +52,9 @@ class TestEnd {
     parts_.send_port = sends_->attach(*this, setup.depth);
     const ReceiveQueue::Limits limits{.depth = setup.depth, .sge_limit = 3};
     if (setup.has_shared_queue) {
-      const auto block = take(SharedReceiveQueue::octets_for(limits));
+      const auto block = take(SharedReceiveRing::octets_for(limits));
       blocks_.receive_queue = block.data();
-      parts_.shared_receive = SharedReceiveQueue::create(block, kHome, limits);
+      parts_.shared_receive = SharedReceiveRing::create(block, kHome, limits);
     } else {
       const auto block = take(ReceiveQueue::octets_for(limits));
       blocks_.receive_queue = block.data();
@@ -66,13 +67,13 @@ class TestEnd {
     parts_.responder = new (blocks_.responder) ResponderState;
     parts_.replay = replay_.data();
     parts_.keys = registry_->table();
-    qp_.emplace(QueuePair::Config{.type = setup.type,
-                                  .number = number(),
-                                  .domain = kHome,
-                                  .signal_all = setup.signal_all,
-                                  .port_mtu = wire::PathMtu::k1024,
-                                  .window_packets = 32,
-                                  .read_chunk_packets = 8},
+    qp_.emplace(QueuePairMachine::Config{.type = setup.type,
+                                         .number = number(),
+                                         .domain = kHome,
+                                         .signal_all = setup.signal_all,
+                                         .port_mtu = wire::PathMtu::k1024,
+                                         .window_packets = 32,
+                                         .read_chunk_packets = 8},
                 parts_);
     wanted.access =
         memory::Access::kRemoteWrite | memory::Access::kRemoteRead | memory::Access::kRemoteAtomic;
@@ -112,9 +113,9 @@ class TestEnd {
   [[nodiscard]] std::uint32_t first_key_index() const noexcept {
     return (setup_.index + 1) * 0x100;
   }
-  [[nodiscard]] QueuePair& qp() noexcept { return *qp_; }
-  [[nodiscard]] const QueuePair::Parts& parts() const noexcept { return parts_; }
-  [[nodiscard]] SharedReceiveQueue& shared() noexcept { return parts_.shared_receive; }
+  [[nodiscard]] QueuePairMachine& qp() noexcept { return *qp_; }
+  [[nodiscard]] const QueuePairMachine::Parts& parts() const noexcept { return parts_; }
+  [[nodiscard]] SharedReceiveRing& shared() noexcept { return parts_.shared_receive; }
   [[nodiscard]] wire::QpNumber number() const noexcept {
     return wire::QpNumber{0x11 + setup_.index};
   }
@@ -186,12 +187,11 @@ class TestEnd {
   [[nodiscard]] wire::MemoryKey key() const noexcept { return key_; }
   [[nodiscard]] memory::KeyRegistry& registry() noexcept { return *registry_; }
   [[nodiscard]] wire::MemoryKey region(memory::Access access, memory::DomainId domain = kHome) {
-    return *registry_->register_region(
-        {.domain = domain,
-         .address = std::bit_cast<std::uintptr_t>(octets_.octets().data()),
-         .octets = kOctets,
-         .base = address(0),
-         .access = access});
+    return *registry_->register_region({.domain = domain,
+                                        .address = numeric_address(octets_.octets().data()),
+                                        .octets = kOctets,
+                                        .base = address(0),
+                                        .access = access});
   }
   [[nodiscard]] memory::Sge sge(std::size_t offset, std::uint32_t count) const noexcept {
     return {.address = address(offset), .octets = count, .lkey = key_};
@@ -230,8 +230,8 @@ class TestEnd {
 
   [[nodiscard]] std::vector<Completion> sends() { return sends_->take(); }
   [[nodiscard]] std::vector<Completion> receives() { return receives_->take(); }
-  [[nodiscard]] CompletionQueue& send_cq() { return *sends_->queue; }
-  [[nodiscard]] CompletionQueue& receive_cq() { return *receives_->queue; }
+  [[nodiscard]] CompletionLanes& send_cq() { return *sends_->queue; }
+  [[nodiscard]] CompletionLanes& receive_cq() { return *receives_->queue; }
   [[nodiscard]] std::vector<QpEvent> events() {
     std::vector<QpEvent> all;
     while (const auto event = qp_->poll_event()) all.push_back(*event);
@@ -313,7 +313,7 @@ class TestEnd {
     explicit Collector(TestEnd& end)
         : board_block(end.take(CompletionBoard::octets_for(1)).data()) {
       const std::span block(board_block, CompletionBoard::octets_for(1));
-      queue = std::make_unique<CompletionQueue>(CompletionBoard::create(block, 1), lanes, 1024);
+      queue = std::make_unique<CompletionLanes>(CompletionBoard::create(block, 1), lanes, 1024);
     }
     CompletionPort attach(TestEnd& end, std::uint32_t depth) {
       const auto block = end.take(CompletionLane::octets_for(depth));
@@ -328,7 +328,7 @@ class TestEnd {
     std::byte* board_block;
     std::byte* lane_block = nullptr;
     std::array<CompletionLane, 1> lanes{};
-    std::unique_ptr<CompletionQueue> queue;
+    std::unique_ptr<CompletionLanes> queue;
   };
 
   [[nodiscard]] SendQueue::Limits send_limits() const noexcept {
@@ -352,8 +352,8 @@ class TestEnd {
   std::optional<Collector> sends_;
   std::optional<Collector> receives_;
   std::array<ReplayEntry, kMaxReadAtomic> replay_{};
-  QueuePair::Parts parts_;
-  std::optional<QueuePair> qp_;
+  QueuePairMachine::Parts parts_;
+  std::optional<QueuePairMachine> qp_;
   Path sent_to_;
 };
 

@@ -61,7 +61,7 @@ void put(Thread& t, Side what) {
   if (what == Side::kMembarrier) t.membarrier();
 }
 
-// ---- transport/queues/completion_queue.h: publish() raises the hint if it is down, and
+// ---- transport/queues/completion_lanes.h: publish() raises the hint if it is down, and
 // lower_hints() lowers that of a lane that ran dry
 
 struct Lane {
@@ -142,7 +142,7 @@ TEST(HintModel, ARaisedHintMeansThatThereIsSomething) {
   EXPECT_TRUE(second_is_lost(Side::kFence, Side::kNothing));
 }
 
-// ---- transport/queues/completion_queue.h: arm() against publish(); any "I sleep" against any
+// ---- transport/queues/completion_lanes.h: arm() against publish(); any "I sleep" against any
 // wake-up
 
 /// The owner arms, looks once more, and sleeps until the event if it finds nothing. It looks at the

@@ -6,7 +6,7 @@
 
 #include "models/weak_memory.h"
 
-// transport/queues/shared_receive_queue.h, step by step: a queue of one slot in which the owner has
+// transport/queues/shared_receive_ring.h, step by step: a queue of one slot in which the owner has
 // posted one receive, and posts another as soon as the slot is free. Two responders each try to
 // claim one.
 namespace verbatim::models {

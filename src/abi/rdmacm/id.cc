@@ -13,13 +13,13 @@
 
 namespace verbatim::abi {
 
-ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& way) {
+ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& path) {
   const connect::Device& device = *id.object->ends().device;
   ibv_ah_attr attr{};
   attr.is_global = 1;
   attr.port_num = 1;
-  std::memcpy(attr.grh.dgid.raw, way.remote.octets.data(), sizeof attr.grh.dgid.raw);
-  attr.grh.sgid_index = static_cast<std::uint8_t>(device.index_of(way.local).value_or(0));
+  std::memcpy(attr.grh.dgid.raw, path.remote.octets.data(), sizeof attr.grh.dgid.raw);
+  attr.grh.sgid_index = static_cast<std::uint8_t>(device.index_of(path.local).value_or(0));
   attr.grh.hop_limit = 64;
   attr.grh.traffic_class = id.object->options().traffic_class;
   return attr;

@@ -69,7 +69,7 @@ struct IdHandle {
 [[nodiscard]] int complete(IdHandle& id, const connect::Outcome& begun);
 
 /// The address vector for packets from the id's device to the remote end of `way`.
-[[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& way);
+[[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& path);
 
 /// Copies the device and the addresses of the id to its public part.
 void publish(IdHandle& id);

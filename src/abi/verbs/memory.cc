@@ -70,7 +70,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint
     handle->key = *key;
     adapter.homes().add(*key, home);
   }
-  adapter.homes().settle();
+  adapter.homes().run_moves();
   adapter.homes().confirm(handle->key, home);
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
@@ -297,7 +297,7 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   mr->length = octets;
   lock.unlock();
   device::RegionHomes::give_up(old, has_left);
-  adapter.homes().settle();
+  adapter.homes().run_moves();
   adapter.homes().confirm(handle.key, home);
   return 0;
 }

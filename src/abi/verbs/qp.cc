@@ -300,7 +300,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
                                         attributes_of(*attr), to ? &*to : nullptr);
-  handle.object->adapter().homes().settle();
+  handle.object->adapter().homes().run_moves();
   if (!modified) return as_errno_value(modified.error());
   const LockGuard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
@@ -356,7 +356,7 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
     if (adapter.groups().table().has_member(*handle.object)) return as_errno_value(EBUSY);
   }
   handle.object.reset();
-  context.adapter->homes().settle();
+  context.adapter->homes().run_moves();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
   discard(&handle, context);

@@ -11,6 +11,7 @@
 #include "base/acquire.h"
 #include "base/assert.h"
 #include "base/fence.h"
+#include "base/pointer.h"
 #include "base/time.h"
 #include "transport/queues/work.h"
 
@@ -28,7 +29,7 @@ namespace verbatim::transport {
 ///
 /// Every place is a cache line of its own and says itself which completion it holds: who polls
 /// waits for the one line that brings the completion, not first for a counter that announces it.
-/// The producer's counter follows behind; settle() makes up for a producer that died between.
+/// The producer's counter follows behind; recover() makes up for a producer that died between.
 ///
 /// A view of a block of plain data that the caller provides. Anyone may produce through any view,
 /// in turns; one view collects. It knows by itself how far it is, and only says so in the block:
@@ -75,7 +76,7 @@ class CompletionLane {
     return true;
   }
   /// The same in two steps. From put() on it can be collected; whoever dies before it was counted
-  /// has left the rest of its work undone, see settle(). False when the lane is full, which for a
+  /// has left the rest of its work undone, see recover(). False when the lane is full, which for a
   /// lane as deep as its work queue never happens.
   [[nodiscard, gnu::always_inline]] bool put(const Completion& completion) noexcept {
     Header& h = header();
@@ -100,7 +101,7 @@ class CompletionLane {
   }
   /// The producer has died, and somebody else goes on in its place. True when it had published one
   /// that it did not count.
-  bool settle() noexcept {
+  bool recover() noexcept {
     Header& h = header();
     const bool is_behind = holds(h.tail);
     if (is_behind) std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_relaxed);
@@ -141,15 +142,15 @@ class CompletionLane {
   static std::uint32_t ring_size(std::uint32_t depth) noexcept {
     return std::bit_ceil(depth == 0 ? 1U : depth);
   }
-  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   struct alignas(64) Place {
     Completion completion;
     std::uint32_t serial = 0;  // atomic; which one it holds, counted from one
   };
   static_assert(sizeof(Place) == 64);
   [[nodiscard]] Place& place(std::uint32_t number) const noexcept {
-    return *std::bit_cast<Place*>(block_ + sizeof(Header) +
-                                  std::size_t{number & mask_} * sizeof(Place));
+    return *pointer_as<Place>(block_ + sizeof(Header) +
+                              std::size_t{number & mask_} * sizeof(Place));
   }
   [[nodiscard]] bool holds(std::uint32_t number) const noexcept {
     return load_acquire(place(number).serial) == number + 1;  // pairs with push()
@@ -181,7 +182,7 @@ inline CompletionLane CompletionLane::create(std::span<std::byte> block,
 
 inline CompletionLane CompletionLane::attach(std::span<std::byte> room) noexcept {
   if (room.size() < sizeof(Header)) return {};
-  const std::uint32_t mask = std::atomic_ref(std::bit_cast<Header*>(room.data())->mask)
+  const std::uint32_t mask = std::atomic_ref(pointer_as<Header>(room.data())->mask)
                                  .load(std::memory_order_relaxed);  // once
   const bool fits = std::has_single_bit(std::uint64_t{mask} + 1) && mask <= (1U << 24) &&
                     octets_for(mask + 1) <= room.size();

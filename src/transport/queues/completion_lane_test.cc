@@ -116,8 +116,8 @@ TEST_F(LaneTest, SettlesWhatADeadProducerHadPublished) {
   ASSERT_TRUE(push(2));
   block_.word(kTailAt) = 1;
   EXPECT_EQ(lane_.count(), 1U);
-  lane_.settle();
-  lane_.settle();
+  lane_.recover();
+  lane_.recover();
   EXPECT_EQ(lane_.count(), 2U);
   ASSERT_TRUE(push(3));
   for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(pop(), i);

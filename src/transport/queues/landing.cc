@@ -96,7 +96,7 @@ BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) 
 }
 
 void Landing::recover() noexcept {
-  port_.settle();
+  port_.recover();
   const bool is_out = state_->receive_taken && port_.published() != state_->published_before;
   if (is_out) state_->receive_taken = false;
   if (!shared_.exists()) {

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "memory/key_table.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/receive_queue.h"
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 #include "transport/rc/responder_state.h"
 #include "transport/rules/request.h"
 
@@ -22,12 +22,12 @@ namespace verbatim::transport {
 class Landing {
  public:
   Landing() noexcept = default;
-  Landing(ResponderState* state, ReceiveQueue queue, SharedReceiveQueue shared, CompletionPort port,
+  Landing(ResponderState* state, ReceiveQueue queue, SharedReceiveRing shared, CompletionPort port,
           memory::KeyTable keys) noexcept
       : state_(state), queue_(queue), shared_(shared), port_(port), keys_(keys) {}
 
   /// Claimants of shared receives are queue pair numbers with this bit, so that none is zero.
-  static constexpr std::uint32_t kQpClaimBit = SharedReceiveQueue::kClaimantBit;
+  static constexpr std::uint32_t kQpClaimBit = SharedReceiveRing::kClaimantBit;
 
   [[nodiscard]] static constexpr std::uint32_t claimant_of(wire::QpNumber number,
                                                            std::uint8_t life) noexcept {
@@ -36,7 +36,7 @@ class Landing {
   }
 
   /// XRC: the shared receive queue that the next packet names.
-  void use_shared(SharedReceiveQueue shared) noexcept { shared_ = shared; }
+  void use_shared(SharedReceiveRing shared) noexcept { shared_ = shared; }
   [[nodiscard]] bool has_shared() const noexcept { return shared_.exists(); }
   [[nodiscard]] const memory::KeyTable& keys() const noexcept { return keys_; }
 
@@ -143,7 +143,7 @@ class Landing {
 
   ResponderState* state_ = nullptr;
   ReceiveQueue queue_;
-  SharedReceiveQueue shared_;
+  SharedReceiveRing shared_;
   CompletionPort port_;
   memory::KeyTable keys_;
 };

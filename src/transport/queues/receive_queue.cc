@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/pointer.h"
+
 namespace verbatim::transport {
 
 ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limits) noexcept {
@@ -16,7 +18,7 @@ ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limi
 
 ReceiveQueue ReceiveQueue::attach(std::span<std::byte> room) noexcept {
   if (room.size() < sizeof(Header)) return {};
-  auto* header = std::bit_cast<Header*>(room.data());
+  auto* header = pointer_as<Header>(room.data());
   // Each is read once: somebody else may write there.
   const Limits limits{
       .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),

@@ -10,6 +10,7 @@
 
 #include "base/acquire.h"
 #include "base/expected.h"
+#include "base/pointer.h"
 #include "memory/scatter_gather.h"
 #include "transport/queues/work.h"
 
@@ -19,7 +20,7 @@ namespace verbatim::transport {
 struct ReceiveEntry {
   std::uint64_t wr_id = 0;
   std::uint32_t sge_count = 0;
-  std::uint32_t claim = 0;  // atomic; shared queues only, see SharedReceiveQueue
+  std::uint32_t claim = 0;  // atomic; shared queues only, see SharedReceiveRing
 };
 static_assert(sizeof(ReceiveEntry) == sizeof(memory::Sge));
 
@@ -75,7 +76,7 @@ class ReceiveQueue {
     slot = {.wr_id = request.wr_id,
             .sge_count = static_cast<std::uint32_t>(request.list.size()),
             .claim = 0};
-    auto* const list = std::bit_cast<memory::Sge*>(&slot + 1);
+    auto* const list = pointer_as<memory::Sge>(&slot + 1);
     if (request.list.size() == 1) [[likely]] {
       *list = request.list.front();  // and no call
     } else {
@@ -118,7 +119,7 @@ class ReceiveQueue {
   [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept {
     // The count is read once and bounded: the entry may lie in memory that a peer can write.
     const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
-    return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
+    return {pointer_as<const memory::Sge>(&entry + 1), count};
   }
 
  private:
@@ -139,10 +140,10 @@ class ReceiveQueue {
   static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
     return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
   }
-  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
-    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) +
-                                         std::size_t{place_of(number)} * stride(sge_limit_));
+    return *pointer_as<ReceiveEntry>(block_ + sizeof(Header) +
+                                     std::size_t{place_of(number)} * stride(sge_limit_));
   }
   /// Neighbours lie half a ring apart. In one line, the receive that the consumer needs next would
   /// be taken from it by the owner, who replaces the one before it.

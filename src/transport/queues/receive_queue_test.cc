@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/pointer.h"
 #include "transport/queues/test_block.h"
 
 namespace verbatim::transport {
@@ -82,7 +83,7 @@ TEST(ReceiveQueue, NeighboursDoNotShareALine) {
   std::uintptr_t last = 0;
   for (std::uint64_t i = 0; i < 8; ++i, queue.pop()) {
     ASSERT_EQ(queue.front()->wr_id, i);
-    const std::uintptr_t line = std::bit_cast<std::uintptr_t>(queue.front()) / 64;
+    const std::uintptr_t line = numeric_address(queue.front()) / 64;
     EXPECT_NE(line, last) << "receive " << i;
     last = line;
   }

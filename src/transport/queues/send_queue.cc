@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/pointer.h"
+
 namespace verbatim::transport {
 
 /// Room for what some requests carry besides; the gather list behind it stays aligned.
@@ -80,14 +82,14 @@ void SendQueue::store_data(const SendRequest& request, SendEntry& entry) noexcep
   }
   if (!has(request.flags, SendFlags::kInline)) {
     entry.sge_count = static_cast<std::uint8_t>(request.list.size());
-    std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(data_of(entry)));
+    std::ranges::copy(request.list, pointer_as<memory::Sge>(data_of(entry)));
     return;
   }
   entry.is_inline = true;
   std::byte* to = data_of(entry);
   for (const memory::Sge& sge : request.list) {
     if (sge.octets == 0) continue;
-    std::memcpy(to, std::bit_cast<const std::byte*>(static_cast<std::uintptr_t>(sge.address)),
+    std::memcpy(to, pointer_as<const std::byte>(static_cast<std::uintptr_t>(sge.address)),
                 sge.octets);
     to += sge.octets;
   }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "base/pointer.h"
 #include "transport/queues/work.h"
 #include "transport/reason.h"
 #include "wire/headers/psn.h"
@@ -104,23 +105,23 @@ class SendQueue {
   [[nodiscard]] std::uint32_t tail() const noexcept { return tail_; }
   [[nodiscard]] bool is_empty() const noexcept { return head_ == tail_; }
   [[nodiscard]] SendEntry& at(std::uint32_t number) const noexcept {
-    return *std::bit_cast<SendEntry*>(block_ + std::size_t{number & mask_} * stride_);
+    return *pointer_as<SendEntry>(block_ + std::size_t{number & mask_} * stride_);
   }
   void retire_head() noexcept { ++head_; }
   /// Forgets everything: a queue pair that goes to RESET.
   void clear() noexcept { head_ = tail_; }
 
   [[nodiscard]] std::span<const memory::Sge> list_of(const SendEntry& entry) const noexcept {
-    return {std::bit_cast<const memory::Sge*>(data_of(entry)), entry.sge_count};
+    return {pointer_as<const memory::Sge>(data_of(entry)), entry.sge_count};
   }
   [[nodiscard]] std::span<const std::byte> inline_data_of(const SendEntry& entry) const noexcept {
     return {data_of(entry), entry.octets};
   }
   [[nodiscard]] Path& path_of(const SendEntry& entry) const noexcept {
-    return *std::bit_cast<Path*>(slot_of(entry) + sizeof(SendEntry));
+    return *pointer_as<Path>(slot_of(entry) + sizeof(SendEntry));
   }
   [[nodiscard]] memory::BindRequest& bind_of(const SendEntry& entry) const noexcept {
-    return *std::bit_cast<memory::BindRequest*>(slot_of(entry) + sizeof(SendEntry));
+    return *pointer_as<memory::BindRequest>(slot_of(entry) + sizeof(SendEntry));
   }
 
  private:
@@ -130,7 +131,7 @@ class SendQueue {
   static std::size_t extra_octets(const Limits& limits) noexcept;
   static std::size_t stride(const Limits& limits) noexcept;
   static std::byte* slot_of(const SendEntry& entry) noexcept {
-    return std::bit_cast<std::byte*>(&entry);
+    return pointer_as<std::byte>(&entry);
   }
   [[nodiscard]] std::byte* data_of(const SendEntry& entry) const noexcept {
     return slot_of(entry) + data_offset_;

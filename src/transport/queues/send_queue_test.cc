@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/pointer.h"
 #include "transport/queues/test_block.h"
 
 namespace verbatim::transport {
@@ -29,7 +30,7 @@ class TestQueue {
 constexpr SendQueue::Limits kLimits{.depth = 4, .sge_limit = 3, .inline_limit = 40};
 
 memory::Sge sge_at(const void* at, std::size_t octets) {
-  return {.address = std::bit_cast<std::uintptr_t>(at),
+  return {.address = numeric_address(at),
           .octets = static_cast<std::uint32_t>(octets),
           .lkey = wire::MemoryKey{5}};
 }

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <span>
 #include <vector>
 
+#include "base/pointer.h"
 #include "transport/queues/work.h"
 
 namespace verbatim::transport {
@@ -25,7 +25,7 @@ class TestBlock {
 
   /// A number of the block as any process that maps it sees it.
   [[nodiscard]] std::uint32_t& word(std::size_t at) noexcept {
-    return *std::bit_cast<std::uint32_t*>(data() + at);
+    return *pointer_as<std::uint32_t>(data() + at);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/pointer.h"
 #include "transport/rc/rc_requester.h"
 #include "transport/rc/test_requester.h"
 
@@ -137,7 +138,7 @@ TEST(RcRequesterAnswers, AMessageOfHalfTheSequenceSpaceIsCompletedByAnAckBehindI
   config.window_packets = 1U << 16;
   RequesterRig rig(config);
   const Octets large(kPackets);
-  const auto address = std::bit_cast<std::uintptr_t>(large.data());
+  const auto address = numeric_address(large.data());
   const auto key = *rig.arena().registry().register_region(
       {.domain = kHome, .address = address, .octets = kPackets, .base = address});
   SendRequest request = rig.request(SendOpcode::kWrite, 0);

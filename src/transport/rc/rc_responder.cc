@@ -13,7 +13,7 @@ using wire::PacketView;
 using wire::Psn;
 
 [[gnu::flatten]] void RcResponder::handle_request(const PacketView& packet,
-                                                  SharedReceiveQueue named) noexcept {
+                                                  SharedReceiveRing named) noexcept {
   if (state_->failed) return;
   const std::int32_t ahead = packet.psn().distance_from(state_->expected_psn);
   if (ahead < 0) {
@@ -61,7 +61,7 @@ void RcResponder::note_accepted() noexcept {
 }
 
 /// XRC: a message stays with the shared receive queue that its first packet names (annex A14).
-bool RcResponder::use_named(const PacketView& packet, SharedReceiveQueue named) noexcept {
+bool RcResponder::use_named(const PacketView& packet, SharedReceiveRing named) noexcept {
   const wire::SrqNumber number = packet.xrceth().srq;
   const bool continues = state_->inbound != Inbound::kNone;
   if (continues && number != state_->shared_number) return false;

@@ -47,7 +47,7 @@ class RcResponder {
       : state_(state), replay_(replay), landing_(landing), transport_(transport) {}
 
   /// XRC: `named` is the shared receive queue that the packet names; it need not exist.
-  void handle_request(const wire::PacketView& packet, SharedReceiveQueue named = {}) noexcept;
+  void handle_request(const wire::PacketView& packet, SharedReceiveRing named = {}) noexcept;
 
   /// Takes the packets at the front of a train that go on with the message that is arriving, and
   /// place more of it in one piece of memory; returns how many. Not for XRC. Their ICRC is checked
@@ -81,7 +81,7 @@ class RcResponder {
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
-  [[nodiscard]] bool use_named(const wire::PacketView& packet, SharedReceiveQueue named) noexcept;
+  [[nodiscard]] bool use_named(const wire::PacketView& packet, SharedReceiveRing named) noexcept;
 
   // The checks, in the order of the specification (9.7.4.1).
   [[nodiscard]] Judgement judge(const wire::PacketView& packet, const Request& request) noexcept;

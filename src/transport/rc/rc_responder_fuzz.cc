@@ -174,9 +174,9 @@ class History {
         return static_cast<std::uint32_t>(octets);
     }
   }
-  SharedReceiveQueue named(wire::SrqNumber number) {
+  SharedReceiveRing named(wire::SrqNumber number) {
     const bool exists = number == wire::SrqNumber{0} && !queue_is_gone_;
-    return exists ? parts_.shared() : SharedReceiveQueue{};
+    return exists ? parts_.shared() : SharedReceiveRing{};
   }
 
   void send(std::uint32_t most) {

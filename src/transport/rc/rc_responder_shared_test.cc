@@ -53,7 +53,7 @@ class RcResponderXrcTest : public testing::Test {
   RcResponderXrcTest()
       : responder_(&parts_.state(), parts_.replay(), parts_.landing(), wire::Transport::kXrc) {}
 
-  void deliver(Operation operation, std::uint32_t psn, std::uint32_t srq, SharedReceiveQueue named,
+  void deliver(Operation operation, std::uint32_t psn, std::uint32_t srq, SharedReceiveRing named,
                std::span<const std::byte> payload = {}) {
     auto headers = request_headers(wire::Transport::kXrc, operation, Psn(psn));
     headers.xrceth.srq = wire::SrqNumber{srq};

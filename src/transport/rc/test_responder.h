@@ -11,7 +11,7 @@
 
 #include "transport/queues/landing.h"
 #include "transport/queues/receive_queue.h"
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 #include "transport/rc/rc_responder.h"
 #include "transport/rc/responder_state.h"
 #include "transport/test_fixture.h"
@@ -29,10 +29,10 @@ class Receiver {
   /// `lane_depth` is smaller than the queue only where an overrun is wanted.
   explicit Receiver(bool shared = false, std::uint32_t lane_depth = kDepth)
       : queue_block_(ReceiveQueue::octets_for(kLimits)),
-        shared_block_(SharedReceiveQueue::octets_for(kLimits)),
+        shared_block_(SharedReceiveRing::octets_for(kLimits)),
         port_(completions_.port(lane_depth)) {
     if (shared) {
-      shared_ = SharedReceiveQueue::create(shared_block_.octets(), kHome, kLimits);
+      shared_ = SharedReceiveRing::create(shared_block_.octets(), kHome, kLimits);
     } else {
       queue_ = ReceiveQueue::create(queue_block_.octets(), kLimits);
     }
@@ -50,7 +50,7 @@ class Receiver {
   [[nodiscard]] Arena& arena() noexcept { return arena_; }
   [[nodiscard]] ResponderState& state() noexcept { return state_; }
   [[nodiscard]] ReplayEntry* replay() noexcept { return replay_.data(); }
-  [[nodiscard]] SharedReceiveQueue shared() const noexcept { return shared_; }
+  [[nodiscard]] SharedReceiveRing shared() const noexcept { return shared_; }
   [[nodiscard]] ReceiveQueue queue() const noexcept { return queue_; }
   [[nodiscard]] CompletionPort port() const noexcept { return port_; }
   std::vector<Completion> completions() { return completions_.take(); }
@@ -100,7 +100,7 @@ class Receiver {
   Block queue_block_;
   Block shared_block_;
   ReceiveQueue queue_;
-  SharedReceiveQueue shared_;
+  SharedReceiveRing shared_;
   Completions completions_;
   CompletionPort port_;
   ResponderState state_;

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "memory/key_table.h"
 #include "transport/path.h"
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/send_queue.h"
 #include "transport/rc/rate_policy.h"
 #include "transport/segmentation.h"

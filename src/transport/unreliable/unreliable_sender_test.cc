@@ -52,7 +52,7 @@ class SenderTest : public testing::Test {
     made.remote_address = 0x7000;
     made.rkey = wire::MemoryKey{0x1122'3344};
     if (octets > 0) made.list = list({arena_.sge(0, octets)});
-    made.path = &way_;
+    made.path = &path_;
     made.remote_qp = wire::QpNumber{0x00'7777};
     made.remote_qkey = wire::QKey{0x1111'2222};
     return made;
@@ -98,7 +98,7 @@ class SenderTest : public testing::Test {
   CompletionPort port_;
   UnreliableSender sender_;
   UnreliableSender::Config config_;
-  Path way_ = test_path();
+  Path path_ = test_path();
   const Path* to_ = nullptr;
   std::uint64_t next_wr_id_ = 1;
   std::deque<std::vector<memory::Sge>> lists_;
@@ -228,12 +228,12 @@ TEST_F(UcSenderTest, SaysWhereItSendsNextUntilItHasNothingOrIsHeld) {
 }
 
 TEST_F(UdSenderTest, SaysWhereTheNextDatagramGoes) {
-  way_.destination.octets[15] = 0x99;
+  path_.destination.octets[15] = 0x99;
   post(request(SendOpcode::kSend, 8));
   const auto next = sender_.next_destination(Instant{});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->number, wire::QpNumber{0x00'7777});
-  EXPECT_EQ(next->path->destination, way_.destination);
+  EXPECT_EQ(next->path->destination, path_.destination);
 }
 
 TEST_F(UcSenderTest, WhilePausedAMessageIsFinishedAndNoneBegun) {
@@ -298,15 +298,15 @@ TEST_F(UcSenderTest, MemoryThatIsGoneFailsTheRequestAtWork) {
 // ---- Datagrams
 
 TEST_F(UdSenderTest, EveryDatagramGoesItsOwnWay) {
-  way_.destination.octets[15] = 99;
-  way_.pkey = wire::PKey{0x8123};
-  way_.refresh_seed();
+  path_.destination.octets[15] = 99;
+  path_.pkey = wire::PKey{0x8123};
+  path_.refresh_seed();
   SendRequest made = request(SendOpcode::kSendImm, 200);
   made.flags = SendFlags::kSignaled | SendFlags::kSolicited;
   made.immediate = wire::Immediate{0xabc};
   const Octets data = arena_.scribble(0, 200);
   post(made);
-  way_ = test_path();  // it was copied
+  path_ = test_path();  // it was copied
   const auto packet = poll();
   ASSERT_TRUE(packet);
   const auto view = packet->view();

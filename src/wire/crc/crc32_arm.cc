@@ -195,37 +195,37 @@ template <bool kEor3, bool kCopies>
   return by_instruction(state, stream, at, octets);
 }
 
-enum class Way { kInstruction, kHybrid, kHybridEor3 };
+enum class Method { kInstruction, kHybrid, kHybridEor3 };
 
-template <Way kWay, bool kCopies>
+template <Method kMethod, bool kCopies>
 [[gnu::always_inline]] inline std::uint32_t by(std::uint32_t state, Crc32Stream<kCopies> stream,
                                                std::size_t octets) noexcept {
-  if (kWay == Way::kInstruction || octets < kHybridFrom) {
+  if (kMethod == Method::kInstruction || octets < kHybridFrom) {
     return by_instruction(state, stream, 0, octets);
   }
-  return hybrid<kWay == Way::kHybridEor3>(state, stream, octets);
+  return hybrid<kMethod == Method::kHybridEor3>(state, stream, octets);
 }
 
-template <Way kWay>
+template <Method kMethod>
 std::uint32_t update(std::uint32_t state, const std::byte* from, std::size_t octets) noexcept {
-  return by<kWay>(state, Crc32Stream<false>{from, nullptr}, octets);
+  return by<kMethod>(state, Crc32Stream<false>{from, nullptr}, octets);
 }
 
-template <Way kWay>
+template <Method kMethod>
 std::uint32_t copy(std::uint32_t state, std::byte* to, const std::byte* from,
                    std::size_t octets) noexcept {
-  return by<kWay>(state, Crc32Stream<true>{from, to}, octets);
+  return by<kMethod>(state, Crc32Stream<true>{from, to}, octets);
 }
 
-template <Way kWay>
+template <Method kMethod>
 std::uint32_t copy_behind(std::uint32_t state, std::uint32_t word, std::byte* to,
                           const std::byte* from, std::size_t octets) noexcept {
-  return by<kWay>(crc(state, word), Crc32Stream<true>{from, to}, octets);
+  return by<kMethod>(crc(state, word), Crc32Stream<true>{from, to}, octets);
 }
 
-template <Way kWay>
+template <Method kMethod>
 std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
-  if constexpr (kWay == Way::kInstruction) return crc(0, crc32_field::wide_product(a, b));
+  if constexpr (kMethod == Method::kInstruction) return crc(0, crc32_field::wide_product(a, b));
   return crc(0, std::uint64_t{early_product(Lane{a, 0}, Lane{b, 0})[0]});
 }
 
@@ -237,22 +237,22 @@ bool has() noexcept {
 constexpr Crc32Kernel kKernels[] = {
     {.name = "PMULL and EOR3 beside CRC32X",
      .runs_here = has<HWCAP_CRC32 | HWCAP_PMULL | HWCAP_SHA3>,
-     .update = update<Way::kHybridEor3>,
-     .copy = copy<Way::kHybridEor3>,
-     .copy_behind = copy_behind<Way::kHybridEor3>,
-     .multiply = multiply<Way::kHybridEor3>},
+     .update = update<Method::kHybridEor3>,
+     .copy = copy<Method::kHybridEor3>,
+     .copy_behind = copy_behind<Method::kHybridEor3>,
+     .multiply = multiply<Method::kHybridEor3>},
     {.name = "PMULL beside CRC32X",
      .runs_here = has<HWCAP_CRC32 | HWCAP_PMULL>,
-     .update = update<Way::kHybrid>,
-     .copy = copy<Way::kHybrid>,
-     .copy_behind = copy_behind<Way::kHybrid>,
-     .multiply = multiply<Way::kHybrid>},
+     .update = update<Method::kHybrid>,
+     .copy = copy<Method::kHybrid>,
+     .copy_behind = copy_behind<Method::kHybrid>,
+     .multiply = multiply<Method::kHybrid>},
     {.name = "CRC32X",
      .runs_here = has<HWCAP_CRC32>,
-     .update = update<Way::kInstruction>,
-     .copy = copy<Way::kInstruction>,
-     .copy_behind = copy_behind<Way::kInstruction>,
-     .multiply = multiply<Way::kInstruction>},
+     .update = update<Method::kInstruction>,
+     .copy = copy<Method::kInstruction>,
+     .copy_behind = copy_behind<Method::kInstruction>,
+     .multiply = multiply<Method::kInstruction>},
 };
 
 }  // namespace

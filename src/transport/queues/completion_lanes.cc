@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 #include <algorithm>
 #include <array>
 #include <new>
+
+#include "base/pointer.h"
 
 namespace verbatim::transport {
 
@@ -17,7 +19,7 @@ CompletionBoard CompletionBoard::create(std::span<std::byte> block,
 
 CompletionBoard CompletionBoard::attach(std::span<std::byte> room) noexcept {
   if (room.size() < sizeof(Header)) return {};
-  const std::uint32_t limit = std::atomic_ref(std::bit_cast<Header*>(room.data())->hint_count)
+  const std::uint32_t limit = std::atomic_ref(pointer_as<Header>(room.data())->hint_count)
                                   .load(std::memory_order_relaxed);  // once
   if (octets_for(limit) > room.size()) return {};
   CompletionBoard board;
@@ -34,7 +36,7 @@ void CompletionPort::wake_if_armed(bool is_urgent) noexcept {
   board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
 }
 
-Expected<CompletionPort> CompletionQueue::attach(CompletionLane lane) noexcept {
+Expected<CompletionPort> CompletionLanes::attach(CompletionLane lane) noexcept {
   const auto free = std::ranges::find_if(lanes_.begin() + lowest_free_, lanes_.end(),
                                          [](const auto& l) { return !l.exists(); });
   const auto index = static_cast<std::uint32_t>(free - lanes_.begin());
@@ -49,7 +51,7 @@ Expected<CompletionPort> CompletionQueue::attach(CompletionLane lane) noexcept {
   return CompletionPort(lane, board_, hint).of_lane(index);
 }
 
-void CompletionQueue::detach(const CompletionPort& port) noexcept {
+void CompletionLanes::detach(const CompletionPort& port) noexcept {
   lanes_[port.index()] = {};
   lowest_free_ = std::min(lowest_free_, port.index());
   if (!has_lanes(port.hint())) board_.hint(port.hint()).store(0, std::memory_order_relaxed);
@@ -58,12 +60,12 @@ void CompletionQueue::detach(const CompletionPort& port) noexcept {
   note_used(used);
 }
 
-void CompletionQueue::note_used(std::uint32_t used) noexcept {
+void CompletionLanes::note_used(std::uint32_t used) noexcept {
   used_ = used;
   hints_used_ = std::min(used, board_.hint_count());
 }
 
-CompletionPort CompletionQueue::replace(const CompletionPort& port, CompletionLane lane) noexcept {
+CompletionPort CompletionLanes::replace(const CompletionPort& port, CompletionLane lane) noexcept {
   lanes_[port.index()] = lane;
   board_.hint(port.hint()).store(1, std::memory_order_relaxed);  // whatever it brings along
   return CompletionPort(lane, board_, port.hint()).of_lane(port.index());
@@ -71,38 +73,38 @@ CompletionPort CompletionQueue::replace(const CompletionPort& port, CompletionLa
 
 /// The lanes that a hint stands for.
 template <typename Visit>
-void CompletionQueue::visit_lanes(std::uint32_t hint, Visit&& visit) const noexcept {
+void CompletionLanes::visit_lanes(std::uint32_t hint, Visit&& visit) const noexcept {
   for (std::uint32_t lane = hint; lane < used_; lane += board_.hint_count()) {
     if (lanes_[lane].exists()) visit(lanes_[lane]);
   }
 }
 
-bool CompletionQueue::has_lanes(std::uint32_t hint) const noexcept {
+bool CompletionLanes::has_lanes(std::uint32_t hint) const noexcept {
   bool has_lanes = false;
   visit_lanes(hint, [&](const CompletionLane&) { has_lanes = true; });
   return has_lanes;
 }
 
-bool CompletionQueue::is_dry(std::uint32_t hint) const noexcept {
+bool CompletionLanes::is_dry(std::uint32_t hint) const noexcept {
   bool is_dry = true;
   visit_lanes(hint, [&](const CompletionLane& lane) { is_dry = is_dry && !lane.has_next(); });
   return is_dry;
 }
 
-void CompletionQueue::discard(const CompletionPort& port) noexcept {
+void CompletionLanes::discard(const CompletionPort& port) noexcept {
   Completion dropped;
   while (lanes_[port.index()].pop(dropped)) {
   }
 }
 
-void CompletionQueue::expect(std::uint32_t hint) const noexcept {
+void CompletionLanes::expect(std::uint32_t hint) const noexcept {
   if (hint + 8 > hints_used_) return;
   for (std::uint64_t hints = board_.hints_from(hint); hints != 0; hints >>= 8, ++hint) {
     if ((hints & 0xff) != 0 && lanes_[hint].exists()) lanes_[hint].expect();
   }
 }
 
-std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
+std::size_t CompletionLanes::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
   // Hints since the last completion: a full round without one ends the poll.
   std::uint32_t looked = 0;
@@ -139,7 +141,7 @@ std::size_t CompletionQueue::poll(std::span<Completion> into) noexcept {
 }
 
 /// What the lanes of one hint have. Where there are several of them, each is the first in its turn.
-std::size_t CompletionQueue::collect(std::uint32_t hint, std::span<Completion> into) noexcept {
+std::size_t CompletionLanes::collect(std::uint32_t hint, std::span<Completion> into) noexcept {
   std::size_t count = 0;
   const auto drain = [&](CompletionLane& lane) {
     while (lane.exists() && count < into.size() && lane.pop(into[count])) ++count;
@@ -155,7 +157,7 @@ std::size_t CompletionQueue::collect(std::uint32_t hint, std::span<Completion> i
 }
 
 template <typename Visit>
-void CompletionQueue::visit_hinted(Visit&& visit) const noexcept {
+void CompletionLanes::visit_hinted(Visit&& visit) const noexcept {
   for (std::uint32_t hint = 0; hint < hints_used_; ++hint) {
     if (hint % 8 == 0 && hints_used_ - hint >= 8 && board_.hints_from(hint) == 0) {
       hint += 7;  // none of the eight has anything
@@ -165,7 +167,7 @@ void CompletionQueue::visit_hinted(Visit&& visit) const noexcept {
   }
 }
 
-void CompletionQueue::lower_hints(Barrier barrier) noexcept {
+void CompletionLanes::lower_hints(Barrier barrier) noexcept {
   std::array<std::uint32_t, 4 * kStaleLimit> lowered;  // more next time
   std::size_t count = 0;
   visit_hinted([&](std::uint32_t hint) {
@@ -181,7 +183,7 @@ void CompletionQueue::lower_hints(Barrier barrier) noexcept {
   idle_polls_ = 0;
 }
 
-void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {
+void CompletionLanes::arm(Arming what, Barrier barrier) noexcept {
   // Arming for everything is not weakened by a later request for solicited completions.
   const auto wanted = static_cast<std::uint32_t>(what);
   std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
@@ -191,7 +193,7 @@ void CompletionQueue::arm(Arming what, Barrier barrier) noexcept {
   barrier();  // pairs with the fence in CompletionPort::publish(), or stands for it
 }
 
-void CompletionQueue::stamp(Instant now) noexcept {
+void CompletionLanes::stamp(Instant now) noexcept {
   visit_hinted([&](std::uint32_t hint) {
     for (std::uint32_t lane = hint; lane < used_; lane += board_.hint_count()) {
       if (lanes_[lane].exists()) lanes_[lane].stamp(now);
@@ -199,7 +201,7 @@ void CompletionQueue::stamp(Instant now) noexcept {
   });
 }
 
-std::uint32_t CompletionQueue::waiting_count() const noexcept {
+std::uint32_t CompletionLanes::waiting_count() const noexcept {
   std::uint32_t total = 0;
   visit_hinted([&](std::uint32_t hint) {
     visit_lanes(hint, [&](const CompletionLane& lane) { total += lane.count(); });
@@ -207,7 +209,7 @@ std::uint32_t CompletionQueue::waiting_count() const noexcept {
   return total;
 }
 
-Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
+Status CompletionLanes::resize(std::uint32_t capacity) noexcept {
   if (capacity == 0 || capacity < waiting_count()) return Errc::kInvalidArgument;
   capacity_ = capacity;
   return Ok{};

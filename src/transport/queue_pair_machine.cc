@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/queue_pair.h"
+#include "transport/queue_pair_machine.h"
 
 #include <atomic>
 #include <bit>
@@ -12,14 +12,14 @@ namespace verbatim::transport {
 
 namespace {
 
-Landing make_landing(const QueuePair::Parts& parts) noexcept {
+Landing make_landing(const QueuePairMachine::Parts& parts) noexcept {
   return {parts.responder, parts.receive_queue, parts.shared_receive, parts.receive_port,
           parts.keys};
 }
 
 }  // namespace
 
-QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
+QueuePairMachine::QueuePairMachine(const Config& config, const Parts& parts) noexcept
     : parts_(parts),
       config_(config),
       requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
@@ -34,20 +34,20 @@ QueuePair::QueuePair(const Config& config, const Parts& parts) noexcept
 
 // ---- What it is ----
 
-std::uint32_t QueuePair::path_mtu() const noexcept {
+std::uint32_t QueuePairMachine::path_mtu() const noexcept {
   return octets_of(is_datagram(config_.type) ? config_.port_mtu : attributes_.path_mtu);
 }
 
-bool QueuePair::is_draining() const noexcept {
+bool QueuePairMachine::is_draining() const noexcept {
   if (state() != QpState::kSendQueueDrained) return false;
   return is_reliable() ? !requester_.is_drained() : !unreliable_.is_drained();
 }
 
-std::uint32_t QueuePair::in_flight() const noexcept {
+std::uint32_t QueuePairMachine::in_flight() const noexcept {
   return is_reliable() ? requester_.in_flight() : 0;
 }
 
-Traffic QueuePair::traffic() const noexcept {
+Traffic QueuePairMachine::traffic() const noexcept {
   Traffic traffic;
   if (is_reliable()) {
     const RcRequester::Counters& sent = requester_.counters();
@@ -70,7 +70,7 @@ Traffic QueuePair::traffic() const noexcept {
   return traffic;
 }
 
-QpAttributes QueuePair::attributes() const noexcept {
+QpAttributes QueuePairMachine::attributes() const noexcept {
   QpAttributes now = attributes_;
   now.current_state = now.state;
   now.receive_psn = parts_.responder->expected_psn;
@@ -80,7 +80,8 @@ QpAttributes QueuePair::attributes() const noexcept {
 
 // ---- Changing it ----
 
-Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* path) noexcept {
+Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
+                                const Path* path) noexcept {
   const QpState from = state();
   const QpState to = names(mask, QpMask::kState) ? wanted.state : from;
   if (names(mask, QpMask::kCurrentState) && wanted.current_state != from) {
@@ -98,12 +99,12 @@ Status QueuePair::modify(QpMask mask, const QpAttributes& wanted, const Path* pa
   publish_to_responder();
   attributes_.state = to;
   enter(from, to);
-  settle();
+  follow_halves();
   return Ok{};
 }
 
 /// The responder half reads these from its own state, which a peer process may share.
-void QueuePair::publish_to_responder() noexcept {
+void QueuePairMachine::publish_to_responder() noexcept {
   ResponderState& responder = *parts_.responder;
   // What stays as it is may be read by a requester at the same time.
   const auto put = [](auto& field, auto value) {
@@ -120,7 +121,7 @@ void QueuePair::publish_to_responder() noexcept {
   put(responder.life, life_);
 }
 
-ResponderState QueuePair::copy_of_responder() const noexcept {
+ResponderState QueuePairMachine::copy_of_responder() const noexcept {
   ResponderState& now = *parts_.responder;
   // First: what is no longer taken was completed before that, and the queues tell of it.
   const bool taken = std::atomic_ref(now.receive_taken).load(std::memory_order_acquire);
@@ -129,7 +130,7 @@ ResponderState QueuePair::copy_of_responder() const noexcept {
   return copy;
 }
 
-void QueuePair::move_receiving(const Receiving& to) noexcept {
+void QueuePairMachine::move_receiving(const Receiving& to) noexcept {
   const std::uint32_t left_behind = shared_claimant();
   parts_.responder = to.responder;
   parts_.receive_queue = to.receive_queue;
@@ -142,7 +143,7 @@ void QueuePair::move_receiving(const Receiving& to) noexcept {
   rc_.landing().leave_behind(left_behind);
 }
 
-void QueuePair::enter(QpState from, QpState to) noexcept {
+void QueuePairMachine::enter(QpState from, QpState to) noexcept {
   switch (to) {
     case QpState::kReset:
       reset();
@@ -174,14 +175,14 @@ void QueuePair::enter(QpState from, QpState to) noexcept {
   }
 }
 
-void QueuePair::start_responder() noexcept {
+void QueuePairMachine::start_responder() noexcept {
   established_ = false;
   *parts_.responder = ResponderState{};
   publish_to_responder();
   parts_.responder->expected_psn = attributes_.receive_psn;
 }
 
-void QueuePair::start_sender(bool afresh) noexcept {
+void QueuePairMachine::start_sender(bool afresh) noexcept {
   if (is_reliable()) {
     // 4.096 us * 2^timeout (9.7.6.1.3); zero means that silence is never a loss.
     const auto timeout =
@@ -220,7 +221,7 @@ void QueuePair::start_sender(bool afresh) noexcept {
 }
 
 /// Everything queued is forgotten without completions; what is in the completion queues stays.
-void QueuePair::reset() noexcept {
+void QueuePairMachine::reset() noexcept {
   parts_.send_queue.clear();
   rc_.landing().clear();
   events_ = 0;
@@ -233,17 +234,19 @@ void QueuePair::reset() noexcept {
 }
 
 /// ERR: the sends, then the receives, each as flushed (10.3.1.7).
-void QueuePair::enter_error() noexcept {
+void QueuePairMachine::enter_error() noexcept {
   attributes_.state = QpState::kError;
   flush_sends();
   rc_.landing().flush();
   if (parts_.shared_receive.exists()) raise(QpEvent::kLastWqeReached);
 }
 
-void QueuePair::flush_sends() noexcept { is_reliable() ? requester_.flush() : unreliable_.flush(); }
+void QueuePairMachine::flush_sends() noexcept {
+  is_reliable() ? requester_.flush() : unreliable_.flush();
+}
 
 /// Draws the consequences of what the halves have come to.
-void QueuePair::settle() noexcept {
+void QueuePairMachine::follow_halves() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   ResponderState& responder = *parts_.responder;
   if (transport::has_failed(responder)) {
@@ -262,7 +265,7 @@ void QueuePair::settle() noexcept {
   }
 }
 
-void QueuePair::handle_send_failure() noexcept {
+void QueuePairMachine::handle_send_failure() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   if (is_reliable()) {
     rc_.drop_answers();
@@ -275,18 +278,18 @@ void QueuePair::handle_send_failure() noexcept {
 
 // ---- Events ----
 
-void QueuePair::raise(QpEvent event) noexcept {
+void QueuePairMachine::raise(QpEvent event) noexcept {
   events_ = static_cast<std::uint8_t>(events_ | (1U << static_cast<unsigned>(event)));
 }
 
-std::optional<QpEvent> QueuePair::poll_event() noexcept {
+std::optional<QpEvent> QueuePairMachine::poll_event() noexcept {
   if (events_ == 0) return std::nullopt;
   const auto lowest = static_cast<std::uint8_t>(std::countr_zero(events_));
   events_ = static_cast<std::uint8_t>(events_ & (events_ - 1));
   return QpEvent{lowest};
 }
 
-void QueuePair::handle_memory_fault() noexcept {
+void QueuePairMachine::handle_memory_fault() noexcept {
   switch (work_) {
     case Work::kSending:
       is_reliable() ? requester_.handle_fault_while_sending() : unreliable_.handle_memory_fault();
@@ -306,10 +309,10 @@ void QueuePair::handle_memory_fault() noexcept {
       }
       break;
   }
-  settle();
+  follow_halves();
 }
 
-void QueuePair::handle_completion_overrun() noexcept {
+void QueuePairMachine::handle_completion_overrun() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   raise(QpEvent::kFatal);
   rc_.drop_answers();
@@ -318,7 +321,7 @@ void QueuePair::handle_completion_overrun() noexcept {
 
 // ---- Posting ----
 
-Status QueuePair::post_send(SendRequest request) noexcept {
+Status QueuePairMachine::post_send(SendRequest request) noexcept {
   switch (state()) {
     case QpState::kReset:
     case QpState::kInit:
@@ -344,7 +347,7 @@ Status QueuePair::post_send(SendRequest request) noexcept {
 
 // ---- Packets in ----
 
-bool QueuePair::lacks_receive_for(const wire::PacketView& packet) const noexcept {
+bool QueuePairMachine::lacks_receive_for(const wire::PacketView& packet) const noexcept {
   if (config_.type != QpType::kUd && config_.type != QpType::kUc) return false;
   if (!takes_requests() || packet.transport() != transport_of(config_.type)) return false;
   const bool begins_send =
@@ -352,18 +355,18 @@ bool QueuePair::lacks_receive_for(const wire::PacketView& packet) const noexcept
   return begins_send && !rc_.landing().has_receive();
 }
 
-std::optional<PacketDrop> QueuePair::find_fault(const Arrival& arrival) const noexcept {
+std::optional<PacketDrop> QueuePairMachine::find_fault(const Arrival& arrival) const noexcept {
   if (!takes_requests()) return PacketDrop::kWrongState;
   return transport::find_fault(config_.type, path_, arrival);
 }
 
-bool QueuePair::is_addressed_by(const Arrival& arrival) const noexcept {
+bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
   if (find_fault(arrival)) return false;
   return !is_datagram(config_.type) || arrival.packet.deth().qkey == rc_.state().qkey;
 }
 
-[[gnu::flatten]] void QueuePair::handle_packet(Instant now, const Arrival& arrival,
-                                               SharedReceiveQueue xrc_shared) noexcept {
+[[gnu::flatten]] void QueuePairMachine::handle_packet(Instant now, const Arrival& arrival,
+                                                      SharedReceiveRing xrc_shared) noexcept {
   auto fault = find_fault(arrival);
   const bool is_response = arrival.packet.info().is_response;
   const bool expects_responses =
@@ -382,24 +385,25 @@ bool QueuePair::is_addressed_by(const Arrival& arrival) const noexcept {
     work_ = Work::kExecuting;
     handle_request(arrival, xrc_shared);
   }
-  settle();
+  follow_halves();
 }
 
-std::size_t QueuePair::handle_train(const TrainArrival& train) noexcept {
+std::size_t QueuePairMachine::handle_train(const TrainArrival& train) noexcept {
   if (config_.type != QpType::kRc || !takes_requests() || !established_) return 0;
   if (train.source != path_.destination || train.destination != path_.source) return 0;
   work_ = Work::kExecuting;
   return rc_.handle_train(train, path_.pkey);
 }
 
-void QueuePair::handle_first_request() noexcept {
+void QueuePairMachine::handle_first_request() noexcept {
   if (established_) return;
   established_ = true;
   const bool connected = !is_datagram(config_.type);
   if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
 }
 
-void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept {
+void QueuePairMachine::handle_request(const Arrival& arrival,
+                                      SharedReceiveRing xrc_shared) noexcept {
   handle_first_request();
   switch (config_.type) {
     case QpType::kRc:
@@ -422,27 +426,28 @@ void QueuePair::handle_request(const Arrival& arrival, SharedReceiveQueue xrc_sh
   }
 }
 
-void QueuePair::handle_timeout(Instant now) noexcept {
+void QueuePairMachine::handle_timeout(Instant now) noexcept {
   if (!is_sending() || !is_reliable()) return;
   requester_.handle_timeout(now);
-  settle();
+  follow_halves();
 }
 
-Instant QueuePair::next_timeout() const noexcept {
+Instant QueuePairMachine::next_timeout() const noexcept {
   if (!is_sending() || sends_elsewhere_) return Instant::never();
   return is_reliable() ? requester_.next_timeout() : unreliable_.next_timeout();
 }
 
 // ---- Packets out ----
 
-std::optional<UnreliableSender::Destination> QueuePair::next_unreliable_destination(
+std::optional<UnreliableSender::Destination> QueuePairMachine::next_unreliable_destination(
     Instant now) const noexcept {
   const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
   if (is_reliable() || !is_sending || sends_elsewhere_) return std::nullopt;
   return unreliable_.next_destination(now);
 }
 
-QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) noexcept {
+QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
+                                                         const TrainRoom& room) noexcept {
   if (!is_sending() || sends_elsewhere_) return {};
   work_ = Work::kSending;
   Transmit transmit{.path = &path_};
@@ -457,12 +462,12 @@ QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) n
     transmit.packets = 1;
     transmit.identification = room.identification;
   }
-  settle();
+  follow_halves();
   return transmit;
 }
 
-[[gnu::flatten]] QueuePair::Transmit QueuePair::poll_train(Instant now,
-                                                           const TrainRoom& room) noexcept {
+[[gnu::flatten]] QueuePairMachine::Transmit QueuePairMachine::poll_train(
+    Instant now, const TrainRoom& room) noexcept {
   // Answers and requests take turns, so that neither a long READ nor a long WRITE starves the
   // other.
   const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();
@@ -478,7 +483,7 @@ QueuePair::Transmit QueuePair::poll_sender(Instant now, const TrainRoom& room) n
                           .packets = 1,
                           .identification = room.identification,
                           .path = &path_};
-  settle();
+  follow_halves();
   return transmit;
 }
 

@@ -32,7 +32,7 @@ namespace verbatim::transport {
 ///   3. then sleeps no longer than next_timeout().
 /// Completions appear in the completion queues that its ports belong to.
 /// Thread: whoever holds the queue pair's lock.
-class alignas(64) QueuePair {
+class alignas(64) QueuePairMachine {
  public:
   struct Config {
     QpType type = QpType::kRc;
@@ -53,9 +53,9 @@ class alignas(64) QueuePair {
     CompletionPort send_port;
     CompletionPort receive_port;
     ResponderState* responder = nullptr;
-    ReplayEntry* replay = nullptr;      // RC and XRC targets: kMaxReadAtomic places; private
-    ReceiveQueue receive_queue;         // absent with a shared one
-    SharedReceiveQueue shared_receive;  // absent without
+    ReplayEntry* replay = nullptr;     // RC and XRC targets: kMaxReadAtomic places; private
+    ReceiveQueue receive_queue;        // absent with a shared one
+    SharedReceiveRing shared_receive;  // absent without
     memory::KeyTable keys;
   };
   struct Transmit {
@@ -65,9 +65,9 @@ class alignas(64) QueuePair {
     const Path* path = nullptr;        // valid until the next call of anything here
   };
 
-  QueuePair(const Config& config, const Parts& parts) noexcept;
-  QueuePair(const QueuePair&) = delete;
-  QueuePair& operator=(const QueuePair&) = delete;
+  QueuePairMachine(const Config& config, const Parts& parts) noexcept;
+  QueuePairMachine(const QueuePairMachine&) = delete;
+  QueuePairMachine& operator=(const QueuePairMachine&) = delete;
 
   /// kInvalidArgument when the state table, or a value, does not allow it; nothing has changed
   /// then. `path` is read when kAddress is named.
@@ -95,7 +95,7 @@ class alignas(64) QueuePair {
 
   /// `xrc_shared` is the shared receive queue that the packet's XRCETH names, if it has one.
   void handle_packet(Instant now, const Arrival& arrival,
-                     SharedReceiveQueue xrc_shared = {}) noexcept;
+                     SharedReceiveRing xrc_shared = {}) noexcept;
   /// Takes as many packets from the front of a train as go on with the message that is arriving,
   /// and returns how many. Their ICRC is checked here, as they are placed. The others, and those
   /// that are wrong in any way, are for handle_packet().
@@ -177,12 +177,12 @@ class alignas(64) QueuePair {
   }
   [[nodiscard]] const ReceiveQueue& receive_queue() const noexcept { return parts_.receive_queue; }
   /// Draws the consequences of what others have done to the halves.
-  void settle() noexcept;
+  void follow_halves() noexcept;
   /// The same when nobody is at work in the receiving half: whoever was about to say that it has
   /// failed, and did not come to it, has said so.
-  void settle_half() noexcept {
+  void follow_abandoned_half() noexcept {
     if (is_failing(*parts_.responder)) mark_failed(*parts_.responder);
-    settle();
+    follow_halves();
   }
 
   [[nodiscard]] bool is_draining() const noexcept;
@@ -214,7 +214,7 @@ class alignas(64) QueuePair {
   void flush_sends() noexcept;
   void raise(QpEvent event) noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
-  void handle_request(const Arrival& arrival, SharedReceiveQueue xrc_shared) noexcept;
+  void handle_request(const Arrival& arrival, SharedReceiveRing xrc_shared) noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
   QpAttributes attributes_;  // its state and the counters of the send queue: one cache line

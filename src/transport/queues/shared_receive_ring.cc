@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 
 #include <algorithm>
 #include <new>
+
+#include "base/pointer.h"
 
 namespace verbatim::transport {
 
@@ -10,8 +12,8 @@ namespace {
 constexpr std::uint64_t kTriesPerPlace = 64;
 }  // namespace
 
-SharedReceiveQueue SharedReceiveQueue::create(std::span<std::byte> block, memory::DomainId domain,
-                                              const Limits& limits) noexcept {
+SharedReceiveRing SharedReceiveRing::create(std::span<std::byte> block, memory::DomainId domain,
+                                            const Limits& limits) noexcept {
   VB_ASSERT(block.size() >= octets_for(limits));
   auto* header = new (block.data()) Header;
   header->depth = limits.depth;
@@ -22,15 +24,15 @@ SharedReceiveQueue SharedReceiveQueue::create(std::span<std::byte> block, memory
   return queue;
 }
 
-SharedReceiveQueue SharedReceiveQueue::attach(std::span<std::byte> room, Fencing fencing) noexcept {
+SharedReceiveRing SharedReceiveRing::attach(std::span<std::byte> room, Fencing fencing) noexcept {
   if (room.size() < sizeof(Header)) return {};
-  auto* header = std::bit_cast<Header*>(room.data());
+  auto* header = pointer_as<Header>(room.data());
   // Each is read once: somebody else may write there.
   const Limits limits{
       .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
       .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
   if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
-  SharedReceiveQueue queue;
+  SharedReceiveRing queue;
   queue.block_ = room.data();
   queue.depth_ = limits.depth;
   queue.sge_limit_ = limits.sge_limit;
@@ -40,7 +42,7 @@ SharedReceiveQueue SharedReceiveQueue::attach(std::span<std::byte> room, Fencing
   return queue;
 }
 
-Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
+Status SharedReceiveRing::post(const ReceiveRequest& request) noexcept {
   Header& h = header();
   if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
   if (h.tail - load_head() >= depth_) move_head_on();
@@ -50,13 +52,13 @@ Status SharedReceiveQueue::post(const ReceiveRequest& request) noexcept {
   ReceiveEntry& slot = entry(*free);
   slot.wr_id = request.wr_id;
   slot.sge_count = static_cast<std::uint32_t>(request.list.size());
-  std::ranges::copy(request.list, std::bit_cast<memory::Sge*>(&slot + 1));
+  std::ranges::copy(request.list, pointer_as<memory::Sge>(&slot + 1));
   queue_up(*free);
   return Ok{};
 }
 
 /// Gives a filled slot the next place of the ring.
-void SharedReceiveQueue::queue_up(std::uint32_t slot) noexcept {
+void SharedReceiveRing::queue_up(std::uint32_t slot) noexcept {
   Header& h = header();
   // pairs with claim()
   std::atomic_ref(entry(slot).claim).store(posted_at(h.tail), std::memory_order_release);
@@ -65,7 +67,7 @@ void SharedReceiveQueue::queue_up(std::uint32_t slot) noexcept {
 }
 
 /// A claimant may have died, or be asleep, between its claim and its move of the head.
-void SharedReceiveQueue::move_head_on() noexcept {
+void SharedReceiveRing::move_head_on() noexcept {
   Header& h = header();
   std::uint32_t head = load_head();
   if (head == h.tail) return;
@@ -75,7 +77,7 @@ void SharedReceiveQueue::move_head_on() noexcept {
 }
 
 /// The first that is free, from behind the last one that was taken on: nearly always the next.
-std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
+std::optional<std::uint32_t> SharedReceiveRing::find_free_slot() noexcept {
   Header& h = header();
   for (std::uint32_t step = 0; step <= mask_; ++step) {
     const std::uint32_t slot = (h.next_slot + step) & mask_;
@@ -87,7 +89,7 @@ std::optional<std::uint32_t> SharedReceiveQueue::find_free_slot() noexcept {
   return std::nullopt;
 }
 
-SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noexcept {
+SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexcept {
   Header& h = header();
   // Others may be faster many times, but not for ever: a queue that never comes to an end is none.
   for (std::uint64_t tries = 0; tries <= kTriesPerPlace * (std::uint64_t{mask_} + 1); ++tries) {
@@ -110,23 +112,23 @@ SharedReceiveQueue::Claim SharedReceiveQueue::claim(std::uint32_t claimant) noex
   return {};
 }
 
-void SharedReceiveQueue::release(std::uint32_t slot) noexcept {
+void SharedReceiveRing::release(std::uint32_t slot) noexcept {
   // pairs with the acquire in post(): the entry was read before it is written again
   std::atomic_ref(entry(slot).claim).store(kFree, std::memory_order_release);
 }
 
-void SharedReceiveQueue::put_back(std::uint32_t claimant) noexcept {
+void SharedReceiveRing::put_back(std::uint32_t claimant) noexcept {
   for (std::uint32_t slot = 0; slot <= mask_; ++slot) put_back(claimant, slot);
 }
 
-bool SharedReceiveQueue::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
+bool SharedReceiveRing::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
   if (!is_claimed_by(claimant, slot)) return false;
   move_head_on();  // its place may still be the one at the head, and a ring of slots has no other
   queue_up(slot);
   return true;
 }
 
-Status SharedReceiveQueue::arm_limit(std::uint32_t limit, Barrier barrier) noexcept {
+Status SharedReceiveRing::arm_limit(std::uint32_t limit, Barrier barrier) noexcept {
   Header& h = header();
   if (limit > depth_) return Errc::kInvalidArgument;
   std::atomic_ref(h.limit).store(limit, std::memory_order_relaxed);
@@ -135,7 +137,7 @@ Status SharedReceiveQueue::arm_limit(std::uint32_t limit, Barrier barrier) noexc
   return Ok{};
 }
 
-void SharedReceiveQueue::check_limit() noexcept {
+void SharedReceiveRing::check_limit() noexcept {
   Header& h = header();
   std::uint32_t armed = std::atomic_ref(h.limit).load(std::memory_order_relaxed);
   if (armed == 0 || waiting_count() >= armed) return;
@@ -145,9 +147,9 @@ void SharedReceiveQueue::check_limit() noexcept {
   }
 }
 
-std::span<const memory::Sge> SharedReceiveQueue::list_of(const ReceiveEntry& entry) const noexcept {
+std::span<const memory::Sge> SharedReceiveRing::list_of(const ReceiveEntry& entry) const noexcept {
   const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
-  return {std::bit_cast<const memory::Sge*>(&entry + 1), count};
+  return {pointer_as<const memory::Sge>(&entry + 1), count};
 }
 
 }  // namespace verbatim::transport

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 #include "transport/queues/test_block.h"
 
 namespace verbatim::transport::test {
@@ -41,7 +41,7 @@ class TestQueue {
     lanes_.resize(places);
     queue_.use_places(lanes_);
   }
-  CompletionQueue& queue() { return queue_; }
+  CompletionLanes& queue() { return queue_; }
   CompletionBoard& board() { return board_; }
 
  private:
@@ -49,7 +49,7 @@ class TestQueue {
   CompletionBoard board_;
   std::vector<CompletionLane> lanes_;
   std::deque<TestBlock> blocks_;
-  CompletionQueue queue_;
+  CompletionLanes queue_;
 };
 
 using Ids = std::vector<std::uint64_t>;  // of work requests

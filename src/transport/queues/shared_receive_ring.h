@@ -11,6 +11,7 @@
 #include "base/acquire.h"
 #include "base/expected.h"
 #include "base/fence.h"
+#include "base/pointer.h"
 #include "memory/domain.h"
 #include "transport/queues/receive_queue.h"
 
@@ -28,7 +29,7 @@ namespace verbatim::transport {
 /// The claim word of a posted slot carries its place in the ring: a claimant that slept since it
 /// looked cannot take what was posted into the same slot later, so receives go in order, and only
 /// the place at the head can be claimed while the head has not yet moved past it.
-class SharedReceiveQueue {
+class SharedReceiveRing {
  public:
   using Limits = ReceiveQueue::Limits;
 
@@ -43,14 +44,14 @@ class SharedReceiveQueue {
     return sizeof(Header) + order_octets(slots) + std::size_t{slots} * stride(limits.sge_limit);
   }
 
-  SharedReceiveQueue() noexcept = default;
-  static SharedReceiveQueue create(std::span<std::byte> block, memory::DomainId domain,
-                                   const Limits& limits) noexcept;
+  SharedReceiveRing() noexcept = default;
+  static SharedReceiveRing create(std::span<std::byte> block, memory::DomainId domain,
+                                  const Limits& limits) noexcept;
   /// `fencing` is kFenced if the barrier that the owner gives to arm_limit() does not reach this
   /// process.
   /// As ReceiveQueue::attach().
-  static SharedReceiveQueue attach(std::span<std::byte> room,
-                                   Fencing fencing = Fencing::kExpedited) noexcept;
+  static SharedReceiveRing attach(std::span<std::byte> room,
+                                  Fencing fencing = Fencing::kExpedited) noexcept;
 
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
   [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
@@ -121,16 +122,16 @@ class SharedReceiveQueue {
   static std::size_t order_octets(std::uint32_t slots) noexcept {
     return (std::size_t{slots} * sizeof(std::uint32_t) + 63) & ~std::size_t{63};
   }
-  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   /// Which slot the `number`th posted receive lies in.
   [[nodiscard]] std::atomic_ref<std::uint32_t> order(std::uint32_t number) const noexcept {
     const std::size_t place = number & mask_;
     return std::atomic_ref(
-        *std::bit_cast<std::uint32_t*>(block_ + sizeof(Header) + place * sizeof(std::uint32_t)));
+        *pointer_as<std::uint32_t>(block_ + sizeof(Header) + place * sizeof(std::uint32_t)));
   }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t slot) const noexcept {
-    return *std::bit_cast<ReceiveEntry*>(block_ + sizeof(Header) + order_octets(mask_ + 1) +
-                                         std::size_t{slot & mask_} * stride(sge_limit_));
+    return *pointer_as<ReceiveEntry>(block_ + sizeof(Header) + order_octets(mask_ + 1) +
+                                     std::size_t{slot & mask_} * stride(sge_limit_));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with post()

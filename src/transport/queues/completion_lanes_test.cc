@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a completion queue collects from its lanes. Its hints are in completion_queue_hints_test.cc,
 // its events in completion_queue_arming_test.cc.
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/queues/test_completion_queue.h"
+#include "transport/queues/test_completion_lanes.h"
 
 namespace verbatim::transport {
 namespace {
@@ -19,7 +19,7 @@ using namespace test;
 
 // ---- The time
 
-TEST(CompletionQueue, StampsEachCompletionOnce) {
+TEST(CompletionLanes, StampsEachCompletionOnce) {
   const auto at = [](std::int64_t nanoseconds) { return Instant::at(Duration(nanoseconds)); };
   TestQueue test;
   auto a = test.attach();
@@ -38,14 +38,14 @@ TEST(CompletionQueue, StampsEachCompletionOnce) {
 
 // ---- Collecting
 
-TEST(CompletionQueue, WithoutLanesHasNothing) {
+TEST(CompletionLanes, WithoutLanesHasNothing) {
   TestQueue test;
   EXPECT_TRUE(test.poll(4).empty());
   EXPECT_EQ(test.queue().waiting_count(), 0U);
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, CollectsWhatItsLanesPublish) {
+TEST(CompletionLanes, CollectsWhatItsLanesPublish) {
   TestQueue test;
   auto a = test.attach();
   auto b = test.attach();
@@ -60,7 +60,7 @@ TEST(CompletionQueue, CollectsWhatItsLanesPublish) {
   EXPECT_TRUE(test.poll(8).empty());
 }
 
-TEST(CompletionQueue, APollOfNothingTakesNothing) {
+TEST(CompletionLanes, APollOfNothingTakesNothing) {
   TestQueue test;
   auto port = test.attach();
   ASSERT_TRUE(publish(port, 1));
@@ -69,7 +69,7 @@ TEST(CompletionQueue, APollOfNothingTakesNothing) {
   EXPECT_EQ(test.poll(1), Ids{1});
 }
 
-TEST(CompletionQueue, TakesNoMoreThanAskedFor) {
+TEST(CompletionLanes, TakesNoMoreThanAskedFor) {
   TestQueue test;
   auto port = test.attach();
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(publish(port, i));
@@ -78,7 +78,7 @@ TEST(CompletionQueue, TakesNoMoreThanAskedFor) {
   EXPECT_EQ(test.poll(2), (Ids{4}));
 }
 
-TEST(CompletionQueue, OrderHoldsWithinEachLane) {
+TEST(CompletionLanes, OrderHoldsWithinEachLane) {
   TestQueue test;
   std::array ports{test.attach(), test.attach(), test.attach()};
   std::array<std::uint64_t, 3> sent{};
@@ -111,7 +111,7 @@ int polls_until_served(TestQueue& test, CompletionPort& busy, CompletionPort& qu
   return most + 1;
 }
 
-TEST(CompletionQueue, ABusyLaneDoesNotStarveAnother) {
+TEST(CompletionLanes, ABusyLaneDoesNotStarveAnother) {
   TestQueue test;
   auto busy = test.attach();
   auto quiet = test.attach();
@@ -121,7 +121,7 @@ TEST(CompletionQueue, ABusyLaneDoesNotStarveAnother) {
   }
 }
 
-TEST(CompletionQueue, EveryLaneIsServedInOneRound) {
+TEST(CompletionLanes, EveryLaneIsServedInOneRound) {
   constexpr std::uint32_t kLanes = 20;
   TestQueue test(kLanes);
   std::vector<CompletionPort> ports;
@@ -141,7 +141,7 @@ TEST(CompletionQueue, EveryLaneIsServedInOneRound) {
 }
 
 // Around the edges of the words that the hints are read by.
-TEST(CompletionQueue, FindsACompletionInAnyOfManyLanes) {
+TEST(CompletionLanes, FindsACompletionInAnyOfManyLanes) {
   for (const std::uint32_t count : {1U, 7U, 8U, 9U, 16U, 63U, 64U, 65U, 130U}) {
     TestQueue test(count, 4096);
     std::vector<CompletionPort> ports;
@@ -162,7 +162,7 @@ TEST(CompletionQueue, FindsACompletionInAnyOfManyLanes) {
 
 // ---- Lanes come and go
 
-TEST(CompletionQueue, ALaneThatIsGoneTakesItsCompletionsAlong) {
+TEST(CompletionLanes, ALaneThatIsGoneTakesItsCompletionsAlong) {
   TestQueue test;
   auto gone = test.attach();
   auto stays = test.attach();
@@ -173,7 +173,7 @@ TEST(CompletionQueue, ALaneThatIsGoneTakesItsCompletionsAlong) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
-TEST(CompletionQueue, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
+TEST(CompletionLanes, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
   TestQueue test;
   auto reset = test.attach();
   auto other = test.attach();
@@ -185,7 +185,7 @@ TEST(CompletionQueue, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
   EXPECT_EQ(test.poll(8), Ids{3});
 }
 
-TEST(CompletionQueue, ALaneThatIsDiscardedGoesOnEmpty) {
+TEST(CompletionLanes, ALaneThatIsDiscardedGoesOnEmpty) {
   TestQueue test;
   auto reset = test.attach();
   auto other = test.attach();
@@ -198,7 +198,7 @@ TEST(CompletionQueue, ALaneThatIsDiscardedGoesOnEmpty) {
   EXPECT_EQ(test.poll(16), Ids{7});
 }
 
-TEST(CompletionQueue, AFreedPlaceServesTheNextLane) {
+TEST(CompletionLanes, AFreedPlaceServesTheNextLane) {
   TestQueue test(3);
   std::array ports{test.attach(), test.attach(), test.attach()};
   EXPECT_EQ(test.queue().attach(test.lane()).error(), Errc::kNoMemory);
@@ -211,7 +211,7 @@ TEST(CompletionQueue, AFreedPlaceServesTheNextLane) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
-TEST(CompletionQueue, LanesMayGoInAnyOrder) {
+TEST(CompletionLanes, LanesMayGoInAnyOrder) {
   TestQueue test(9);
   std::vector<CompletionPort> ports;
   for (int i = 0; i < 9; ++i) ports.push_back(test.attach());
@@ -230,7 +230,7 @@ TEST(CompletionQueue, LanesMayGoInAnyOrder) {
 }
 
 // A peer that was stopped for long may still publish when the owner has long taken the lane away.
-TEST(CompletionQueue, SurvivesAStragglerOnALaneThatIsGone) {
+TEST(CompletionLanes, SurvivesAStragglerOnALaneThatIsGone) {
   TestQueue test;
   auto first = test.attach();
   auto gone = test.attach();
@@ -246,7 +246,7 @@ TEST(CompletionQueue, SurvivesAStragglerOnALaneThatIsGone) {
 
 // ---- Room
 
-TEST(CompletionQueue, AProducerKnowsItsRoom) {
+TEST(CompletionLanes, AProducerKnowsItsRoom) {
   TestQueue test;
   auto port = test.attach();
   std::uint64_t sent = 0;
@@ -263,7 +263,7 @@ TEST(CompletionQueue, AProducerKnowsItsRoom) {
   }
 }
 
-TEST(CompletionQueue, AProducerKnowsWhenTooManyWait) {
+TEST(CompletionLanes, AProducerKnowsWhenTooManyWait) {
   TestQueue test;
   auto port = test.attach();
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(publish(port, i));
@@ -277,7 +277,7 @@ TEST(CompletionQueue, AProducerKnowsWhenTooManyWait) {
 
 // ---- Capacity
 
-TEST(CompletionQueue, IsResizedButNotBelowWhatWaits) {
+TEST(CompletionLanes, IsResizedButNotBelowWhatWaits) {
   TestQueue test;
   auto a = test.attach();
   auto b = test.attach();
@@ -293,7 +293,7 @@ TEST(CompletionQueue, IsResizedButNotBelowWhatWaits) {
   EXPECT_TRUE(test.queue().resize(1).ok());
 }
 
-TEST(CompletionQueue, OverrunsWhenMoreWaitsThanWasAskedFor) {
+TEST(CompletionLanes, OverrunsWhenMoreWaitsThanWasAskedFor) {
   TestQueue test(4, 3);
   auto a = test.attach();
   auto b = test.attach();
@@ -307,7 +307,7 @@ TEST(CompletionQueue, OverrunsWhenMoreWaitsThanWasAskedFor) {
   EXPECT_FALSE(test.queue().is_overrun());
 }
 
-TEST(CompletionQueue, ALaneWithoutAPlaceSaysSo) {
+TEST(CompletionLanes, ALaneWithoutAPlaceSaysSo) {
   TestQueue test;
   auto port = test.attach(2);
   test.queue().arm(Arming::kSolicited);
@@ -320,7 +320,7 @@ TEST(CompletionQueue, ALaneWithoutAPlaceSaysSo) {
 
 // ---- Threads
 
-TEST(CompletionQueue, CollectsEverythingFromProducersInOtherThreads) {
+TEST(CompletionLanes, CollectsEverythingFromProducersInOtherThreads) {
   constexpr std::uint64_t kCount = 2'000;
   constexpr std::size_t kProducers = 3;
   TestQueue test;

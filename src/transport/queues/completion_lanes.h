@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +9,7 @@
 #include "base/acquire.h"
 #include "base/expected.h"
 #include "base/fence.h"
+#include "base/pointer.h"
 #include "base/time.h"
 #include "transport/queues/completion_lane.h"
 
@@ -36,11 +36,11 @@ class CompletionBoard {
 
   [[nodiscard]] std::uint32_t hint_count() const noexcept { return hint_count_; }
   [[nodiscard]] std::atomic_ref<std::uint8_t> hint(std::uint32_t index) const noexcept {
-    return std::atomic_ref(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + index));
+    return std::atomic_ref(*pointer_as<std::uint8_t>(block_ + sizeof(Header) + index));
   }
   /// pairs with the release in raise()
   [[nodiscard]] bool is_hinted(std::uint32_t index) const noexcept {
-    return load_acquire(*std::bit_cast<std::uint8_t*>(block_ + sizeof(Header) + index)) != 0;
+    return load_acquire(*pointer_as<std::uint8_t>(block_ + sizeof(Header) + index)) != 0;
   }
   /// Raises the hint; true when it was down. Whether it is up is only looked at: a line that all
   /// read and nobody writes costs nobody anything.
@@ -52,7 +52,7 @@ class CompletionBoard {
   }
   /// Eight hints at once, for a quick look; index is a multiple of eight.
   [[nodiscard]] std::uint64_t hints_from(std::uint32_t index) const noexcept {
-    return std::atomic_ref(*std::bit_cast<std::uint64_t*>(block_ + sizeof(Header) + index))
+    return std::atomic_ref(*pointer_as<std::uint64_t>(block_ + sizeof(Header) + index))
         .load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::atomic_ref<std::uint32_t> armed() const noexcept {
@@ -72,7 +72,7 @@ class CompletionBoard {
     std::uint32_t fired = 0;       // atomic; events that are due to whoever waits
     std::uint32_t keeps_time = 0;  // set before the first work queue comes
   };
-  [[nodiscard]] Header& header() const noexcept { return *std::bit_cast<Header*>(block_); }
+  [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   std::byte* block_ = nullptr;
   std::uint32_t hint_count_ = 0;
 };
@@ -119,9 +119,9 @@ class CompletionPort {
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
   /// Whoever published has died: what it did not come to do is done. It may have disarmed the queue
   /// and not said so any more, so whoever waits for events gets one.
-  void settle() noexcept {
+  void recover() noexcept {
     if (!lane_.exists()) return;
-    const bool was_interrupted = lane_.settle();
+    const bool was_interrupted = lane_.recover();
     board_.hint(hint_).store(1, std::memory_order_release);  // pairs with is_hinted()
     if (!was_interrupted) return;
     board_.armed().store(0, std::memory_order_relaxed);
@@ -162,10 +162,10 @@ class CompletionPort {
 ///
 /// Storage for the lane list is the caller's. Thread: whoever holds the queue's lock polls,
 /// attaches and arms; producers only use their CompletionPort.
-class CompletionQueue {
+class CompletionLanes {
  public:
   /// `lanes` are the places for lanes.
-  CompletionQueue(CompletionBoard board, std::span<CompletionLane> lanes,
+  CompletionLanes(CompletionBoard board, std::span<CompletionLane> lanes,
                   std::uint32_t capacity) noexcept
       : board_(board), lanes_(lanes), capacity_(capacity) {}
 

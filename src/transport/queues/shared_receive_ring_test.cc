@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/queues/shared_receive_queue.h"
+#include "transport/queues/shared_receive_ring.h"
 
 #include <gtest/gtest.h>
 
@@ -21,11 +21,11 @@ constexpr std::uint32_t kBob = 0x8000'0012;
 constexpr std::size_t kTailAt = 64;
 constexpr std::size_t kHeadAt = 128;
 
-using Claim = SharedReceiveQueue::Claim;
+using Claim = SharedReceiveRing::Claim;
 
 class SharedReceiveQueueTest : public testing::Test {
  protected:
-  static constexpr SharedReceiveQueue::Limits kLimits{.depth = 4, .sge_limit = 2};
+  static constexpr SharedReceiveRing::Limits kLimits{.depth = 4, .sge_limit = 2};
 
   Status post(std::uint64_t wr_id) {
     const memory::Sge list[] = {
@@ -45,13 +45,13 @@ class SharedReceiveQueueTest : public testing::Test {
   }
   bool is_empty() { return queue_.claim(kAlice).entry == nullptr; }
 
-  TestBlock block_{SharedReceiveQueue::octets_for(kLimits)};
-  SharedReceiveQueue queue_ = SharedReceiveQueue::create(block_.span(), kDomain, kLimits);
+  TestBlock block_{SharedReceiveRing::octets_for(kLimits)};
+  SharedReceiveRing queue_ = SharedReceiveRing::create(block_.span(), kDomain, kLimits);
 };
 
 TEST_F(SharedReceiveQueueTest, BeginsEmptyWhateverTheMemoryHeld) {
   EXPECT_TRUE(queue_.exists());
-  EXPECT_FALSE(SharedReceiveQueue().exists());
+  EXPECT_FALSE(SharedReceiveRing().exists());
   EXPECT_EQ(queue_.depth(), 4U);
   EXPECT_EQ(queue_.sge_limit(), 2U);
   EXPECT_EQ(queue_.domain(), kDomain);
@@ -145,9 +145,9 @@ TEST_F(SharedReceiveQueueTest, AnyMixtureOfHoldingAndPostingKeepsEveryPlace) {
 }
 
 TEST_F(SharedReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
-  constexpr SharedReceiveQueue::Limits kOdd{.depth = 5, .sge_limit = 0};
-  TestBlock block(SharedReceiveQueue::octets_for(kOdd));
-  auto queue = SharedReceiveQueue::create(block.span(), kDomain, kOdd);
+  constexpr SharedReceiveRing::Limits kOdd{.depth = 5, .sge_limit = 0};
+  TestBlock block(SharedReceiveRing::octets_for(kOdd));
+  auto queue = SharedReceiveRing::create(block.span(), kDomain, kOdd);
   for (std::uint64_t round = 0; round < 7; ++round) {
     for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(queue.post({.wr_id = i}).ok());
     EXPECT_EQ(queue.post({.wr_id = 9}).error(), Errc::kNoMemory);
@@ -175,7 +175,7 @@ TEST_F(SharedReceiveQueueTest, CountersMayWrap) {
 }
 
 TEST_F(SharedReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
-  auto peer = SharedReceiveQueue::attach(block_.span());
+  auto peer = SharedReceiveRing::attach(block_.span());
   ASSERT_TRUE(post(5).ok());
   const Claim claimed = peer.claim(kBob);
   ASSERT_NE(claimed.entry, nullptr);
@@ -320,7 +320,7 @@ TEST_F(SharedReceiveQueueTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSam
 
 TEST_F(SharedReceiveQueueTest, CallsTheBarrierBetweenArmingTheLimitAndLooking) {
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
-  static SharedReceiveQueue* racing = nullptr;
+  static SharedReceiveRing* racing = nullptr;
   racing = &queue_;
   // A claim that did not see the limit, and reaches memory only with the barrier.
   ASSERT_TRUE(queue_
@@ -343,7 +343,7 @@ TEST_F(SharedReceiveQueueTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   std::atomic<std::uint64_t> torn = 0;
   std::vector<std::thread> claimants;
   for (std::uint32_t i = 0; i < kClaimants; ++i) {
-    claimants.emplace_back([&, i, queue = SharedReceiveQueue::attach(block_.span())]() mutable {
+    claimants.emplace_back([&, i, queue = SharedReceiveRing::attach(block_.span())]() mutable {
       Claim kept;  // every other one is held until the next one is done, so that order is mixed
       while (total < kCount) {
         const Claim claimed = queue.claim(0x8000'0000 + i);
@@ -383,7 +383,7 @@ TEST_F(SharedReceiveQueueTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
     ASSERT_TRUE(queue_.arm_limit(3).ok());
     std::vector<std::thread> claimants;
     for (const std::uint32_t who : {kAlice, kBob}) {
-      claimants.emplace_back([who, queue = SharedReceiveQueue::attach(block_.span())]() mutable {
+      claimants.emplace_back([who, queue = SharedReceiveRing::attach(block_.span())]() mutable {
         for (int i = 0; i < 2; ++i) {
           const Claim claimed = queue.claim(who);
           if (claimed.entry != nullptr) queue.release(claimed.slot);

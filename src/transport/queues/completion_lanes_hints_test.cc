@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hints by which a completion queue finds the lanes that have something.
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "transport/queues/test_completion_queue.h"
+#include "transport/queues/test_completion_lanes.h"
 
 namespace verbatim::transport {
 namespace {
 
 using namespace test;
 
-TEST(CompletionQueue, AHintStaysUpWhenItsLaneRunsDry) {
+TEST(CompletionLanes, AHintStaysUpWhenItsLaneRunsDry) {
   TestQueue test;
   auto port = test.attach();
   const auto hint = [&] { return test.board().hint(port.index()).load(); };
@@ -29,7 +29,7 @@ TEST(CompletionQueue, AHintStaysUpWhenItsLaneRunsDry) {
   EXPECT_FALSE(test.queue().has_stale_hints());
 }
 
-TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
+TEST(CompletionLanes, AHintWithoutACompletionIsHarmless) {
   TestQueue test;
   auto port = test.attach();
   test.board().hint(port.index()).store(1);
@@ -38,7 +38,7 @@ TEST(CompletionQueue, AHintWithoutACompletionIsHarmless) {
   EXPECT_EQ(test.poll(1), Ids{1});
 }
 
-TEST(CompletionQueue, SeveralLanesMayShareAHint) {
+TEST(CompletionLanes, SeveralLanesMayShareAHint) {
   constexpr std::uint32_t kHints = 16;
   for (const std::uint32_t count : {17U, 40U, 64U}) {
     TestQueue test(count, 4096, kHints);
@@ -61,7 +61,7 @@ TEST(CompletionQueue, SeveralLanesMayShareAHint) {
   }
 }
 
-TEST(CompletionQueue, AHintIsOnlyLoweredWhenAllItsLanesAreDry) {
+TEST(CompletionLanes, AHintIsOnlyLoweredWhenAllItsLanesAreDry) {
   TestQueue test(4, 64, 1);
   auto first = test.attach();
   auto second = test.attach();
@@ -76,7 +76,7 @@ TEST(CompletionQueue, AHintIsOnlyLoweredWhenAllItsLanesAreDry) {
   EXPECT_EQ(test.poll(2), Ids{3});
 }
 
-TEST(CompletionQueue, LanesThatComeAndGoLeaveAHintToTheOthers) {
+TEST(CompletionLanes, LanesThatComeAndGoLeaveAHintToTheOthers) {
   TestQueue test(4, 64, 1);
   auto first = test.attach();
   auto second = test.attach();
@@ -92,7 +92,7 @@ TEST(CompletionQueue, LanesThatComeAndGoLeaveAHintToTheOthers) {
   EXPECT_EQ(test.poll(2), Ids{3});
 }
 
-TEST(CompletionQueue, LanesOfOneHintAreServedInTurn) {
+TEST(CompletionLanes, LanesOfOneHintAreServedInTurn) {
   TestQueue test(3, 64, 1);
   std::vector<CompletionPort> ports;
   for (std::uint32_t i = 0; i < 3; ++i) ports.push_back(test.attach());
@@ -108,7 +108,7 @@ TEST(CompletionQueue, LanesOfOneHintAreServedInTurn) {
   EXPECT_EQ(served, std::vector<int>(3, 10));
 }
 
-TEST(CompletionQueue, PlacesForLanesMayBecomeMore) {
+TEST(CompletionLanes, PlacesForLanesMayBecomeMore) {
   TestQueue test(2, 64, 8);
   auto first = test.attach();
   auto second = test.attach();
@@ -130,7 +130,7 @@ std::vector<CompletionPort> dry_lanes(TestQueue& test, std::uint32_t count) {
   return ports;
 }
 
-TEST(CompletionQueue, LowersTheHintsOfManyDryLanes) {
+TEST(CompletionLanes, LowersTheHintsOfManyDryLanes) {
   constexpr std::uint32_t kLanes = 100;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -146,7 +146,7 @@ TEST(CompletionQueue, LowersTheHintsOfManyDryLanes) {
   EXPECT_EQ(test.poll(kLanes).size(), kLanes);
 }
 
-TEST(CompletionQueue, PutsUpWithAFewHintsOfDryLanes) {
+TEST(CompletionLanes, PutsUpWithAFewHintsOfDryLanes) {
   constexpr std::uint32_t kLanes = 20;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -161,7 +161,7 @@ TEST(CompletionQueue, PutsUpWithAFewHintsOfDryLanes) {
 }
 
 // Looking at them is what an idle program would wait for when the next completion comes.
-TEST(CompletionQueue, LowersAFewHintsWhenThereIsNothingElseToDo) {
+TEST(CompletionLanes, LowersAFewHintsWhenThereIsNothingElseToDo) {
   for (const auto& [lanes, are_lowered] : {std::pair{20U, true}, std::pair{4U, false}}) {
     TestQueue test(lanes, 4096);
     auto ports = dry_lanes(test, lanes);
@@ -177,7 +177,7 @@ TEST(CompletionQueue, LowersAFewHintsWhenThereIsNothingElseToDo) {
 }
 
 // In the end all of them, however many there are.
-TEST(CompletionQueue, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
+TEST(CompletionLanes, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
   constexpr std::uint32_t kLanes = 2000;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -191,7 +191,7 @@ TEST(CompletionQueue, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
 }
 
 // A producer that looked at its hint just before it was lowered.
-TEST(CompletionQueue, FindsWhatWasPublishedWhileItsHintWasLowered) {
+TEST(CompletionLanes, FindsWhatWasPublishedWhileItsHintWasLowered) {
   constexpr std::uint32_t kLanes = 100;
   TestQueue test(kLanes, 4096);
   static std::vector<CompletionPort> ports;
@@ -208,7 +208,7 @@ TEST(CompletionQueue, FindsWhatWasPublishedWhileItsHintWasLowered) {
 }
 
 // A peer that was stopped for long may still publish when the owner has long taken the lane away.
-TEST(CompletionQueue, LowersTheHintOfAStraggler) {
+TEST(CompletionLanes, LowersTheHintOfAStraggler) {
   constexpr std::uint32_t kLanes = 100;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -222,7 +222,7 @@ TEST(CompletionQueue, LowersTheHintOfAStraggler) {
 // ---- Threads
 
 // Both sides fence: a completion that is published while its hint is lowered is not lost.
-TEST(CompletionQueue, LosesNothingWhileHintsAreLowered) {
+TEST(CompletionLanes, LosesNothingWhileHintsAreLowered) {
   constexpr std::uint64_t kCount = 5'000;
   constexpr std::size_t kProducers = 3;
   TestQueue test;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arming a completion queue and the events that follow (IBA Vol 1, 11.4.2.2).
-#include "transport/queues/completion_queue.h"
+#include "transport/queues/completion_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/queues/test_completion_queue.h"
+#include "transport/queues/test_completion_lanes.h"
 
 namespace verbatim::transport {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using namespace test;
 
 // A completion whose producer did not see the arming is found by the poll that follows.
-TEST(CompletionQueue, CallsTheBarrierWhenItIsArmedAndNotWhenItWasAlready) {
+TEST(CompletionLanes, CallsTheBarrierWhenItIsArmedAndNotWhenItWasAlready) {
   TestQueue test;
   static int barriers;
   barriers = 0;
@@ -37,7 +37,7 @@ TEST(CompletionQueue, CallsTheBarrierWhenItIsArmedAndNotWhenItWasAlready) {
   });
 }
 
-TEST(CompletionQueue, AnArmedQueueFiresOnce) {
+TEST(CompletionLanes, AnArmedQueueFiresOnce) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kAny);
@@ -50,7 +50,7 @@ TEST(CompletionQueue, AnArmedQueueFiresOnce) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, AnUnarmedQueueNeverFires) {
+TEST(CompletionLanes, AnUnarmedQueueNeverFires) {
   TestQueue test;
   auto port = test.attach();
   ASSERT_TRUE(port.publish(solicited(1)));
@@ -58,7 +58,7 @@ TEST(CompletionQueue, AnUnarmedQueueNeverFires) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, WhatWaitsAlreadyDoesNotFire) {
+TEST(CompletionLanes, WhatWaitsAlreadyDoesNotFire) {
   TestQueue test;
   auto port = test.attach();
   ASSERT_TRUE(publish(port, 1));
@@ -70,7 +70,7 @@ TEST(CompletionQueue, WhatWaitsAlreadyDoesNotFire) {
   EXPECT_TRUE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, ForSolicitedCompletionsOthersDoNotFire) {
+TEST(CompletionLanes, ForSolicitedCompletionsOthersDoNotFire) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kSolicited);
@@ -82,7 +82,7 @@ TEST(CompletionQueue, ForSolicitedCompletionsOthersDoNotFire) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, AFailureIsAlwaysSolicited) {
+TEST(CompletionLanes, AFailureIsAlwaysSolicited) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kSolicited);
@@ -90,7 +90,7 @@ TEST(CompletionQueue, AFailureIsAlwaysSolicited) {
   EXPECT_TRUE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, ArmingForEverythingIsNotWeakened) {
+TEST(CompletionLanes, ArmingForEverythingIsNotWeakened) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kAny);
@@ -99,7 +99,7 @@ TEST(CompletionQueue, ArmingForEverythingIsNotWeakened) {
   EXPECT_TRUE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, ArmingForSolicitedIsWidened) {
+TEST(CompletionLanes, ArmingForSolicitedIsWidened) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kSolicited);
@@ -109,7 +109,7 @@ TEST(CompletionQueue, ArmingForSolicitedIsWidened) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, ArmingTwiceIsOneEvent) {
+TEST(CompletionLanes, ArmingTwiceIsOneEvent) {
   TestQueue test;
   auto port = test.attach();
   test.queue().arm(Arming::kAny);
@@ -120,7 +120,7 @@ TEST(CompletionQueue, ArmingTwiceIsOneEvent) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, EachArmingThatFiredIsAnEventOfItsOwn) {
+TEST(CompletionLanes, EachArmingThatFiredIsAnEventOfItsOwn) {
   TestQueue test;
   auto port = test.attach();
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -131,7 +131,7 @@ TEST(CompletionQueue, EachArmingThatFiredIsAnEventOfItsOwn) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-TEST(CompletionQueue, AnyLaneFiresTheOneEvent) {
+TEST(CompletionLanes, AnyLaneFiresTheOneEvent) {
   TestQueue test;
   auto a = test.attach();
   auto b = test.attach();
@@ -143,7 +143,7 @@ TEST(CompletionQueue, AnyLaneFiresTheOneEvent) {
 }
 
 /// A producer that died at some point of publish(), which its lane was never told the end of.
-TEST(CompletionQueue, WhoWaitsIsToldWhatADeadProducerDidNotSay) {
+TEST(CompletionLanes, WhoWaitsIsToldWhatADeadProducerDidNotSay) {
   for (const bool had_disarmed : {false, true}) {
     TestQueue test;
     auto port = test.attach();
@@ -152,18 +152,18 @@ TEST(CompletionQueue, WhoWaitsIsToldWhatADeadProducerDidNotSay) {
     ASSERT_TRUE(lane.put(completion(1)));
     if (had_disarmed) test.board().armed().store(0);
     EXPECT_FALSE(test.queue().take_event());
-    port.settle();
+    port.recover();
     EXPECT_TRUE(test.queue().take_event()) << had_disarmed;
     EXPECT_EQ(port.published(), 1U);
     EXPECT_EQ(test.poll(2), Ids{1});
-    port.settle();
+    port.recover();
     EXPECT_FALSE(test.queue().take_event()) << "once";
   }
 }
 
 // ---- Threads
 
-TEST(CompletionQueue, NeverFiresMoreOftenThanItWasArmed) {
+TEST(CompletionLanes, NeverFiresMoreOftenThanItWasArmed) {
   constexpr std::uint64_t kCount = 2'000;
   TestQueue test;
   std::array ports{test.attach(64), test.attach(64)};
