@@ -8,19 +8,19 @@
 
 namespace verbatim::direct {
 
-/// What the peer's half makes of a request: what its answer would say on the wire.
+/// The outcome of a request in the peer's half: what the response would be on the wire.
 enum class Answer : std::uint8_t {
   kDone,
-  kLost,            // unreliable: it was not taken, and nobody hears of it
+  kLost,            // unreliable: the half has dropped it, and no response reports that
   kNotReady,        // no receive is posted
-  kSilence,         // nobody is there, or it has failed: no answer at all
+  kSilence,         // the half takes no requests, or has failed: no response at all
   kInvalidRequest,  // NAK 0x61
   kAccessRefused,   // NAK 0x62
   kOperationError,  // NAK 0x63
-  kOwnerNeeded,     // only the peer itself gets at the memory
+  kOwnerNeeded,     // only the owner of the memory can reach it
 };
 
-/// What a refusal is called here: the code that its NAK would have; none is silence.
+/// The answer that stands for a refusal with this NAK; none stands for silence.
 [[nodiscard]] constexpr Answer answer_of(std::optional<wire::Syndrome::Nak> nak) noexcept {
   using Nak = wire::Syndrome::Nak;
   if (!nak) return Answer::kSilence;
@@ -28,7 +28,7 @@ enum class Answer : std::uint8_t {
   if (*nak == Nak::kRemoteOperation) return Answer::kOperationError;
   return Answer::kInvalidRequest;
 }
-/// The reverse; none for what is no refusal.
+/// The reverse; none for an answer that is no refusal.
 [[nodiscard]] constexpr std::optional<wire::Syndrome::Nak> nak_of(Answer answer) noexcept {
   using Nak = wire::Syndrome::Nak;
   switch (answer) {

@@ -14,13 +14,13 @@
 
 namespace verbatim::direct {
 
-/// A part of a request that only the owner of the memory can execute, because the system lets
-/// nobody else at it or because it must be atomic there: what the requester sends to the owner's
-/// process, and what comes back. Octets of a SEND or WRITE follow the request, those of a READ the
-/// reply.
+/// A part of a request that only the owner of the memory can execute, because the system lets no
+/// other process reach the memory, or because the access must be atomic there. This is the message
+/// from the requester to the owner's process, and the reply to it. The octets of a SEND or WRITE
+/// follow the message, those of a READ follow the reply.
 struct Errand {
   static constexpr std::uint32_t kMagic = 0x5642'4531;
-  static constexpr std::uint32_t kOctetsMax = 32 * 1024;  // that follow
+  static constexpr std::uint32_t kOctetsMax = 32 * 1024;  // that follow the message
   enum class Kind : std::uint32_t { kRequest = 1, kReply = 2 };
 
   std::uint32_t magic = kMagic;
@@ -28,7 +28,7 @@ struct Errand {
   std::uint64_t number = 0;  // counts the requester's errands
   wire::QpNumber requester{};
   wire::QpNumber target{};
-  transport::SendEntry entry{};  // as the requester has it
+  transport::SendEntry entry{};  // a copy of the requester's
   std::uint32_t offset = 0;      // of the part, in the message
   std::uint32_t octets = 0;      // of the part
   bool is_first = false;
@@ -36,7 +36,7 @@ struct Errand {
   Answer answer{};             // reply
   std::uint64_t original = 0;  // reply to an atomic, or what an ATOMIC WRITE stores
 
-  /// False for what is no errand, or has not the octets that it says.
+  /// False if the message is no errand, or if its length does not match its fields.
   [[nodiscard]] bool parse(std::span<const std::byte> message) noexcept {
     if (message.size() < sizeof *this) return false;
     std::memcpy(this, message.data(), sizeof *this);
@@ -44,16 +44,16 @@ struct Errand {
            octets <= kOctetsMax && is_sensible_entry() &&
            message.size() - sizeof *this == payload_octets();
   }
-  /// Takes from a reply with so many octets how it ended, and nothing else: what was asked for is
-  /// known here better than by whoever answers. One that brings other octets than it owes has
-  /// failed.
+  /// Takes the answer and the original value from a reply that `reply_octets` follow, and nothing
+  /// else: the other fields stay as the requester has set them. A reply with a wrong number of
+  /// octets counts as an operation error.
   void adopt(const Errand& reply, std::size_t reply_octets) noexcept {
     const bool reads = entry.opcode == transport::SendOpcode::kRead;
     const std::size_t owed = reads && reply.answer == Answer::kDone ? octets : 0;
     answer = reply_octets == owed ? reply.answer : Answer::kOperationError;
     original = reply.original;
   }
-  /// Octets that follow this.
+  /// Octets that follow this message.
   [[nodiscard]] std::size_t payload_octets() const noexcept {
     using transport::SendOpcode;
     if (answer != Answer::kDone) return 0;
@@ -86,8 +86,8 @@ struct Errand {
 static_assert(std::is_trivially_copyable_v<Errand>);
 
 class Target;
-/// Executes an errand in the owner's process, where `target` stands in for the requester; `octets`
-/// are those that came along, or the place for those to send back.
+/// Executes an errand in the owner's process, where `target` stands in for the requester. `octets`
+/// are those that followed the message, or the place for those that follow the reply.
 void execute(Errand& errand, std::span<std::byte> octets, Target& target) noexcept;
 
 }  // namespace verbatim::direct

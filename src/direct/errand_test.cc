@@ -28,7 +28,7 @@ std::vector<std::byte> message_of(const Errand& errand, std::size_t octets) {
   return message;
 }
 
-TEST(Errand, IsParsedWithTheOctetsThatItSays) {
+TEST(Errand, IsParsedOnlyWithTheRightNumberOfOctets) {
   const Errand write = errand_of(SendOpcode::kWrite);
   Errand got;
   EXPECT_TRUE(got.parse(message_of(write, 100)));
@@ -39,7 +39,7 @@ TEST(Errand, IsParsedWithTheOctetsThatItSays) {
   EXPECT_FALSE(got.parse(std::span(whole).first(sizeof write - 1)));
 }
 
-TEST(Errand, OfMoreOctetsThanTheRequestHasIsNone) {
+TEST(Errand, BeyondTheEndOfItsRequestIsRefused) {
   Errand write = errand_of(SendOpcode::kWrite);
   write.offset = 3950;
   Errand got;
@@ -48,8 +48,8 @@ TEST(Errand, OfMoreOctetsThanTheRequestHasIsNone) {
   EXPECT_TRUE(got.parse(message_of(write, 100)));
 }
 
-// A peer that answers may say anything.
-TEST(Errand, TakesOnlyItsEndFromAReply) {
+// A reply may have any content.
+TEST(Errand, TakesOnlyTheAnswerFromAReply) {
   Errand asked = errand_of(SendOpcode::kRead);
   Errand reply = asked;
   reply.kind = Errand::Kind::kReply;
@@ -68,7 +68,7 @@ TEST(Errand, TakesOnlyItsEndFromAReply) {
   EXPECT_EQ(asked.entry.opcode, SendOpcode::kRead);
 }
 
-TEST(Errand, FailsWithOtherOctetsThanWereAskedFor) {
+TEST(Errand, FailsWhenAReplyHasAWrongNumberOfOctets) {
   Errand reply = errand_of(SendOpcode::kRead);
   reply.answer = Answer::kDone;
   for (const std::size_t octets : {0U, 99U, 101U, 900U}) {
@@ -83,7 +83,7 @@ TEST(Errand, FailsWithOtherOctetsThanWereAskedFor) {
   EXPECT_EQ(written.answer, Answer::kDone);
 }
 
-// ---- Executing one for a requester ----
+// ---- Execution for a requester ----
 
 class ErrandExecution : public ::testing::Test {
  protected:
@@ -91,7 +91,7 @@ class ErrandExecution : public ::testing::Test {
     ASSERT_EQ(requester_.meet(), Target::Meeting::kMet);
     ASSERT_TRUE(stand_in_.stand_in());
   }
-  /// How the owner answers a whole request of so many octets.
+  /// The owner's answer to a whole request of that many octets.
   Answer execute(SendOpcode opcode, std::uint32_t octets, std::uint64_t original = 0) {
     errand_ = {.octets = octets, .is_first = true, .is_last = true, .original = original};
     errand_.entry = owner_->entry(opcode, octets);
@@ -134,7 +134,7 @@ TEST_F(ErrandExecution, ChangesEightOctets) {
   EXPECT_EQ(number(), 42U);
 }
 
-TEST_F(ErrandExecution, OfNothingThatIsDoneThereIsSilence) {
+TEST_F(ErrandExecution, DoesNotAnswerRequestsThatAreNoErrands) {
   EXPECT_EQ(execute(SendOpcode::kFlush, 0), Answer::kSilence);
   EXPECT_EQ(execute(SendOpcode::kBindWindow, 0), Answer::kSilence);
 }

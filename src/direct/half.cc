@@ -15,11 +15,11 @@ namespace verbatim::direct {
 
 namespace {
 
-// Who is inside normally leaves within microseconds; after so long we sleep between two looks.
+// A visit normally ends within microseconds. After this time await() sleeps between two looks.
 constexpr Duration kSpinning = std::chrono::milliseconds(1);
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000};
 
-/// A half that is waited for, in the form that quiesce() looks at.
+/// A half whose visit is waited for, in the form that quiesce() needs.
 struct AwaitedHalf {
   Half* half = nullptr;
   bool is_stuck = false;
@@ -69,8 +69,8 @@ void Half::lock_out() noexcept {
   ++life_;
   std::atomic_ref(record_->claim)
       .store(HalfRecord::claim_of(life_, HalfRecord::kLockedOut), std::memory_order_seq_cst);
-  // Whoever is inside has either stored before this what we find now, or finds that it has lost its
-  // claim before it reports anything.
+  // Stores of a visitor that came before this are visible now. A visitor that is still inside finds
+  // that it has lost its claim before it reports anything.
   host::Membarrier::all_processes();
 }
 
@@ -87,8 +87,8 @@ void Half::close() noexcept {
   std::atomic_ref(record_->gate).store(HalfRecord::kNone, std::memory_order_seq_cst);
 }
 
-/// A claim is one compare-and-swap, and so is this: whoever comes later finds another life, and
-/// looks again.
+/// A claim is one compare-and-swap, and so is this. A requester that comes later finds another life
+/// and reads the record again.
 bool Half::may_be_visited() noexcept {
   std::uint64_t now = HalfRecord::claim_of(life_, HalfRecord::kUnclaimed);
   const std::uint64_t next = HalfRecord::claim_of(life_ + 1, HalfRecord::kUnclaimed);
@@ -123,7 +123,7 @@ std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patien
     return true;
   };
   if (quiesce(awaited, host::Membarrier::all_processes, keep_waiting)) return {};
-  // The visit may end while it is given up. Then it does not know of that, and need not.
+  // A visit may end while it is given up. Its requester then does not notice, and need not.
   std::erase_if(awaited, [](const AwaitedHalf& one) { return !one.is_stuck; });
   for (AwaitedHalf& one : awaited) one.half->give_up(one.snapshot());
   host::Membarrier::all_processes();
@@ -131,7 +131,7 @@ std::vector<Half*> Half::await(const std::vector<Half*>& halves, Duration patien
   for (const AwaitedHalf& one : awaited) {
     if (!one.has_left(one.half->given_up_)) stuck.push_back(one.half);
   }
-  host::Membarrier::all_processes();  // as quiesce(): what those did who have left has arrived
+  host::Membarrier::all_processes();  // as in quiesce(): the stores of ended visits are visible
   return stuck;
 }
 
@@ -143,7 +143,7 @@ void Half::wait_for_visitor() const noexcept {
   host::Membarrier::all_processes();
 }
 
-// ---- Whose it is ----
+// ---- The claim ----
 
 bool Half::admits_packets() noexcept {
   std::atomic_ref claim(record_->claim);

@@ -13,13 +13,13 @@
 
 namespace verbatim::direct {
 
-/// Where the requester of a queue pair is at work, for the owner of the half that it works in. It
-/// lies in the requester's own segment and has one writer for ever, its process: a requester that
-/// was locked out, and does not know it yet, cannot disturb its successor.
+/// What the requester of a queue pair shows to the owner of the half that it visits. It lies in the
+/// requester's own segment, and only the requester's process ever writes it. So a requester that
+/// was locked out, and has not noticed yet, cannot disturb its successor.
 struct alignas(64) Visiting {
-  Occupancy inside;               // odd while it is in a receiving half
-  std::uint64_t call_at = 0;      // atomic; the owner's memory that it reaches by a system call now
-  std::uint64_t call_octets = 0;  // atomic; 0: it does not
+  Occupancy inside;           // odd during a visit
+  std::uint64_t call_at = 0;  // atomic; address of the present system call's octets in the owner
+  std::uint64_t call_octets = 0;  // atomic; 0: no such system call is made
   // Atomic. The number of the queue pair to which this one sends its requests in packets, stored
   // before the first of them leaves. 0: it has sent none since it was created.
   std::uint32_t packets_to = 0;
@@ -29,26 +29,29 @@ struct alignas(64) Visiting {
   }
 };
 
-/// The receiving half of a connected queue pair as a peer process finds it in the owner's segment,
-/// at its number: where its parts are, whom it is connected to, and who executes requests in it.
-/// And, beside it, where the sending half of the same queue pair is.
+/// The half of a connected queue pair as a peer process finds it in the owner's segment, at the
+/// number of the queue pair: where its parts are, which queue pair it is connected to, and which
+/// requester executes requests in it. Beside it lies what the requester of the same queue pair
+/// shows (`visiting`).
 ///
-/// Plain data. The owner writes everything while `gate` is shut and nobody is inside; the one
-/// requester that has the claim writes `waits` and `began`, each the life that it is about: a late
-/// store says nothing about another one. What every request reads is in the first line.
+/// Plain data. The owner writes all members while `gate` is shut and no visitor is inside. The
+/// requester that has the claim writes `waits` and `began`. Their value is the number of a life, so
+/// a late store does not count in another life. What every request reads is in the first cache
+/// line.
 struct alignas(64) HalfRecord {
   enum Gate : std::uint32_t {
     kNone = 0,  // no queue pair, or one that does not take requests
     kOpen = 1,
-    kShut = 2,  // for a moment: the owner changes something
+    kShut = 2,  // for a moment, while the owner changes something
   };
-  /// Whose requests the half takes, decided by the first of them and final for this life, which is
-  /// the upper half of the word. A packet decides only if the requester has said that it sends
-  /// packets (Visiting::packets_to): any process of the host can send one with the right numbers.
+  /// The requester whose requests the half takes. The first request decides it for the whole life,
+  /// whose number is the upper 32 bits of the word. A packet decides it only if the requester shows
+  /// that it sends packets (Visiting::packets_to): any process of the host can send a packet with
+  /// the right numbers.
   enum Claimant : std::uint32_t {
     kUnclaimed = 0,
     kPackets = 1,
-    kLockedOut = 2,            // nobody's: its requester was stopped in there
+    kLockedOut = 2,            // no requests: the requester was stopped during a visit
     kDirectBit = 0x8000'0000,  // with the requester's number
   };
   [[nodiscard]] static constexpr std::uint64_t claim_of(std::uint32_t life,
@@ -57,26 +60,26 @@ struct alignas(64) HalfRecord {
   }
 
   std::uint64_t claim = 0;      // atomic; life and claimant
-  std::uint64_t given_up = 0;   // atomic; the visit that the owner waits for no longer
+  std::uint64_t given_up = 0;   // atomic; the visit that the owner no longer waits for
   std::uint32_t gate = kNone;   // atomic; Gate
   std::uint32_t began = 0;      // atomic; the life in which a first request was executed
-  wire::QpNumber dest_qp{};     // whom it is connected to
+  wire::QpNumber dest_qp{};     // the queue pair at the other end
   std::uint32_t path_mtu = 0;   // octets
-  std::uint32_t first_psn = 0;  // it expects this one first
+  std::uint32_t first_psn = 0;  // of the first request that it expects
   transport::QpType type{};     //
   std::uint8_t spare = 0;
   wire::PKey pkey{};               //
-  std::uint32_t lane_hint = 0;     // of its receives' completions
+  std::uint32_t lane_hint = 0;     // the hint of the lane at `lane_at`
   std::uint64_t responder_at = 0;  // ResponderState
   std::uint64_t receive_at = 0;    // ReceiveQueue; 0: none
-  std::uint64_t shared_at = 0;     // SharedReceiveQueue; 0: none
-  std::uint64_t lane_at = 0;       // CompletionLane
+  std::uint64_t shared_at = 0;     // SharedReceiveRing; 0: none
+  std::uint64_t lane_at = 0;       // CompletionLane of its receives' completions
   std::uint64_t board_at = 0;      // CompletionBoard
   wire::Gid local{};               // the owner's end of the path
   wire::Gid remote{};              // the requester's
   std::uint32_t waits = 0;         // atomic; the life in which the requester waits for a receive
 
-  Visiting visiting;  // not of this half: of the queue pair's own requester
+  Visiting visiting;  // of the queue pair's requester, which visits the half of its peer
 };
 static_assert(std::is_trivially_copyable_v<HalfRecord>);
 static_assert(sizeof(HalfRecord) == 192);

@@ -7,8 +7,9 @@
 
 namespace verbatim::direct {
 
-/// The owner must be able to wait for a system call that reaches memory which it takes away: it is
-/// told before the call is made. Either it finds that, or we find that the memory is taken away.
+/// An owner that takes memory away waits for system calls that reach it. So a call is announced
+/// before it is made: either the owner finds the announcement, or the requester finds here that the
+/// memory was taken away.
 template <typename Call>
 Reached PeerMemory::by_call(Visit& visit, const Place& place, Call&& call) noexcept {
   visit.announce_call(place.grant.address, place.octets);
@@ -48,8 +49,9 @@ Reached PeerMemory::load(Visit& visit, const Place& place, std::span<const iovec
   });
 }
 
-/// The pages at the edges of a region may be private while all between is shared: what is before,
-/// what is shared, what is behind, in this order. Mostly there is but one of them.
+/// The pages at the edges of a region may be private while those between are shared. So a range has
+/// up to three parts, moved in this order: before the shared part, the shared part, behind it.
+/// Mostly there is only one.
 template <typename Move>
 Reached PeerMemory::in_parts(const Place& place, std::span<const iovec> pieces,
                              Move&& move) noexcept {

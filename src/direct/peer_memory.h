@@ -13,15 +13,14 @@
 
 namespace verbatim::direct {
 
-/// Moves octets between our own memory and memory of the peer that a key grants, while a visit goes
-/// on: through a pointer where one reaches the octets, through system calls elsewhere, which the
-/// owner of the memory is told of before. A range that is partly shared is moved in parts.
+/// Moves octets between memory of the requester's process and memory of the peer that a key grants,
+/// during a visit: through a pointer where one reaches the octets, otherwise by system calls, each
+/// announced in Visiting before it is made. A range that is partly shared is moved in parts.
 ///
-/// It checks no keys: what it is given has been granted. Thread: the one that holds the requester's
-/// lock.
+/// It checks no keys: the caller has checked them. Thread: the one that holds the requester's lock.
 class PeerMemory {
  public:
-  /// Octets of the peer's that `key` grants.
+  /// Octets of the peer that `key` grants.
   struct Place {
     memory::Grant grant;
     wire::MemoryKey key{};
@@ -35,7 +34,7 @@ class PeerMemory {
                               std::span<const iovec> pieces) noexcept;
   [[nodiscard]] Reached load(Visit& visit, const Place& place,
                              std::span<const iovec> pieces) noexcept;
-  /// Where eight octets are, if a pointer reaches them; null otherwise. They are touched now.
+  /// The address of eight octets, which the caller accesses next; null if no pointer reaches them.
   [[nodiscard]] std::byte* touch_eight(const memory::Grant& grant) noexcept {
     constexpr std::size_t kEight = 8;
     std::byte* const at = reach_.pointer(grant, kEight);

@@ -11,12 +11,12 @@
 
 namespace verbatim::direct {
 
-/// Hands out what the pieces of a chunk hold, a run of octets at a time.
+/// Divides the pieces of a chunk into consecutive runs of octets.
 class PieceCursor {
  public:
   explicit PieceCursor(std::span<const iovec> pieces) noexcept : pieces_(pieces) {}
 
-  /// The pieces of the next `octets`, which are there. They are good until the next call.
+  /// The pieces of the next `octets`, which must exist. They are valid until the next call.
   [[nodiscard]] std::span<const iovec> take(std::uint64_t octets) noexcept {
     std::size_t count = 0;
     while (octets > 0 && count < taken_.size() && !pieces_.empty()) {
@@ -38,7 +38,7 @@ class PieceCursor {
   static constexpr std::size_t kTakenMax = 64;  // pieces that one run of octets may consist of
 
   std::span<const iovec> pieces_;
-  std::size_t offset_ = 0;  // in the first of them
+  std::size_t offset_ = 0;  // in the first piece
   std::array<iovec, kTakenMax> taken_;
 };
 

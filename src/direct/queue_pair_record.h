@@ -10,7 +10,7 @@
 
 namespace verbatim::direct {
 
-/// Which way the requests of a queue pair go; see docs/ARCHITECTURE.md, section 2.
+/// How the requests of a queue pair reach the other end; see docs/ARCHITECTURE.md, section 2.
 enum class DataPath : std::uint8_t {
   kPackets,
   kUndecided,  // the other end is on this host, but the two have not met yet
@@ -19,18 +19,18 @@ enum class DataPath : std::uint8_t {
 
 /// What a queue pair shows of itself, at its number in the owner's segment, beside its HalfRecord.
 ///
-/// Plain data, written by the owner alone: the first line by whoever holds the adapter's lock, the
-/// second by whoever runs the queue pair. Nobody acts upon it. Who looks at it from outside
-/// (`verbatim stat`) may see the middle of a change.
+/// Plain data, written by the owner alone: the first cache line under the adapter's lock, the
+/// second by the thread that runs the queue pair. No decision depends on it. A viewer (`verbatim
+/// stat`) may read it in the middle of a change.
 struct alignas(64) QueuePairRecord {
   wire::QpNumber number{};  // zero: none
-  std::uint32_t life = 0;   // of the number: tells a queue pair from its successors
+  std::uint32_t life = 0;   // counts the queue pairs that have had this number
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};
   DataPath data_path{};
-  wire::Gid local{};   // our end of the path
-  wire::Gid remote{};  // the other one
+  wire::Gid local{};   // the owner's end of the path
+  wire::Gid remote{};  // the peer's end
 
   transport::Traffic traffic{};
 };

@@ -18,17 +18,17 @@
 namespace verbatim::direct {
 namespace {
 
-constexpr std::size_t kCallPieceLimit = 64;  // of one call; a request has fewer
+constexpr std::size_t kCallPieceLimit = 64;  // in one call; a request has fewer
 constexpr std::size_t kTailOctets = 8;
-// Memory that its owner moves just now is not there for a while: so often do we look again, a tenth
-// of a millisecond later each time. Then the owner's own thread does it, which waits for the page
-// as long as that takes, and knows when there is none.
+// Memory that its owner is moving is absent for a while. The call is repeated this often, each time
+// a tenth of a millisecond later. Then an errand is used: the owner's own thread waits for the page
+// as long as that takes, and its fault handler finds out if the page does not exist.
 constexpr int kTriesWhileMoving = 100;
 
-// Of a region at once.
+// The most of a region that is mapped at once.
 constexpr std::uint64_t kMapOctets = std::uint64_t{1} << 30;
 
-/// Our own memory is not there: this faults, and the fault guard of the caller takes note.
+/// Faults if memory of this process is not mapped; the caller's fault guard handles the fault.
 void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   constexpr std::size_t kPage = 4096;
   for (const iovec& piece : pieces) {
@@ -42,16 +42,16 @@ void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   }
 }
 
-/// Where a transfer begins, and by what permission.
+/// Where a transfer begins, its length, and the permission for it.
 struct Transfer {
   std::uint64_t address = 0;
   std::uint64_t octets = 0;
   const Permission& permission;
 };
 
-/// Calls until all is moved: a call stops at the first page that is not there. The permission is
-/// looked at before each call but the first, before which the caller has looked: memory that is not
-/// there may be other memory by the next call.
+/// Repeats the call until all octets are moved: a call stops at the first page that is absent. The
+/// permission is checked before each call but the first, for which the caller has checked it: where
+/// a page was absent, other memory may be mapped by the next call.
 template <typename Call>
 Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer transfer) noexcept {
   auto [address, octets, permission] = transfer;
@@ -59,7 +59,7 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer tra
   for (bool is_first = true; octets > 0; is_first = false) {
     if (!is_first && !permission.lasts()) return Reached::kRevoked;
     const ssize_t moved = call(pieces, static_cast<off_t>(address));
-    if (moved == 0) return Reached::kGone;  // the address space is
+    if (moved == 0) return Reached::kGone;  // the address space no longer exists
     if (moved < 0 && errno == EINTR) continue;
     if (moved < 0 && errno == EFAULT) {
       touch_own(pieces, stores);
@@ -67,7 +67,7 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer tra
     }
     if (moved < 0 && errno != EIO) return Reached::kForbidden;
     if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kForbidden;
-    if (moved < 0) {  // it may be moving just now
+    if (moved < 0) {  // the owner may be moving the page
       const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
       host::uncancellable::nanosleep(nap);
       continue;
@@ -164,7 +164,7 @@ Reached Reach::write(const memory::Grant& to, std::span<const iovec> pieces,
   return Reached::kByCall;
 }
 
-/// Two calls, the body and then the tail: a call says nothing about the order of its stores.
+/// Two calls, the body and then the tail: the order of the stores within one call is unspecified.
 Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> pieces,
                              std::uint64_t octets, bool is_end,
                              const Permission& permission) const noexcept {
@@ -183,7 +183,7 @@ Reached Reach::write_by_call(std::uint64_t address, std::span<const iovec> piece
     return host::uncancellable::pwritev(memory_, local.data(), static_cast<int>(local.size()), at);
   };
   const std::uint64_t body_octets = octets - tail_octets;
-  full_fence();  // what was stored so far, and then what the kernel stores
+  full_fence();  // stores so far become visible before those of the kernel
   const Reached moved = move_all(
       call, body, false, {.address = address, .octets = body_octets, .permission = permission});
   if (moved != Reached::kYes || tail_octets == 0) return moved;

@@ -13,34 +13,35 @@ struct iovec;
 
 namespace verbatim::direct {
 
-/// How octets of a peer were reached, or why not.
+/// Whether octets of a peer were reached, or why not.
 enum class Reached : std::uint8_t {
   kYes,
-  kNotMapped,  // the peer has registered them, but nothing is there
+  kNotMapped,  // the peer has registered the range, but no memory is mapped there
   kGone,       // the peer process has ended
-  kForbidden,  // the system does not let us, or not for a while: its owner must do it
-  kByCall,     // no pointer reaches them: a system call may
-  kRevoked,    // they were taken away from us
+  kForbidden,  // the system refuses the access, or keeps failing: the owner must execute it
+  kByCall,     // no pointer reaches them; a system call may
+  kRevoked,    // the key became invalid on the way
 };
 
-/// What allows an access that goes on for a while: a key, as it was when it was checked.
+/// What allows an access that takes several steps: a key, as it was when it was checked.
 struct Permission {
   const memory::KeyEntry* entry = nullptr;
   std::uint32_t key = 0;
   std::uint16_t generation = 0;
 
-  /// Whether the key still works, and still names the same memory.
+  /// Whether the key is still valid and still names the same memory.
   [[nodiscard]] bool lasts() const noexcept {
     const memory::KeyStatus now = memory::load_field(entry->status);
     return now.live == key && now.generation == generation;
   }
 };
 
-/// Registered memory of a peer process, for one that executes requests there: through a mapping of
-/// our own where the memory is shared, through system calls elsewhere. These name the address space
-/// by a descriptor: what another program does with the number of the process is out of their reach.
+/// A requester's access to registered memory of a peer process: through a mapping in its own
+/// process where the memory is shared, by system calls elsewhere. The calls name the address space
+/// by a descriptor, so they cannot reach another program that has got the process id of the peer.
 ///
-/// A WRITE's last octets become visible last: whoever polls them finds all the others.
+/// The last octets of a WRITE become visible last: a program that polls them finds all the others
+/// stored.
 class Reach {
  public:
   Reach() noexcept = default;
@@ -49,7 +50,7 @@ class Reach {
   /// `arena` is the peer's shared memory; `memory` a descriptor of its address space, -1 for none.
   Reach(host::ArenaViews& arena, int memory) noexcept : arena_(&arena), memory_(memory) {}
 
-  /// Where the octets are, if a pointer reaches them; null otherwise.
+  /// The address of the octets in this process; null if no pointer reaches them.
   [[nodiscard]] std::byte* pointer(const memory::Grant& grant, std::uint64_t octets) noexcept {
     if (is_own_) return grant.local();
     if (grant.backing != memory::Backing::kShared) return nullptr;
@@ -60,27 +61,27 @@ class Reach {
     return look_up(grant.shared_at, octets);
   }
 
-  /// How far a pointer reaches into a region, around that address: all of it, unless it is so large
-  /// that one region could use up our address space.
+  /// Maps the region around that address and records the mapping in `known`: the whole region, or a
+  /// window of it if the region is so large that it could use up the address space.
   void map(memory::KnownRegion& known, std::uint64_t address) noexcept;
 
-  /// Stores the pieces one behind the other; kByCall when that is for write_by_call().
+  /// Stores the pieces one behind the other; kByCall when only write_by_call() can.
   [[nodiscard]] Reached write(const memory::Grant& to, std::span<const iovec> pieces,
                               std::uint64_t octets) noexcept;
-  /// The peer's memory is touched through pointer() now.
+  /// The caller accesses these octets of the peer next, through pointer().
   void touch(const std::byte* at, std::size_t octets) noexcept { touched_ = {at, octets}; }
-  /// Whether the fault that ended a write(), a read() or what was told to touch() was in the peer's
-  /// memory, not in ours.
+  /// Whether a fault that ended write(), read() or an access after touch() was in the peer's
+  /// memory, not in memory of this process.
   [[nodiscard]] bool was_fault_there(const void* at) const noexcept {
     const auto* octet = static_cast<const std::byte*>(at);
     return octet >= touched_.data() && octet < touched_.data() + touched_.size();
   }
-  /// Loads into the pieces one behind the other; kByCall when that is for read_by_call().
+  /// Loads into the pieces one behind the other; kByCall when only read_by_call() can.
   [[nodiscard]] Reached read(const memory::Grant& from, std::span<const iovec> pieces,
                              std::uint64_t octets) noexcept;
-  /// `is_end` says that these are the last octets of a WRITE, of which the last must become visible
-  /// last, also behind what was stored through a pointer before. The caller has found that the
-  /// permission lasts, and has told the owner of the call; kRevoked when it ends on the way.
+  /// `is_end`: these are the last octets of a WRITE. The final ones must become visible last, also
+  /// after octets that were stored through a pointer before. The caller has announced the call and
+  /// has then found that the permission lasts; kRevoked when the permission ends on the way.
   [[nodiscard]] Reached write_by_call(std::uint64_t address, std::span<const iovec> pieces,
                                       std::uint64_t octets, bool is_end,
                                       const Permission& permission) const noexcept;
@@ -92,9 +93,9 @@ class Reach {
   static constexpr std::uint64_t kKnownGrain = std::uint64_t{64} << 20;
   [[nodiscard]] std::byte* look_up(std::uint64_t shared_at, std::uint64_t octets) noexcept;
 
-  std::array<host::ArenaViews::View, 8> known_{};  // used last, by their place
+  std::array<host::ArenaViews::View, 8> known_{};  // recently used, indexed by place in the arena
   host::ArenaViews* arena_ = nullptr;
-  std::span<const std::byte> touched_;  // last, through a pointer
+  std::span<const std::byte> touched_;  // the peer's octets that were last accessed by a pointer
   int memory_ = -1;
   bool is_own_ = false;
 };

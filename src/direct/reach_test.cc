@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reaching memory by system calls while the key that allows it stops working.
+// Access by system calls while the key that allows it becomes invalid.
 #include "direct/reach.h"
 #include "base/pointer.h"
 
@@ -64,7 +64,7 @@ TEST_F(ReachByCall, MovesAll) {
   EXPECT_EQ(own_[page_], std::byte{9});
 }
 
-/// The owner's unmapping closes the key. What lies there at the next call is other memory.
+/// The owner's unmapping closes the key. Other memory may be mapped there at the next call.
 TEST_F(ReachByCall, DoesNotCallAgainWhenTheKeyWasClosed) {
   unmap_second_page();
   const Permission before = permission();
@@ -81,14 +81,14 @@ TEST_F(ReachByCall, DoesNotCallAgainWhenTheKeyNamesOtherMemory) {
   EXPECT_EQ(write(before), Reached::kRevoked);
 }
 
-TEST_F(ReachByCall, LooksAtTheKeyBetweenTheBodyAndTheTail) {
+TEST_F(ReachByCall, ChecksTheKeyBetweenTheBodyAndTheTail) {
   const Permission before = permission();
   memory::store_field(entry_.status.live, 0U);
   EXPECT_EQ(write(before), Reached::kRevoked);
   EXPECT_EQ(there_[2 * page_ - 1], std::byte{0});
 }
 
-TEST_F(ReachByCall, LeavesMemoryThatDoesNotComeBackToItsOwner) {
+TEST_F(ReachByCall, NeedsTheOwnerWhenMemoryStaysAbsent) {
   unmap_second_page();
   EXPECT_EQ(write(permission()), Reached::kForbidden);
 }

@@ -21,20 +21,20 @@ using transport::WcStatus;
 
 namespace {
 
-// What a small request counts for in a turn.
+// A request counts at least as this many octets of a turn.
 constexpr std::uint32_t kTurnOctetsMin = 64;
-// Not every change at the other end rings a bell: who waits looks again by itself, ever more
-// seldom.
+// Not every change at the other end rings a bell. So a waiting requester also tries again by
+// itself, in pauses that grow from the first of these to one of the others.
 constexpr Duration kFirstLook = std::chrono::microseconds(250);
 constexpr Duration kReceiveLooksMax = std::chrono::milliseconds(4);
 constexpr Duration kAnswerLooksMax = std::chrono::milliseconds(64);
-// The peer has gone, and a request finds nobody: it fails so much later. At once would be before
-// our program has collected what the peer had sent, and programs that end with the last message
-// they wait for, whatever else they have posted, rely on an adapter's patience.
-constexpr Duration kMourning = std::chrono::milliseconds(20);
-constexpr std::uint8_t kForever = 7;  // an RNR retry limit of seven is none (9.7.5.2.8)
+// When the peer process has ended, a request fails this much later. Otherwise it could fail before
+// our program has polled what the peer had sent. Programs that end with the last message they wait
+// for, although other requests are posted, rely on the time that an adapter's retries take.
+constexpr Duration kPeerGoneDelay = std::chrono::milliseconds(20);
+constexpr std::uint8_t kForever = 7;  // an RNR retry count of seven means no limit (9.7.5.2.8)
 
-/// How a request ends that was refused.
+/// The status of a request that was refused.
 WcStatus failure_of(Answer refusal) noexcept {
   const auto nak = nak_of(refusal);
   const auto status = nak ? transport::requester_status(*nak) : std::nullopt;
@@ -93,7 +93,7 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   if (entry.is_flawed()) [[unlikely]]
     return fail(entry, entry.failure, entry.reason);
   if (transport::is_local(entry.opcode)) return execute_locally(entry);
-  if (!has_met_) return nobody_there();
+  if (!has_met_) return unanswered();
   if (entry.stage == SendStage::kPosted) begin(entry);
   if (transport::is_answered(entry.opcode) && config_.max_read_atomic == 0) {
     return fail(entry, WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed);
@@ -102,7 +102,7 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
     return look_for_reply(entry);
   is_inside_ = true;
   const std::uint32_t answered_before = entry.answered;
-  Step step = nobody_there();
+  Step step = unanswered();
   if (target_.visit().enter()) [[likely]] {
     step = execute_inside(entry);
     if (target_.visit().is_given_up()) [[unlikely]]
@@ -114,16 +114,17 @@ Requester::Step Requester::execute(SendEntry& entry) noexcept {
   return step;
 }
 
-/// We were stopped in there, or had no processor, and the owner did not wait. Something was taken
-/// away meanwhile, which need not be what the request names. What does not count is done again: if
-/// the key has gone, the next look at it says so.
+/// The owner of the half has given this visit up, because this thread was stopped or had no
+/// processor, and has taken something away. That need not be what the request uses. A part of the
+/// request that does not count is executed again: if its key has become invalid, the check of the
+/// key refuses it then.
 Requester::Step Requester::finish_late(SendEntry& entry, Step step,
                                        std::uint32_t answered_before) noexcept {
-  if (step == Step::kFailed) return step;  // and says so already
-  if (target_.visit().is_locked_out()) return nobody_there();
-  // A receive that has completed was looked after before (Target::finish_receive()).
-  const bool has_told = step == Step::kDone && entry.opcode == SendOpcode::kWriteImm;
-  if (has_told || target_.counts_late(entry)) return step;
+  if (step == Step::kFailed) return step;  // its error completion is published
+  if (target_.visit().is_locked_out()) return unanswered();
+  // A receive completes only in a visit that was not given up (Target::finish_receive()).
+  const bool has_completed_receive = step == Step::kDone && entry.opcode == SendOpcode::kWriteImm;
+  if (has_completed_receive || target_.counts_late(entry)) return step;
   const bool is_atomic =
       entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd;
   if (is_atomic && step == Step::kDone) return step_of(entry, target_.refuse_late());
@@ -206,8 +207,8 @@ Requester::Step Requester::move(SendEntry& entry) noexcept {
   return chunk.is_last ? Step::kDone : Step::kPart;
 }
 
-/// Finds the next octets of the entry's list in our memory; false when a key does not allow it, and
-/// the entry has failed then.
+/// Finds the next octets of the entry's list in memory of this process. False when a key does not
+/// allow it; then the entry has failed.
 bool Requester::gather(SendEntry& entry, std::uint32_t octets, memory::Access need) noexcept {
   piece_count_ = 0;
   if (entry.is_inline) {
@@ -303,7 +304,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
   if (brings_octets || entry.opcode == SendOpcode::kAtomicWrite) {
     const memory::SgeCursor before = entry.walk;
     if (!gather(entry, octets, memory::Access::kNone)) return Step::kFailed;
-    entry.walk = before;  // it moves on with the reply
+    entry.walk = before;  // finish_errand() advances it
     for (std::uint32_t i = 0; i < piece_count_; ++i) {
       const auto* from = static_cast<const std::byte*>(pieces_[i].iov_base);
       errand_octets_.insert(errand_octets_.end(), from, from + pieces_[i].iov_len);
@@ -315,7 +316,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
     errand_octets_.clear();
   }
   if (!target_.visit().send(std::as_bytes(std::span(&errand_, 1)), errand_octets_))
-    return Step::kSilence;  // later
+    return Step::kSilence;  // the next run() tries again
   ++config_.traffic->errands;
   on_errand_ = OnErrand::kSent;
   return Step::kSilence;
@@ -323,7 +324,7 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
 
 void Requester::handle_reply(const Errand& reply, std::span<const std::byte> octets) {
   if (on_errand_ != OnErrand::kSent || reply.number != errand_.number)
-    return;  // of an earlier life
+    return;  // a reply to an earlier errand
   errand_.adopt(reply, octets.size());
   errand_octets_.assign(octets.begin(), octets.end());
   on_errand_ = OnErrand::kReplied;
@@ -347,7 +348,7 @@ Requester::Step Requester::finish_errand(SendEntry& entry) noexcept {
   return Step::kDone;
 }
 
-/// Stores octets where the entry's list goes on.
+/// Stores octets at the present position of the entry's list.
 bool Requester::place(std::span<const std::byte> octets, SendEntry& entry) noexcept {
   if (!gather(entry, static_cast<std::uint32_t>(octets.size()), memory::Access::kLocalWrite)) {
     return false;
@@ -368,7 +369,8 @@ void Requester::publish(const SendEntry& entry, WcStatus status, Reason reason) 
     lose_completion();
 }
 
-/// A place was kept when the request was accepted: somebody has written into our own segment.
+/// The lane had a place when the request was accepted. If it has none now, another process has
+/// written into this segment.
 void Requester::lose_completion() noexcept { failed_ = true; }
 
 void Requester::complete(const SendEntry& entry) noexcept {
@@ -394,7 +396,7 @@ void Requester::handle_memory_fault(const void* at) noexcept {
   if (answer == Answer::kDone) {
     (void)fail(entry, WcStatus::kLocalProtection, Reason::kMemoryGone);
   } else if (step_of(entry, answer) == Step::kDone) {
-    complete(entry);  // unreliable: it was lost
+    complete(entry);  // unreliable: the request is lost
   }
 }
 
@@ -414,13 +416,13 @@ void Requester::look_again(Instant now, Duration pause_max) noexcept {
 Requester::Stop Requester::wait_for_receive() noexcept {
   const Instant now = clock_();
   const bool is_new = wait_.what != Wait::For::kReceive;
-  // Whoever posts to a shared queue does not know who waits.
+  // Posting to a shared receive queue does not wake requesters that wait.
   if (!is_new && target_.shares_receives()) look_again(now, kReceiveLooksMax);
-  if (!is_new && now < wait_.until) return Stop::kWaiting;  // woken early, in vain
+  if (!is_new && now < wait_.until) return Stop::kWaiting;  // woken early, without a receive
   ++config_.traffic->not_ready;
   if (is_new) {
     wait_ = {.what = Wait::For::kReceive, .tries_left = config_.rnr_retry_limit};
-    if (target_.begin_waiting()) return Stop::kMore;  // one was posted meanwhile
+    if (target_.begin_waiting()) return Stop::kMore;  // a receive was posted meanwhile
   }
   if (wait_.tries_left == 0) {
     (void)fail(queue_->at(queue_->head()), WcStatus::kRnrRetryExceeded, Reason::kReceiverNotReady);
@@ -432,7 +434,8 @@ Requester::Stop Requester::wait_for_receive() noexcept {
   return Stop::kWaiting;
 }
 
-/// Nobody takes the request: what silence means on the wire, but the death of the peer is known.
+/// The half does not take the request. The requester waits and retries as it would without an
+/// acknowledgement on the wire; the end of the peer process shortens the wait.
 Requester::Stop Requester::wait_for_answer() noexcept {
   const Instant now = clock_();
   if (wait_.what != Wait::For::kAnswer) {
@@ -440,10 +443,10 @@ Requester::Stop Requester::wait_for_answer() noexcept {
     wait_ = {.what = Wait::For::kAnswer, .tries_left = config_.retry_limit};
     if (config_.ack_timeout > Duration::zero()) wait_.until = now + config_.ack_timeout;
   }
-  if (target_.visit().has_gone() && !wait_.mourns) {
-    wait_.mourns = true;
+  if (target_.visit().has_gone() && !wait_.peer_has_gone) {
+    wait_.peer_has_gone = true;
     wait_.tries_left = 0;
-    wait_.until = std::min(wait_.until, now + kMourning);
+    wait_.until = std::min(wait_.until, now + kPeerGoneDelay);
   }
   const bool is_over = now >= wait_.until;
   if (is_over && wait_.tries_left == 0) {

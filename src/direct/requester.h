@@ -22,19 +22,19 @@
 
 namespace verbatim::direct {
 
-/// The sending half of a connection within one host: executes the requests of a send queue in the
+/// The sending side of a connection within one host: executes the requests of a send queue in the
 /// peer's memory and queues, one after the other, each to its end, with the completions that the
 /// requester of a packet connection would report.
 ///
-/// Its owner calls run() whenever something was posted or may have changed, and no later than
-/// next_timeout(). When has_failed(), the failed request has been completed, and the owner moves
-/// the queue pair to its error state and flushes the rest. Thread: whoever holds the queue pair's
-/// lock.
+/// Its queue pair calls run() whenever a request was posted or something may have changed, and no
+/// later than next_timeout(). When has_failed(), the failed request has been completed, and the
+/// queue pair moves to its error state and flushes the rest. Thread: the one that holds the queue
+/// pair's lock.
 class Requester {
  public:
   struct Config {
     memory::DomainId domain = memory::DomainId::kNone;
-    wire::QpNumber number{};  // our own, for completions
+    wire::QpNumber number{};  // of the requester's queue pair, for completions
     std::uint32_t path_mtu = 1024;
     std::uint8_t retry_limit = 7;
     std::uint8_t rnr_retry_limit = 7;
@@ -42,21 +42,21 @@ class Requester {
     bool is_reliable = true;
     bool signal_all = false;
     Duration ack_timeout{0};                // 0: never
-    transport::Traffic* traffic = nullptr;  // where it counts; the owner's, and there
+    transport::Traffic* traffic = nullptr;  // the counters; not null, and outlive the requester
   };
-  /// Why run() has come back.
+  /// Why run() has returned.
   enum class Stop : std::uint8_t {
     kIdle,     // nothing is left to do
-    kMore,     // the others first
+    kMore,     // requests are left; it is the turn of other queue pairs
     kWaiting,  // for the peer, at most until next_timeout()
     kFailed,
     kStrangers,  // the ends do not fit: nothing was executed, packets are to carry the requests
   };
-  /// Octets that one call moves before it lets others have their turn, and those of a chunk, after
-  /// which the owner of the peer's memory gets a word in.
+  /// Octets that one call moves before it is the turn of other queue pairs, and octets of a chunk:
+  /// between two chunks the requester leaves, so that the owner of the half can change it.
   static constexpr std::uint32_t kTurnOctets = 1024 * 1024;
   static constexpr std::uint32_t kChunkOctets = 256 * 1024;
-  /// The most that goes the short way, as one chunk.
+  /// The most octets that the short way moves, as one chunk.
   static constexpr std::uint32_t kShortOctets = kTurnOctets;
 
   Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
@@ -71,30 +71,30 @@ class Requester {
   void pause(bool paused) noexcept { paused_ = paused; }
 
   [[nodiscard]] Stop run() noexcept;
-  /// Executes requests the moment they are posted, without a place in the queue, while nothing is
-  /// before them and nothing about them is special; all others take their place and then run().
+  /// Executes requests at once when they are posted, without an entry in the send queue, as long as
+  /// the queue is empty and the short way can execute them. All others get an entry, for run().
   ///
   /// `requests.peek(request)` describes the next SEND, WRITE or READ of one piece, or is false;
-  /// pop() goes on to the one behind it. What was not popped can be posted as if it had not been
-  /// tried. (short_way.h)
+  /// pop() goes on to the next one. Requests that were not popped have had no effect and can be
+  /// posted. (short_way.h)
   template <typename Requests>
   void run_short(Requests& requests) noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept { return std::min(wait_.until, wait_.look); }
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
-  /// The owner caught a fault inside run(): memory of ours or of the peer's is registered, but its
-  /// program has unmapped it.
+  /// The caller of run() has caught a fault in it: memory of this process or of the peer is
+  /// registered, but its program has unmapped it.
   void handle_memory_fault(const void* at) noexcept;
 
-  /// The owner of the peer's memory has executed a part of a request for us; then: run().
+  /// The owner of the memory has executed an errand of this requester. Call run() next.
   void handle_reply(const Errand& reply, std::span<const std::byte> octets);
 
   [[nodiscard]] Target& target() noexcept { return target_; }
-  /// Whether the peer has posted no receive for what is to be sent.
+  /// Whether the next request needs a receive and the peer has posted none.
   [[nodiscard]] bool waits_for_receive() const noexcept {
     return wait_.what == Wait::For::kReceive;
   }
   [[nodiscard]] bool has_met() const noexcept { return has_met_; }
-  /// Meets the other end before there is a request for it; whether it has.
+  /// Meets the other end before a request is posted. Whether the two have met.
   [[nodiscard]] bool meet() noexcept {
     has_met_ = has_met_ || target_.meet() == Target::Meeting::kMet;
     return has_met_;
@@ -102,7 +102,7 @@ class Requester {
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
 
  private:
-  /// What a request came to.
+  /// The outcome of one step of a request.
   enum class Step : std::uint8_t { kPart, kDone, kNotReady, kSilence, kFailed };
   static constexpr std::size_t kChunkPieceLimit = 32;
 
@@ -130,8 +130,8 @@ class Requester {
   [[nodiscard]] bool place(std::span<const std::byte> octets, transport::SendEntry& entry) noexcept;
   [[nodiscard]] bool gather(transport::SendEntry& entry, std::uint32_t octets,
                             memory::Access need) noexcept;
-  /// Into the void, where nobody waits for an answer.
-  [[nodiscard]] Step nobody_there() const noexcept {
+  /// The outcome of a request that the peer does not take: an unreliable one is done, it is lost.
+  [[nodiscard]] Step unanswered() const noexcept {
     return config_.is_reliable ? Step::kSilence : Step::kDone;
   }
   void begin(transport::SendEntry& entry) noexcept;
@@ -152,12 +152,12 @@ class Requester {
     enum class For : std::uint8_t { kNothing, kReceive, kAnswer };
     For what = For::kNothing;
     std::uint8_t tries_left = 0;
-    bool mourns = false;               // the peer has gone
-    Instant until = Instant::never();  // the next try counts
-    Instant look = Instant::never();   // sooner, in case that nobody tells us of a change
+    bool peer_has_gone = false;        // as the wait has noticed
+    Instant until = Instant::never();  // the next try then counts as a retry
+    Instant look = Instant::never();   // the next try before that: not every change wakes us
     Duration pause{0};                 // since the last look
   };
-  /// What the owner of the peer's memory does for us, if it does.
+  /// The state of an errand for the first request of the queue.
   enum class OnErrand : std::uint8_t { kNo, kToSend, kSent, kReplied };
 
   // What every request needs comes first, close together: many queue pairs share a cache.
@@ -167,18 +167,18 @@ class Requester {
   bool paused_ = false;
   bool failed_ = false;
   bool has_met_ = false;    // the target's half takes our requests
-  bool is_inside_ = false;  // the target
+  bool is_inside_ = false;  // a visit goes on
   OnErrand on_errand_ = OnErrand::kNo;
   Wait wait_;
   Config config_;
   memory::KnownRegion known_source_;  // of the last short request
   Target target_;
-  memory::KeyTable keys_;  // our own
+  memory::KeyTable keys_;  // of this process
   Instant (*clock_)();
   Errand errand_;                         // sent last, or the reply to it
-  std::vector<std::byte> errand_octets_;  // that go with it
+  std::vector<std::byte> errand_octets_;  // that follow it
   std::uint32_t piece_count_ = 0;
-  std::array<iovec, kChunkPieceLimit> pieces_{};  // of the chunk at work
+  std::array<iovec, kChunkPieceLimit> pieces_{};  // of the present chunk
 };
 
 }  // namespace verbatim::direct

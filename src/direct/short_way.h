@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The short way from a work request to the peer's memory, in one function that the compiler sees as
-// a whole: what programs do most and what must be fast. Everything here is allowed to give up; the
-// long way (requester.cc, target.cc) then does the request from the beginning, and knows every
-// error by its name.
+// a whole. It is for the requests that programs post most. Each step may give up; the long way
+// (requester.cc, target.cc) then executes the request from its beginning and finds the error.
 #pragma once
 
 #include "base/careful_copy.h"
@@ -74,7 +73,7 @@ inline bool Target::send_short(const transport::ShortRequest& request,
       [this](memory::KnownRegion& known, std::uint64_t address) { memory_.map(known, address); });
   if (to == nullptr || !careful_copy(to, from, octets)) [[unlikely]]
     return false;
-  // What we have written may be in no receive any more; then the receive does not complete.
+  // The octets may have gone to memory that is no longer the receive's. Then it does not complete.
   if (visit_.is_given_up()) [[unlikely]]
     return false;
   ++state().msn;

@@ -52,8 +52,8 @@ void Target::adopt(const HalfParts& parts) noexcept {
 
 // ---- Refusing ----
 
-/// The half ends, as its own responder would have ended it; the owner finishes that. An unreliable
-/// connection loses what it cannot take, and the sender does not hear of it.
+/// Puts the half into the state that a responder of packets would put it into, and wakes the owner,
+/// which finishes that. An unreliable connection drops the request without a response.
 Answer Target::refuse(const Judgement& judgement) noexcept {
   const auto consequence = transport::consequence_of(judgement.verdict);
   if (!visit_.is_reliable() && !consequence.ends_unreliable) {
@@ -66,7 +66,7 @@ Answer Target::refuse(const Judgement& judgement) noexcept {
   return visit_.is_reliable() ? direct::answer_of(consequence.nak) : Answer::kLost;
 }
 
-/// Octets of the peer's that are registered could not be reached.
+/// The answer when registered octets of the peer could not be reached.
 Answer Target::answer_of(Reached reached) noexcept {
   switch (reached) {
     case Reached::kYes:
@@ -79,7 +79,7 @@ Answer Target::answer_of(Reached reached) noexcept {
     case Reached::kRevoked: {
       constexpr Reason kReason = reason_of(memory::Refusal::kInvalidated);
       if (visit_.is_locked_out()) return Answer::kSilence;
-      // The key that went is that of the receive, or that of the request.
+      // The key that became invalid is that of the receive, or that of the request.
       const bool is_receive = state().inbound == transport::Inbound::kSend;
       return refuse({is_receive ? Verdict::kPlacementFailed : Verdict::kAccessRefused, kReason});
     }
@@ -92,14 +92,14 @@ Answer Target::answer_of(Reached reached) noexcept {
 
 // ---- The checks ----
 
-/// The checks of a request before its key is looked at.
+/// The checks of a request that come before the check of its key.
 [[gnu::always_inline]] inline Judgement Target::judge(const Request& request) const noexcept {
   if (const auto no = transport::check_allowed(state(), request.kind); !no.accepted()) return no;
   return transport::check_form(request);
 }
 
-/// Octets that were reached by a pointer may have been those of pages which the owner has replaced
-/// by then. A system call reaches the pages that the owner has at that address.
+/// Octets that were stored through a pointer may have gone to pages that the owner had replaced
+/// already. A system call reaches the pages that the owner has at the address at that time.
 bool Target::counts_late(const SendEntry& entry) const noexcept {
   if (visit_.is_locked_out()) return false;
   const Request request = transport::request_of(entry);
@@ -135,7 +135,8 @@ Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
     return finish_receive(transport::request_of(entry, RequestKind::kSend),
                           state().arrived + chunk.octets);
   }
-  // Its octets may be in pages that no program sees. The chunk comes again, to the same place.
+  // The octets may be in pages that the owner has replaced. The chunk is sent again to the same
+  // place.
   if (visit_.is_given_up()) [[unlikely]]
     return ignore_late();
   state().scatter = cursor;
@@ -143,7 +144,7 @@ Answer Target::send(const SendEntry& entry, const Chunk& chunk) noexcept {
   return Answer::kDone;
 }
 
-/// Two lists, ours and the receive's, each piece of the one into pieces of the other.
+/// Copies from the pieces of the chunk into those of the receive's list.
 Answer Target::scatter(const Chunk& chunk, memory::SgeCursor& cursor) noexcept {
   PieceCursor from(chunk.pieces);
   const auto list = landing_.list();
@@ -186,7 +187,7 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
       return refuse(no);
   }
   const bool completes = chunk.is_last && takes_receive(request);
-  // A receive is taken by the last packet, and the key is looked at with the first (9.7.4.1).
+  // On the wire the last packet takes the receive, and the first one checks the key (9.7.4.1).
   const bool has_more_packets = completes && entry.octets > state().path_mtu;
   if (chunk.is_first && (!chunk.is_last || has_more_packets)) {
     const auto whole = transport::ask_key(keys_, state(), request);
@@ -211,12 +212,12 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
 }
 
 Answer Target::finish_receive(Request request, std::uint32_t octets) noexcept {
-  // What we have written may be in no receive any more; then the receive does not complete.
+  // The octets may have gone to memory that is no longer the receive's. Then it does not complete.
   if (visit_.is_given_up()) [[unlikely]]
     return ignore_late();
   const auto judgement = transport::finish_receive(
       request, octets, state(), landing_,
-      [this](const Completion& completion) noexcept { return put_out(completion); });
+      [this](const Completion& completion) noexcept { return complete_receive(completion); });
   return judgement.accepted() ? Answer::kDone : refuse(judgement);
 }
 
@@ -258,7 +259,7 @@ Answer Target::read(const SendEntry& entry, const Chunk& chunk) noexcept {
   return Answer::kDone;
 }
 
-/// The kind is a constant in each of the two: an atomic is short.
+/// The kind is a constant in each of the two calls, which makes an atomic fast.
 Answer Target::atomic(const SendEntry& entry, std::uint64_t& original) noexcept {
   if (entry.opcode == transport::SendOpcode::kCompareSwap) {
     return execute_eight(transport::request_of(entry, RequestKind::kCompareSwap), original);

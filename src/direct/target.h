@@ -18,7 +18,7 @@
 
 namespace verbatim::direct {
 
-/// A part of a message, and where its octets are in our own memory.
+/// A part of a message, and where its octets are in memory of this process.
 struct Chunk {
   std::uint32_t offset = 0;
   std::uint32_t octets = 0;
@@ -27,16 +27,15 @@ struct Chunk {
   std::span<const iovec> pieces{};
 };
 
-/// The receiving half of the queue pair that ours is connected to, in another process of this host
-/// or in this one: executes our requests there, with the rules and the results of a responder that
-/// got them as packets (transport/rules/request_rules.h), and completes its receives.
+/// The half at the other end of a requester's connection, in another process of this host or in
+/// this one. Executes the requester's requests there, with the rules and the results of a responder
+/// that gets them as packets (transport/rules/request_rules.h), and completes receives of the half.
 ///
-/// Its owner meets the half, and then executes requests between visit().enter() and leave().
-/// Nothing but leave() may follow a refusal. A copy that the system interrupts is over; leave()
-/// then as well.
+/// The requester meets the half, and then executes requests between visit().enter() and leave().
+/// After a refusal, and after a fault in a copy, only leave() may follow.
 ///
-/// The peer's segment may say anything: nothing outside of it and of registered memory is ever
-/// touched. Thread: the one that holds the requester's lock.
+/// The peer's segment may have any content: no memory is touched but the segment and registered
+/// memory. Thread: the one that holds the requester's lock.
 class Target {
  public:
   using Self = Visit::Self;
@@ -51,24 +50,24 @@ class Target {
   [[nodiscard]] Visit& visit() noexcept { return visit_; }
   [[nodiscard]] const Visit& visit() const noexcept { return visit_; }
   [[nodiscard]] Meeting meet() noexcept;
-  /// In the owner's process, for a requester that cannot do it itself: true if the half is the
-  /// requester's that `self` names.
+  /// In the owner's process, for errands: true if the half is claimed by the requester that `self`
+  /// names.
   [[nodiscard]] bool stand_in() noexcept;
 
-  /// Whether what a request did counts though its visit was given up: the memory that it names is
-  /// still registered and still where it was. Otherwise the request may be executed again, and all
-  /// checks with it.
+  /// Whether the effect of a request counts although its visit was given up: the memory that it
+  /// names is still registered, in the same pages. Otherwise the request may be executed again,
+  /// with all checks.
   [[nodiscard]] bool counts_late(const transport::SendEntry& entry) const noexcept;
-  /// By value: a request that nobody has a pointer to stays in registers on its short way.
+  /// By value: a request that no pointer leads to stays in registers on the short way.
   [[nodiscard]] bool counts_late(transport::ShortRequest request) noexcept;
-  /// For an atomic that does not count: its effect is there or not, so it is not repeated.
+  /// For an atomic that does not count. It may have had its effect, so it is not repeated.
   [[nodiscard]] Answer refuse_late() noexcept {
     return refuse(
         {transport::Verdict::kAccessRefused, transport::reason_of(memory::Refusal::kInvalidated)});
   }
 
-  /// A fault has interrupted a request inside: what it comes to, if the peer's memory is not there;
-  /// kDone when it was ours.
+  /// A fault has interrupted a request: its answer if memory of the peer is not mapped, or kDone if
+  /// the fault was in memory of this process.
   [[nodiscard]] Answer handle_fault(const void* at) noexcept {
     visit_.end_call();
     if (!memory_.was_fault_there(at)) return Answer::kDone;
@@ -77,28 +76,29 @@ class Target {
 
   [[nodiscard]] Answer send(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
   [[nodiscard]] Answer write(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
-  /// All of a short request (short_way.h), where nothing is special about it and everything allows
-  /// it. False otherwise: then it is as if it had not been tried.
+  /// Executes a whole request on the short way (short_way.h). False when that way gives up; then
+  /// the request is executed on the long way, from its beginning.
   [[nodiscard]] bool send_short(const transport::ShortRequest& request,
                                 const std::byte* from) noexcept;
   [[nodiscard]] bool write_short(const transport::ShortRequest& request,
                                  const std::byte* from) noexcept;
   [[nodiscard]] bool read_short(const transport::ShortRequest& request, std::byte* to) noexcept;
-  /// Whether a READ may be done; its first chunk counts it.
+  /// Checks a READ before its first chunk, and counts it.
   [[nodiscard]] Answer begin_read(const transport::SendEntry& entry) noexcept;
   [[nodiscard]] Answer read(const transport::SendEntry& entry, const Chunk& chunk) noexcept;
   [[nodiscard]] Answer atomic(const transport::SendEntry& entry, std::uint64_t& original) noexcept;
   [[nodiscard]] Answer flush(const transport::SendEntry& entry) noexcept;
   [[nodiscard]] Answer atomic_write(const transport::SendEntry& entry,
                                     std::uint64_t value) noexcept;
-  /// The peer's sequence numbers that a request has taken.
+  /// Advances the PSN that the half expects by the packets that a request would have.
   void advance(std::uint32_t packets) noexcept {
     state().expected_psn = state().expected_psn + packets;
   }
 
-  /// How long its owner wants a sender to wait that found no receive.
+  /// The RNR timer of the half: how long a sender waits that has found no receive.
   [[nodiscard]] Duration receiver_delay() const noexcept;
-  /// From now on the owner tells us when it posts a receive. True when it has done so meanwhile.
+  /// From now on the owner wakes this requester when it posts a receive. True when it has posted
+  /// one already.
   [[nodiscard]] bool begin_waiting() noexcept {
     visit_.begin_waiting();
     return has_receive();
@@ -115,12 +115,13 @@ class Target {
                              std::span<const iovec> pieces) noexcept;
   /// By value: a request that no pointer leads to stays in registers.
   [[nodiscard]] Answer finish_receive(transport::Request request, std::uint32_t octets) noexcept;
-  /// For a part of a message whose visit was given up: it is as if it had not come.
+  /// The answer for a part of a message whose visit was given up: the part does not count.
   [[nodiscard]] Answer ignore_late() const noexcept {
     return visit_.is_reliable() ? Answer::kSilence : Answer::kLost;
   }
-  /// Reports the receive; false when the owner's completion queue has no place.
-  [[nodiscard, gnu::always_inline]] bool put_out(transport::Completion completion) noexcept {
+  /// Completes the receive; false when its lane has no place.
+  [[nodiscard, gnu::always_inline]] bool complete_receive(
+      transport::Completion completion) noexcept {
     if (board_.keeps_time()) [[unlikely]]
       completion.timestamp = transport::stamp_of(clock_());
     const bool placed = landing_.complete_receive(completion);
@@ -132,18 +133,19 @@ class Target {
   }
   [[nodiscard, gnu::always_inline]] Answer publish_receive(
       const transport::Completion& completion) noexcept {
-    if (put_out(completion)) [[likely]]
+    if (complete_receive(completion)) [[likely]]
       return Answer::kDone;
     return refuse({transport::Verdict::kOverrun, transport::Reason::kCompletionOverrun});
   }
-  /// The peer's octets that a short request may use so; null: no word about it.
+  /// The octets of the peer that a short request names; null if the last known region does not
+  /// grant them.
   [[nodiscard]] std::byte* recall(const transport::ShortRequest& request,
                                   memory::Access need) noexcept;
-  /// Around the loads of a READ: they come after every store of an earlier request, and before
-  /// whatever its program does when it has heard of the end.
+  /// Around the loads of a READ: they come after all stores of earlier requests, and before all
+  /// that the program does after it has polled the completion.
   static void begin_reading() noexcept { full_fence(); }
   static void end_reading() noexcept { load_fence(); }
-  /// Notes by which life of a key the request at work uses memory, and how it reaches it.
+  /// Records the generation of the key that the present request uses, and how it reaches memory.
   void note(const memory::Grant& grant) noexcept {
     granted_ = {.generation = grant.generation,
                 .by_pointer = visit_.is_elsewhere() && has_shared_octets(grant)};
@@ -161,9 +163,9 @@ class Target {
   Visit visit_;
   struct Granted {
     std::uint16_t generation = 0;  // of the key's entry
-    bool by_pointer = false;       // some of the octets, in another process
+    bool by_pointer = false;       // some octets are reached in another process by a pointer
   };
-  Granted granted_;                   // as the key was last looked at
+  Granted granted_;                   // at the last check of a key
   memory::KnownRegion known_target_;  // of the last short WRITE or READ
   memory::KeyTable keys_;
   transport::Landing landing_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process whose segment holds anything, at any time: who executes requests there leaves neither
-// the segment nor registered memory, and comes to an end.
+// The segment of a process may hold anything, at any time: a requester that executes requests there
+// touches nothing but the segment and registered memory, and its calls end.
 //
-// The input is a history of eight octets a step: a block, a place in it, what is done then, and
-// what is written at the place before.
+// The input is a history of eight octets a step: a block, a place in it, a value that is written
+// there, and the request that is executed then.
 #include <sys/uio.h>
 
 #include <array>
@@ -27,7 +27,7 @@ using verbatim::transport::SendOpcode;
 constexpr std::size_t kStepOctets = 8;
 constexpr std::uint32_t kMessageOctets = 200;
 
-/// One request, whatever it comes to.
+/// One request, with any outcome.
 void execute(Owner& owner, Target& target, std::uint8_t what) {
   std::array<std::byte, kMessageOctets> octets{};
   const iovec piece{.iov_base = octets.data(), .iov_len = octets.size()};

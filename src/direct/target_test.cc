@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executing in a half that is what it says, that was taken away, and that lies.
+// Execution in a half that is correct, in one that was taken away, and in one with wrong content.
 #include "direct/target.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class TargetTest : public ::testing::TestWithParam<Receives> {
   [[nodiscard]] Answer write(Target& target) {
     return target.write(owner_->entry(SendOpcode::kWrite, kOctets), chunk());
   }
-  /// Everything that a requester may do, whatever comes of it.
+  /// Everything that a requester may do, with any outcome.
   void do_everything(Target& target) {
     if (target.visit().enter()) {
       (void)send(target);
@@ -83,8 +83,8 @@ TEST_P(TargetTest, ExecutesWritesAndSends) {
 
 // ---- Refused ----
 
-/// What a refused request does: to the requester, to the half, and to a receive that was taken. The
-/// same as in packets (transport/rules/verdict.h has the table).
+/// The effects of a refused request on the requester, on the half and on a receive that was taken
+/// are the same as in packets (transport/rules/verdict.h has the table).
 TEST_P(TargetTest, RefusesAsAResponderOfPacketsDoes) {
   using transport::QpEvent;
   using transport::Reason;
@@ -146,7 +146,7 @@ TEST_P(TargetTest, RefusesAsAResponderOfPacketsDoes) {
   }
 }
 
-TEST_P(TargetTest, AReceiveThatIsTooShortSaysSo) {
+TEST_P(TargetTest, AReceiveThatIsTooShortCompletesWithALengthError) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(owner_->post_receive(5));
@@ -162,7 +162,7 @@ TEST_P(TargetTest, AReceiveThatIsTooShortSaysSo) {
 
 // ---- Taken away ----
 
-TEST_P(TargetTest, AHalfThatNobodyClaimedIsBarredWithoutWaiting) {
+TEST_P(TargetTest, AnUnclaimedHalfIsShutWithoutWaiting) {
   Target target = owner_->requester();
   owner_->half().shut();
   EXPECT_FALSE(owner_->half().may_be_visited());
@@ -185,7 +185,7 @@ TEST_P(TargetTest, AVisitThatIsGivenUpFindsThatOut) {
   target.visit().leave();
 }
 
-TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
+TEST_P(TargetTest, AVisitThatIsGivenUpCompletesNoReceive) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(owner_->post_receive(5));
@@ -197,7 +197,7 @@ TEST_P(TargetTest, AVisitThatIsGivenUpTellsNobodyOfAReceive) {
   EXPECT_FALSE(owner_->collect(completion));
 }
 
-TEST_P(TargetTest, AWriteThatWasGivenUpCountsUnlessItsKeyHasGone) {
+TEST_P(TargetTest, AWriteThatWasGivenUpCountsUnlessItsKeyIsInvalid) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(target.visit().enter());
@@ -211,7 +211,7 @@ TEST_P(TargetTest, AWriteThatWasGivenUpCountsUnlessItsKeyHasGone) {
   target.visit().leave();
 }
 
-/// Whichever part of a message is late: it comes again, to where it belongs, and is counted once.
+/// Whichever part of a message is late, it is sent again to its place, and is counted once.
 TEST_P(TargetTest, APartOfASendThatWasGivenUpIsRepeatedInItsPlace) {
   constexpr std::uint32_t kParts = 3;
   const auto entry = owner_->entry(SendOpcode::kSend, kParts * kOctets);
@@ -248,7 +248,7 @@ TEST_P(TargetTest, APartOfASendThatWasGivenUpIsRepeatedInItsPlace) {
   }
 }
 
-TEST_P(TargetTest, WhoWasLockedOutIsSilencedForGood) {
+TEST_P(TargetTest, ARequesterThatWasLockedOutIsNeverAnsweredAgain) {
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
   ASSERT_TRUE(target.visit().enter());
@@ -284,7 +284,7 @@ TEST_P(TargetTest, ARequesterOfAnEarlierLifeDoesNotDisturbTheNext) {
 
 TEST_P(TargetTest, APacketDecidesNothingBeforeTheRequesterHasChosenPackets) {
   EXPECT_FALSE(owner_->half().admits_packets());
-  owner_->record_of_requester().visiting.choose_packets(Owner::kRequester);  // to another one
+  owner_->record_of_requester().visiting.choose_packets(Owner::kRequester);  // another destination
   EXPECT_FALSE(owner_->half().admits_packets());
   Target target = owner_->requester();
   ASSERT_EQ(target.meet(), Target::Meeting::kMet);
@@ -300,9 +300,9 @@ TEST_P(TargetTest, APacketDecidesWhenTheRequesterHasChosenPackets) {
   EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
 }
 
-// ---- Lies ----
+// ---- Wrong content ----
 
-TEST_P(TargetTest, APartThatIsNotInTheSegmentIsARequesterAmongStrangers) {
+TEST_P(TargetTest, AHalfWithAPartOutsideTheSegmentIsNotMet) {
   const auto size = std::uint64_t{Owner::kOctets};
   for (const std::uint64_t lie :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{63}, size, size - 1, size - 64, size + 64,
@@ -323,12 +323,12 @@ TEST_P(TargetTest, APartThatIsNotInTheSegmentIsARequesterAmongStrangers) {
   }
 }
 
-TEST_P(TargetTest, BothKindsOfReceiveQueueOrNoneMakeNoSense) {
+TEST_P(TargetTest, AHalfWithoutAReceiveQueueIsNotMet) {
   owner_->record().receive_at = owner_->record().shared_at = 0;
   EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
 }
 
-TEST_P(TargetTest, AQueueThatSaysItIsLargerThanTheSegmentIsRefused) {
+TEST_P(TargetTest, AHalfWithAQueueLargerThanTheSegmentIsNotMet) {
   const auto refused_with = [&](std::span<std::byte> (Owner::*block)() const noexcept,
                                 std::size_t word, std::uint32_t lie) {
     owner_ = std::make_unique<Owner>(GetParam());
@@ -347,7 +347,7 @@ TEST_P(TargetTest, AQueueThatSaysItIsLargerThanTheSegmentIsRefused) {
   EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
 }
 
-TEST_P(TargetTest, ANumberBehindTheLastRecordIsNobody) {
+TEST_P(TargetTest, ANumberBehindTheLastRecordIsNotMet) {
   auto* header = pointer_as<host::SegmentHeader>(owner_->segment().data());
   header->half_count = 20;
   const Target::Self self{.number = wire::QpNumber{3}, .dest_qp = Owner::kNumber};
@@ -357,9 +357,9 @@ TEST_P(TargetTest, ANumberBehindTheLastRecordIsNobody) {
   EXPECT_FALSE(target.stand_in());
 }
 
-/// Whatever the owner's process writes where it should not, at any time: the requester stays inside
-/// the segment and the region, and comes to an end. The pages around the segment are not there.
-TEST_P(TargetTest, NoRubbishInTheSegmentLeadsOutOfIt) {
+/// Whatever the owner's process writes into its segment, at any time: the requester stays inside
+/// the segment and the region, and its calls end. The pages around the segment are not mapped.
+TEST_P(TargetTest, StaysInTheSegmentWhateverItHolds) {
   Prng prng(20);
   for (int round = 0; round < 4000; ++round) {
     owner_ = std::make_unique<Owner>(GetParam());

@@ -19,11 +19,11 @@
 #include "host/segment_header.h"
 #include "transport/queues/completion_lanes.h"
 
-/// What the tests of this layer share. Nothing but tests includes this.
+/// Shared by the tests of this layer. Only tests include this file.
 namespace verbatim::direct::test {
 
 /// A segment with one connected queue pair that takes requests, a region, and a requester for it.
-/// The pages on either side of the segment are not there: whoever leaves it falls.
+/// The pages before and behind the segment are not mapped: an access outside of it faults.
 class Owner {
  public:
   static constexpr std::size_t kOctets = 1 << 16;
@@ -92,7 +92,7 @@ class Owner {
     ++collected_;
     return true;
   }
-  /// A request of the requester's with these octets.
+  /// A request with this number of octets.
   [[nodiscard]] transport::SendEntry entry(transport::SendOpcode opcode,
                                            std::uint32_t octets) noexcept {
     transport::SendEntry made{};

@@ -46,7 +46,7 @@ memory::KeyTable Visit::keys() const noexcept {
   return {{pointer_as<memory::KeyEntry>(segment_ + of.keys_at), of.key_count}, of.first_key};
 }
 
-// ---- Coming together ----
+// ---- Meeting ----
 
 Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
   if (record_ == nullptr) return Meeting::kStrangers;
@@ -67,11 +67,11 @@ Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
   if (state_ == nullptr) return Meeting::kStrangers;
   const std::uint32_t us = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
   claim_ = HalfRecord::claim_of(open_life, us);
-  // What was read above is of this life, or the claim fails.
+  // What was read above belongs to this life, otherwise the claim fails.
   if (!claim.compare_exchange_strong(open, claim_, std::memory_order_acq_rel)) {
     return Meeting::kNotYet;
   }
-  full_fence();  // the owner, having withdrawn a key, sees the claim, or we see it withdrawn
+  full_fence();  // an owner that withdraws a key sees the claim, or this thread sees it withdrawn
   return Meeting::kMet;
 }
 
@@ -87,9 +87,9 @@ bool Visit::stand_in(HalfParts& parts) noexcept {
   return state_ != nullptr;
 }
 
-/// Every part is where the owner says, or there is none.
+/// The parts at the offsets in the record; without a state if one of them is not there.
 HalfParts Visit::find_parts() const noexcept {
-  // From there to the end of the segment; each word is read once.
+  // The segment from that offset to its end; each word is read once.
   const auto from = [&](std::uint64_t& word) -> std::span<std::byte> {
     const std::uint64_t at = std::atomic_ref(word).load(std::memory_order_relaxed);
     const bool is_inside = at != 0 && at % 64 == 0 && at < segment_octets_;
@@ -118,8 +118,8 @@ void Visit::wake() noexcept {
   if (own_bell_ != nullptr) host::ring(*own_bell_);
 }
 
-/// The barrier is a fence in the owner at one point of its posting: behind the receive, and then we
-/// see it; or before, and then it sees that we wait.
+/// The barrier is a fence at one point of the owner's posting. If that point is behind the store of
+/// the receive, this thread sees the receive. Otherwise the owner sees that this requester waits.
 void Visit::begin_waiting() noexcept {
   std::atomic_ref(record_->waits).store(life(), std::memory_order_relaxed);
   host::Membarrier::all_processes();

@@ -20,8 +20,8 @@
 
 namespace verbatim::direct {
 
-/// What a receiving half consists of, where its owner says that it lies. Each is inside the
-/// segment, or there is no state.
+/// The parts of a half, found by the offsets in its record. If one of them is not inside the
+/// segment, `state` is null.
 struct HalfParts {
   transport::ResponderState* state = nullptr;
   transport::ReceiveQueue receive;      // one of these two exists
@@ -31,18 +31,18 @@ struct HalfParts {
   std::uint32_t lane_hint = 0;
 };
 
-/// A requester's way into and out of the receiving half that its queue pair is connected to, in
-/// another process of this host or in this one: meeting, entering, leaving, and waking the owner of
-/// the half. Target does the work inside.
+/// A requester's way into and out of the half that its queue pair is connected to, in another
+/// process of this host or in this one: meeting, entering, leaving, and waking the owner of the
+/// half. Target does the work inside.
 ///
 /// Between enter() and leave() the owner of the half takes nothing away that is used there, unless
-/// it has given the visit up: before anything is reported, is_given_up() must be asked.
+/// it has given the visit up. So is_given_up() must be called before a completion is published.
 ///
-/// The peer's segment may say anything. Where things are in there is read once and checked.
-/// Thread: the one that holds the requester's lock.
+/// The peer's segment may have any content. Offsets in it are read once and checked. Thread: the
+/// one that holds the requester's lock.
 class Visit {
  public:
-  /// Our own end of the connection.
+  /// The requester's end of the connection.
   struct Self {
     wire::QpNumber number{};
     wire::QpNumber dest_qp{};
@@ -53,34 +53,35 @@ class Visit {
     wire::Gid local{};
     wire::Gid remote{};
   };
-  /// This very process, as it shows itself to others.
+  /// The requester's process.
   struct Own {
     std::byte* segment = nullptr;
     const host::OwnDescriptor* bell = nullptr;  // an eventfd: wakes the thread that takes the bells
     bool has_peer_calls = true;  // may copy from and to other processes by system calls
   };
-  /// How far the two ends have come together.
+  /// Whether the two ends have met.
   enum class Meeting : std::uint8_t {
     kNotYet,     // the other end does not take requests yet
-    kStrangers,  // it does, but not ours in this way: packets tell how it ends
-    kMet,        // final: requests are executed here
+    kStrangers,  // the settings of the two ends do not match: the requests go in packets
+    kMet,        // final: the requests are executed in the half
   };
 
   Visit() noexcept = default;
   /// `peer` is null for this very process.
   Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self) noexcept;
 
-  /// Known later than the rest.
+  /// Sets the PSN of `self`, which is known later than the rest.
   void set_send_psn(std::uint32_t psn) noexcept { self_.send_psn = psn; }
-  /// Claims the half, if it fits; `parts` are its parts when the two have met.
+  /// Claims the half if the settings of the two ends match. When they have met, `parts` are the
+  /// parts of the half.
   [[nodiscard]] Meeting meet(HalfParts& parts) noexcept;
-  /// In the owner's process, for a requester that cannot execute a request itself: true if the half
-  /// is claimed by the requester that `self` names.
+  /// In the owner's process, for errands: true if the half is claimed by the requester that `self`
+  /// names.
   [[nodiscard]] bool stand_in(HalfParts& parts) noexcept;
 
-  /// False when the half does not take requests now; leave() nevertheless.
+  /// False when the half does not take requests now. Call leave() in either case.
   [[nodiscard]] bool enter() noexcept {
-    visiting_->inside.enter(fencing_);  // from here on the owner waits for us
+    visiting_->inside.enter(fencing_);  // from here on the owner waits for this visit
     calls_owner_ = false;
     const bool is_open =
         load_acquire(record_->gate) == HalfRecord::kOpen && is_ours() && !has_gone();
@@ -88,7 +89,7 @@ class Visit {
       return false;
     if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life()) [[unlikely]] {
       std::atomic_ref(record_->began).store(life(), std::memory_order_relaxed);
-      calls_owner_ = true;  // it has been waiting for this, and takes note of the requester
+      calls_owner_ = true;  // the first request: the owner notes the requester
     }
     return true;
   }
@@ -102,18 +103,18 @@ class Visit {
   /// Wakes the owner: something has changed that its queue pair may wait for.
   void wake() noexcept;
 
-  /// Whether the owner has ceased to wait for this visit, and may have taken away what we used.
+  /// Whether the owner no longer waits for this visit, and may have taken away what it uses.
   [[nodiscard]] bool is_given_up() const noexcept {
     fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
     const bool is_known = std::atomic_ref(record_->given_up).load(std::memory_order_relaxed) ==
                           visiting_->inside.present();
     return (is_known && visiting_ != &standing_in_) || !is_ours();
   }
-  /// The owner has given the half another life, and takes nothing from us any longer.
+  /// Whether the half has another life, in which it takes no requests of this requester.
   [[nodiscard]] bool is_locked_out() const noexcept { return !is_ours(); }
 
-  /// Before a system call that reaches memory of the owner: the owner waits for it when it takes
-  /// that memory away. Then the caller looks whether it may still make the call.
+  /// Before a system call that reaches memory of the owner: an owner that takes the memory away
+  /// waits for the call. After this the caller checks whether it may still make the call.
   void announce_call(std::uint64_t address, std::uint64_t octets) noexcept {
     std::atomic_ref(visiting_->call_at).store(address, std::memory_order_relaxed);
     std::atomic_ref(visiting_->call_octets).store(octets, std::memory_order_release);
@@ -123,13 +124,13 @@ class Visit {
     std::atomic_ref(visiting_->call_octets).store(0, std::memory_order_release);
   }
 
-  /// From now on the owner tells us when it posts a receive.
+  /// From now on the owner wakes this requester when it posts a receive.
   void begin_waiting() noexcept;
   void end_waiting() noexcept {
     std::atomic_ref(record_->waits).store(0, std::memory_order_relaxed);
   }
 
-  /// A message to the owner's process; false when it cannot take one now.
+  /// Sends a message to the owner's process; false when it cannot take one now.
   [[nodiscard]] bool send(std::span<const std::byte> head,
                           std::span<const std::byte> octets) noexcept {
     return peer_ != nullptr && peer_->send(head, octets);
@@ -160,17 +161,17 @@ class Visit {
   // What every request needs comes first, close together: many queue pairs share a cache.
   transport::ResponderState* state_ = nullptr;
   HalfRecord* record_ = nullptr;      // of the peer's half
-  Visiting* visiting_ = nullptr;      // where we are, in our own segment
-  std::uint64_t claim_ = 0;           // ours, in its present life
-  std::shared_ptr<host::Peer> peer_;  // none: this very process
+  Visiting* visiting_ = nullptr;      // of this requester, in its own segment
+  std::uint64_t claim_ = 0;           // of this requester, in the life that it has claimed
+  std::shared_ptr<host::Peer> peer_;  // null: the half is in this process
   Fencing fencing_ = Fencing::kFenced;
-  bool calls_owner_ = false;  // when it leaves
+  bool calls_owner_ = false;  // leave() wakes the owner
   std::byte* segment_ = nullptr;
   std::uint64_t segment_octets_ = 0;
   const host::OwnDescriptor* own_bell_ = nullptr;
   Self self_;
   host::Bells bells_;
-  Visiting standing_in_;  // for others
+  Visiting standing_in_;  // used instead of the requester's by stand_in()
 };
 
 }  // namespace verbatim::direct

@@ -19,13 +19,13 @@ namespace verbatim::direct {
 
 namespace {
 
-// A visit normally ends within microseconds; after so long await() sleeps between two looks.
+// A visit normally ends within microseconds. After this time await() sleeps between two looks.
 constexpr Duration kSpinning = std::chrono::milliseconds(1);
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000};
 
 }  // namespace
 
-// ---- One ----
+// ---- One visitor ----
 
 Visitor::Listed::Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept
     : peer(std::move(of)), visiting(at) {
@@ -72,9 +72,9 @@ bool Visitor::sends_packets_to(wire::QpNumber number) const noexcept {
          static_cast<std::uint32_t>(number);
 }
 
-// ---- All ----
+// ---- All visitors ----
 
-/// Never destroyed: the thread that it is for runs as long as the process.
+/// Never destroyed: the monitor uses it as long as the process runs.
 VisitorList& VisitorList::of_process() noexcept {
   static_assert(std::is_trivially_destructible_v<VisitorList>);
   static constinit VisitorList instance;
@@ -96,8 +96,8 @@ void VisitorList::remove(Visitor::Listed& visitor) noexcept {
   if (visitor.next != nullptr) visitor.next->previous = visitor.previous;
 }
 
-/// As Half::await(), without what only an adapter's thread may do. The system is not asked whether
-/// a process is dead: the caller may have no descriptors. An adapter's thread finds that out.
+/// As Half::await(), without the steps that only a thread of the adapter may take: it does not ask
+/// the system whether a process is dead, because that may need a descriptor.
 void VisitorList::await(Duration patience) noexcept {
   const LockGuard lock(mutex_);
   if (first_ == nullptr) return;
@@ -115,7 +115,7 @@ void VisitorList::await(Duration patience) noexcept {
       waited < kSpinning ? (void)::sched_yield() : host::uncancellable::nanosleep(kNap);
     }
   }
-  host::Membarrier::all_processes();  // what those did who have left has arrived
+  host::Membarrier::all_processes();  // the stores of ended visits are visible
 }
 
 void VisitorList::forget_in_child() noexcept {

@@ -12,15 +12,15 @@
 
 namespace verbatim::direct {
 
-/// The one requester that may be at work in a receiving half of ours, as its owner sees it. Copies
-/// stand for the same requester. While one of them exists, VisitorList knows it.
+/// The one requester that may execute requests in a half, as the owner of the half sees it. Copies
+/// stand for the same requester. It is in the VisitorList while a copy exists.
 class Visitor {
  public:
   Visitor() noexcept = default;
   /// `peer` is null for this very process.
   Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting);
-  /// The requester of queue pair `number` in the process that shows this segment; none exists()
-  /// when the segment has no place for it.
+  /// The requester of queue pair `number` of that peer; not exists() when the peer's segment has no
+  /// place for it.
   static Visitor of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
                     wire::QpNumber number);
 
@@ -32,14 +32,14 @@ class Visitor {
   }
   /// Asks the system whether its process is dead.
   void look() const noexcept;
-  /// Whether it is about to read or write some of these octets of ours by a system call.
+  /// Whether it has announced a system call that reads or writes some of these octets.
   [[nodiscard]] bool calls_into(std::uint64_t address, std::uint64_t octets) const noexcept;
   /// Whether it sends its requests to queue pair `number` in packets.
   [[nodiscard]] bool sends_packets_to(wire::QpNumber number) const noexcept;
 
  private:
   friend class VisitorList;
-  /// What the copies share.
+  /// The part that all copies share.
   struct Listed {
     Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept;
     Listed(const Listed&) = delete;
@@ -53,9 +53,9 @@ class Visitor {
       return visiting->inside.has_left(since) || (peer != nullptr && peer->has_gone());
     }
 
-    const std::shared_ptr<host::Peer> peer;  // null: this very process
+    const std::shared_ptr<host::Peer> peer;  // null: a requester of this process
     const Visiting* const visiting;
-    // VisitorList's:
+    // Members that VisitorList uses:
     Listed* previous = nullptr;
     Listed* next = nullptr;
     std::uint32_t life = 0;               // of the list that it is in
@@ -65,8 +65,9 @@ class Visitor {
   std::shared_ptr<Listed> listed_;
 };
 
-/// All visitors of this process, for a thread that may take no lock of an adapter, no memory and no
-/// descriptor: the one that acts for an unmapping while the program's munmap(2) waits.
+/// All visitors of the halves of this process. It is for the monitor, which handles an unmapping
+/// while the program's munmap(2) waits, and which may neither take a lock of an adapter nor
+/// allocate memory or descriptors.
 ///
 /// Its own lock is held for a few stores, or by await(). Nothing is allocated or freed under it.
 /// Any thread.
@@ -76,10 +77,10 @@ class VisitorList {
 
   /// For a caller that takes something away, after it has published that the thing is gone. Returns
   /// when no visit goes on that may have seen the thing. A visit that takes longer than `patience`
-  /// is passed over, by later calls as well: its process is stopped, or has not had a processor.
+  /// is passed over, by later calls as well: its process is stopped, or has had no processor.
   void await(Duration patience) noexcept;
 
-  /// In a forked child, where no requester comes.
+  /// In a forked child, which has no visitors.
   void forget_in_child() noexcept;
 
  private:

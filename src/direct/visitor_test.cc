@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for visits without the lock of an adapter.
+// Waiting for visits without the adapter's lock.
 #include "direct/visitor.h"
 
 #include <gtest/gtest.h>
@@ -48,11 +48,11 @@ TEST_F(VisitorListTest, DoesNotWaitForLaterVisits) {
   std::thread waiting([] { await(kEndlessPatience); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   leave();
-  enter();  // and stays
+  enter();  // a later visit, which does not end
   waiting.join();
 }
 
-TEST_F(VisitorListTest, PassesOverAVisitThatDoesNotEndOnceAndForAll) {
+TEST_F(VisitorListTest, DoesNotWaitAgainForAVisitThatItHasPassedOver) {
   const Visitor visitor(nullptr, &visiting_);
   enter();
   await(kNoPatience);
