@@ -36,7 +36,7 @@ Adapter::Adapter(const PortInfo& port)
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
       groups_({.port = port_, .udp = udp_, .engine = engine_}),
-      visitors_(segment_, queue_pairs_, engine_),
+      visitors_(segment_, [this](Instant deadline) { engine_.note_deadline(deadline); }),
       surroundings_({.port = port_,
                      .slot = slot_,
                      .shared_port = shared_port_,

@@ -50,7 +50,7 @@ void PeerService::serve() {
   const std::lock_guard lock(parts_.lock);
   if (news.has_deaths) {
     parts_.queue_pairs.for_each([&](QueuePair& qp) {
-      if (qp.data_path() != QueuePair::DataPath::kPackets) parts_.progress.list(qp);
+      if (qp.requester() != nullptr) parts_.progress.list(qp);
     });
   }
   parts_.visitors.look_if_any(now());
@@ -79,7 +79,7 @@ void PeerService::handle_saying(std::span<std::byte> saying, int connection) {
     if (qp == nullptr) return;
     {
       const auto held = qp->hold();
-      qp->handle_reply(errand, octets);
+      if (auto* requester = qp->requester()) requester->handle_reply(errand, octets);
     }
     parts_.progress.serve(*qp, now());
     return;

@@ -11,23 +11,17 @@
 namespace verbatim::device {
 namespace {
 
-// What may be in flight: some trains of packets, which a peer's socket buffer takes while its
-// program is busy. An acknowledgement is asked for with every fourth part, which is whole trains.
+// The most that may be in flight: some trains of packets, which fit into a peer's socket buffer
+// while its program is busy. Every fourth part of it, which is whole trains, asks for an
+// acknowledgement.
 constexpr std::uint32_t kWindowOctets = 480 * 1024;
 constexpr std::uint32_t kWindowPackets = 512;
-// Unreliable services are not told of losses. They send a train at a time, at a rate that would
-// fill a socket buffer like ours in this time: so long may the receiving process be kept from the
-// CPU. Where buffers are large, at one that a receiver keeps up with for as long as it takes.
+// Unreliable services do not learn of losses. They send a train at a time, at a rate that fills a
+// socket buffer as large as ours in kReceiverMayPause: so long may the receiving process have to
+// wait for a CPU. Where buffers are large, the rate is one that a receiver keeps up with.
 constexpr std::uint32_t kUnreliableTrainOctets = 64 * 1024;
 constexpr Duration kReceiverMayPause = std::chrono::microseconds(1600);
 constexpr Duration kUnreliableTrainTakes = std::chrono::microseconds(64);
-// Completions of one queue pair on a shared receive queue that may wait, however deep the queue is.
-constexpr std::uint32_t kSharedLanePlaces = 1U << 14;
-
-bool is_connected(transport::QpType type) noexcept {
-  return type == transport::QpType::kRc || type == transport::QpType::kUc;
-}
-
 }  // namespace
 
 Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> adapter,
@@ -38,7 +32,7 @@ Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> 
       (receives && (setup.receive_depth > kMaxQueueDepth || setup.receive_sges > kMaxSges))) {
     return Errc::kInvalidArgument;
   }
-  auto qp = std::make_unique<QueuePair>(adapter, setup);
+  std::unique_ptr<QueuePair> qp(new QueuePair(adapter, setup));
   if (qp == nullptr) return Errc::kNoMemory;
   Status built = Ok{};
   {
@@ -47,12 +41,6 @@ Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> 
   }
   if (!built) return built.error();  // what was built is taken down by the destructor
   return qp;
-}
-
-std::span<std::byte> QueuePair::take(std::size_t octets) noexcept {
-  const auto block = adapter_->segment().take(octets);
-  if (!block.empty()) blocks_.push_back(block);
-  return block;
 }
 
 Status QueuePair::build() {
@@ -77,44 +65,13 @@ Status QueuePair::build() {
   parts.send_queue =
       transport::SendQueue(std::span(static_cast<std::byte*>(aligned), send_octets), send_limits);
 
-  std::uint32_t receive_places = setup_.receive_depth;
-  if (setup_.shared != nullptr) {
-    parts.shared_receive = setup_.shared->view();
-    // A shared queue may be posted to again before anybody polls, so its depth does not limit the
-    // completions that wait; the completion queue does, and a full one has overrun.
-    receive_places = std::min(setup_.receive_cq->capacity(),
-                              std::max(setup_.shared->depth(), kSharedLanePlaces));
-    setup_.receive_cq->pin_capacity();
-    setup_.shared->add_user();
-    in_shared_ = true;
-  } else {
-    const transport::ReceiveQueue::Limits limits{.depth = setup_.receive_depth,
-                                                 .sge_limit = std::max(setup_.receive_sges, 1U)};
-    const auto block = take(transport::ReceiveQueue::octets_for(limits));
-    if (block.empty()) return Errc::kNoMemory;
-    parts.receive_queue = transport::ReceiveQueue::create(block, limits);
-    receive_block_ = block;
-  }
-  const auto attach = [&](CompletionQueue& cq,
-                          std::uint32_t places) -> Expected<transport::CompletionPort> {
-    const auto block = take(CompletionLane::octets_for(places));
-    if (block.empty()) return Errc::kNoMemory;
-    receive_lane_ = block;  // the second of the two
-    return cq.attach(CompletionLane::create(block, places));
-  };
-  auto send_port = attach(*setup_.send_cq, setup_.send_depth);
+  send_lane_ = adapter_->segment().take(CompletionLane::octets_for(setup_.send_depth));
+  if (send_lane_.empty()) return Errc::kNoMemory;
+  auto send_port = setup_.send_cq->attach(CompletionLane::create(send_lane_, setup_.send_depth));
   if (!send_port) return send_port.error();
   send_port_ = *send_port;
-  auto receive_port = attach(*setup_.receive_cq, receive_places);
-  if (!receive_port) return receive_port.error();
-  receive_port_ = *receive_port;
   parts.send_port = *send_port_;
-  parts.receive_port = *receive_port_;
-
-  const auto state = take(sizeof(transport::ResponderState));
-  if (state.empty()) return Errc::kNoMemory;
-  parts.responder = new (state.data()) transport::ResponderState;
-  state_block_ = state;
+  if (auto built = receiving_.build(parts); !built) return built;
   if (setup_.type == transport::QpType::kRc) {
     constexpr std::size_t kOctets = transport::kMaxReadAtomic * sizeof(transport::ReplayEntry);
     replay_block_.reset(new (std::nothrow) std::byte[kOctets]);  // not touched before it is used
@@ -129,10 +86,9 @@ Status QueuePair::build() {
   if (is_datagram) adapter_->link().tell_headers();
   direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
   record = {.number = number_, .life = record.life + 1, .type = setup_.type};
-  if (is_connected(setup_.type)) {
-    half_ = direct::Half(&adapter_->layout().half(number_), half_parts());
-    visiting().choose_packets({});  // the last one with this number may have
-  }
+  receiving_.publish(number_);
+  // An earlier queue pair with this number may have chosen packets.
+  if (receiving_.exists()) visiting().choose_packets({});
   recount();
   machine_.emplace(
       transport::QueuePairMachine::Config{
@@ -151,6 +107,7 @@ Status QueuePair::build() {
                                                      kReceiverMayPause * kUnreliableTrainOctets /
                                                          adapter_->receive_buffer_octets())}},
       parts);
+  receiving_.set_machine(*machine_);
   show();
   return Ok{};
 }
@@ -158,11 +115,7 @@ Status QueuePair::build() {
 QueuePair::~QueuePair() {
   const std::lock_guard lock(adapter_->mutex());
   adapter_->work().serve_owed(now());
-  if (half_.exists()) {
-    bar_half(HalfThen::kEnds);
-    half_.begin({}, {});  // nobody's
-    half_.close();
-  }
+  receiving_.end();
   if (machine_) set_data_path(DataPath::kPackets);
   if (numbered_) {
     adapter_->layout().queue_pair(number_).number = {};
@@ -172,26 +125,20 @@ QueuePair::~QueuePair() {
   numbered_ = false;
   recount();
   if (send_port_) setup_.send_cq->detach(*send_port_);
-  if (receive_port_) setup_.receive_cq->detach(*receive_port_);
-  if (in_shared_) {
-    // What a message had begun with waits for another one: nobody will report it any more.
-    if (machine_) setup_.shared->view().put_back(machine_->shared_claimant());
-    setup_.shared->drop_user();
-    setup_.receive_cq->unpin_capacity();
-  }
+  receiving_.release();
   if (in_domain_) adapter_->domains().drop_user(setup_.domain);
-  for (const auto& block : blocks_) adapter_->visitors().give_back(block);
+  if (!send_lane_.empty()) adapter_->visitors().give_back(send_lane_);
 }
 
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
                          const Adapter::Destination* to) noexcept {
   const NearEnd near_end = find_near_end(mask, attributes, to);
-  const bool connects = half_.exists() && names(mask, transport::QpMask::kState) &&
+  const bool connects = receiving_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive;
   const bool is_direct_or_nothing = adapter_->path_policy() == DataPathPolicy::kDirect;
   if (connects && is_direct_or_nothing && !near_end.is_near) return Errc::kNotSupported;
   const std::lock_guard lock(adapter_->mutex());
-  adapter_->work().serve_owed(now());  // the state it goes to may not allow it
+  adapter_->work().serve_owed(now());  // the new state may not allow to send answers
   transport::Path path;
   if (names(mask, transport::QpMask::kAddress)) {
     if (to == nullptr) return Errc::kInvalidArgument;
@@ -199,17 +146,17 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
     if (!found) return found.error();
     path = *found;
   }
-  // From RTR on receives may be posted under that lock alone.
+  // From RTR on receives may be posted with the queue pair's lock alone.
   auto held = connects ? std::unique_lock(lock_) : hold();
-  const bool disturbs = half_.exists() && disturbs_half(mask, attributes);
+  const bool disturbs = receiving_.exists() && receiving_.is_disturbed_by(mask, attributes);
   if (disturbs) {
     const bool ends =
         names(mask, transport::QpMask::kState) && !transport::takes_requests(attributes.state);
-    bar_half(ends ? HalfThen::kEnds : HalfThen::kGoesOn);
+    bar_half(ends ? ReceivingHalf::Then::kEnds : ReceivingHalf::Then::kGoesOn);
   }
   const transport::QpState from = machine_->state();
   auto modified = machine_->modify(mask, attributes, &path);
-  if (half_.exists() && modified) follow(from, near_end);
+  if (receiving_.exists() && modified) follow(from, near_end);
   if (disturbs) reopen_half();
   if (held.owns_lock()) held.unlock();
   adapter_->work().serve(*this, now());
@@ -220,38 +167,32 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   return modified;
 }
 
-/// A new life begins: whoever uses the queue pair anew must not meet completions of the old one.
+/// A new life begins: the program must not poll completions of the old one.
 void QueuePair::discard_completions() noexcept {
   if (send_port_) setup_.send_cq->discard(*send_port_);
-  if (receive_port_) setup_.receive_cq->discard(*receive_port_);
+  receiving_.discard_completions();
 }
 
-transport::QpAttributes QueuePair::attributes() noexcept {
+QueuePair::Present QueuePair::query() noexcept {
   const std::lock_guard lock(adapter_->mutex());
   catch_up();
   const auto held = hold();
-  auto attributes = machine_->attributes();
-  if (data_path_ == DataPath::kDirect) attributes.send_psn = direct_->next_psn();
-  return attributes;
+  Present present{.attributes = machine_->attributes(), .is_draining = machine_->is_draining()};
+  if (data_path_ == DataPath::kDirect) present.attributes.send_psn = direct_->next_psn();
+  return present;
 }
 
-/// A thread that executes a request directly, here or in the peer, publishes the error completion
-/// before anyone with the adapter's lock has drawn the consequences. A program that has seen the
-/// completion and asks for the state is told what it will be.
+/// A thread that executes a request directly, in this process or in the peer, publishes the error
+/// completion before a thread with the adapter's lock has changed the state. A program that has
+/// polled the completion and queries the state must see the new state.
 void QueuePair::catch_up() noexcept {
   {
     const auto held = hold();
     const bool sends_have_failed = direct_ && direct_->has_failed() && machine_->is_sending();
-    if (!sends_have_failed && !(half_.exists() && half_has_failed())) return;
+    if (!sends_have_failed && !(receiving_.exists() && receiving_.has_failed())) return;
     handle_bell();
   }
   adapter_->work().serve(*this, now());
-}
-
-bool QueuePair::is_draining() noexcept {
-  const std::lock_guard lock(adapter_->mutex());
-  const auto held = hold();
-  return machine_->is_draining();
 }
 
 Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept {
@@ -259,7 +200,7 @@ Status QueuePair::Posting::send(const transport::SendRequest& request) noexcept 
   return qp_.machine_->post_send(request);
 }
 
-/// Which of the two locks it is may change while this waits for one of them.
+/// `alone` may change while this waits for one of the two locks.
 bool QueuePair::lock_for_any_posting(const std::atomic<bool>& alone) noexcept {
   for (;;) {
     if (alone.load(std::memory_order_relaxed)) {
@@ -276,7 +217,7 @@ bool QueuePair::lock_for_any_posting(const std::atomic<bool>& alone) noexcept {
 
 std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
   std::unique_lock lock(lock_, std::defer_lock);
-  if (direct_) lock.lock();  // also while undecided: it may be decided meanwhile
+  if (direct_) lock.lock();  // also while the data path is undecided: a thread may decide it
   return lock;
 }
 
@@ -289,7 +230,7 @@ void QueuePair::end_packet_posting(Sends sends) noexcept {
   }
 }
 
-/// What a thread cannot do alone. It has no lock.
+/// What needs the adapter's lock. The calling thread holds no lock.
 void QueuePair::finish(Rest rest) noexcept {
   const std::lock_guard lock(adapter_->mutex());
   const bool is_quiet = rest == Rest::kAnnounce && !send_cq_->announce();
@@ -307,7 +248,7 @@ void QueuePair::show() noexcept {
   const transport::Traffic in_packets = machine_->traffic();
   if (data_path_ != DataPath::kDirect) {
     record.traffic = in_packets;
-  } else {  // the rest is counted there
+  } else {  // the requester counts the rest in the record
     record.traffic.served_messages = in_packets.served_messages;
     record.traffic.served_octets = in_packets.served_octets;
   }
@@ -321,9 +262,9 @@ void QueuePair::announce() noexcept {
   const bool receive_overrun = setup_.receive_cq != setup_.send_cq && setup_.receive_cq->announce();
   if (setup_.shared != nullptr) setup_.shared->announce();
   if (send_overrun || receive_overrun) {
-    if (half_.exists()) bar_half(HalfThen::kEnds);
+    bar_half(ReceivingHalf::Then::kEnds);
     machine_->handle_completion_overrun();
-    if (half_.exists()) reopen_half();
+    reopen_half();
     while (auto event = machine_->poll_event()) {
       report(setup_.async, async_event_of(*event), setup_.user_tag);
     }

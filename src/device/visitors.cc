@@ -6,46 +6,44 @@
 #include <ctime>
 
 #include "device/clock.h"
-#include "device/engine.h"
-#include "device/queue_pair.h"
+#include "device/receiving_half.h"
 
 namespace verbatim::device {
 namespace {
 
-// How often those are looked at whose visits were given up.
+// How often Visitors looks whether a stray has gone.
 constexpr Duration kStrayPeriod = std::chrono::milliseconds(20);
-// How often a peer is looked at that is about to reach memory which is to go.
+// How often await_calls() looks whether a call has ended.
 constexpr timespec kCallNap{.tv_sec = 0, .tv_nsec = 1'000'000};
 
-// Visits that were given up, of all adapters: memory is the process's.
+// The strays of all adapters: registered memory belongs to the process, not to an adapter.
 std::atomic<int> g_strays{0};
 
 }  // namespace
 
-/// Returns the queue pairs in whose halves a visitor is stopped.
-std::vector<QueuePair*> Visitors::find_stopped() {
+/// Returns the halves in which a visitor is stopped.
+std::vector<VisitedHalf*> Visitors::find_stopped() {
   full_fence();  // pairs with the one in Visit::meet(): a later claim of a half sees the change
   if (!has_direct_use_.load(std::memory_order_relaxed)) return {};
   std::vector<direct::Half*> visited;
-  for (QueuePair* qp : queue_pairs_.present()) {
-    if (!qp->half().exists() || !qp->half().is_claimed_directly()) continue;
-    visited.push_back(&qp->half());
+  for (VisitedHalf* owner : halves_) {
+    if (owner->half().is_claimed_directly()) visited.push_back(&owner->half());
   }
   if (visited.empty()) return {};
-  const auto stuck = direct::Half::await(visited, QueuePair::kLeavingPatience);
-  std::vector<QueuePair*> hosts;
+  const auto stuck = direct::Half::await(visited, ReceivingHalf::kLeavingPatience);
   if (stuck.empty()) return {};
-  for (QueuePair* qp : queue_pairs_.present()) {
-    if (std::ranges::find(stuck, &qp->half()) == stuck.end()) continue;
-    qp->note_stray();
-    hosts.push_back(qp);
+  std::vector<VisitedHalf*> owners;
+  for (VisitedHalf* owner : halves_) {
+    if (std::ranges::find(stuck, &owner->half()) == stuck.end()) continue;
+    owner->note_stray();
+    owners.push_back(owner);
   }
-  return hosts;
+  return owners;
 }
 
-/// A call that is announced later finds that the key does not work. So the visits are noted in
-/// which a call is announced now, and only these are waited for: peers may use other keys of the
-/// same memory all the time.
+/// A call that is announced later finds that the key does not work. So this notes the visits in
+/// which a call is announced now, and waits only for these: peers may use other keys of the same
+/// memory all the time.
 void Visitors::await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
                            std::uint64_t octets) {
   if (!has_direct_use_.load(std::memory_order_relaxed)) return;
@@ -56,8 +54,8 @@ void Visitors::await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint6
     if (visitor.calls_into(address, octets)) calling.emplace_back(visitor, visit);
   };
   for (const auto& [visitor, visit] : strays_) note(visitor);
-  for (QueuePair* qp : queue_pairs_.present()) {
-    if (qp->half().exists() && qp->half().is_claimed_directly()) note(qp->half().visitor());
+  for (VisitedHalf* owner : halves_) {
+    if (owner->half().is_claimed_directly()) note(owner->half().visitor());
   }
   const auto is_over = [&](const auto& call) {
     const auto& [visitor, visit] = call;
@@ -77,7 +75,7 @@ void Visitors::add_stray(const direct::Half& half, host::Quarantine::Stray stray
   stray.has_gone = [visitor, visit] {
     visitor.look();
     if (!visitor.has_left(visit)) return false;
-    host::Membarrier::all_processes();  // what it has stored before it left has arrived
+    host::Membarrier::all_processes();  // its stores before it left have arrived
     return true;
   };
   stray.on_gone = [last = std::move(stray.on_gone)] {
@@ -88,7 +86,7 @@ void Visitors::add_stray(const direct::Half& half, host::Quarantine::Stray stray
   quarantine_.add(std::move(stray));
   strays_.emplace_back(visitor, visit);
   next_look_ = now() + kStrayPeriod;
-  engine_.note_deadline(next_look_);
+  note_deadline_(next_look_);
 }
 
 void Visitors::look(Instant at) {
@@ -98,14 +96,14 @@ void Visitors::look(Instant at) {
   next_look_ = is_over ? Instant::never() : at + kStrayPeriod;
 }
 
-/// The visitor may be stopped in a copy into memory that is registered and goes on being used. So
-/// all memory that it may reach by a pointer moves away from under it. Other peers that are stopped
-/// in the middle of such a copy find that out, and do it again (Target::counts_late()).
-void Visitors::lock_out(QueuePair& qp, RegionHomes& homes) {
-  const RegionHomes::Domains domains = qp.domains();
+/// The visitor may be stopped in a copy into memory that is registered and stays in use. So all
+/// memory that it may reach by a pointer moves to other pages. Other peers that are stopped in the
+/// middle of such a copy notice that, and repeat the copy (Target::counts_late()).
+void Visitors::lock_out(VisitedHalf& half, RegionHomes& homes) {
+  const RegionHomes::Domains domains = half.domains();
   homes.withdraw(domains);
-  const auto hosts = find_stopped();
-  if (std::ranges::find(hosts, &qp) != hosts.end()) qp.leave_requester_behind();
+  const auto stopped = find_stopped();
+  if (std::ranges::find(stopped, &half) != stopped.end()) half.leave_requester_behind();
   homes.abandon(domains);
 }
 

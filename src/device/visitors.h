@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,8 +13,8 @@
 #include "base/fence.h"
 #include "base/occupancy.h"
 #include "base/time.h"
-#include "device/queue_pair_table.h"
 #include "device/region_homes.h"
+#include "device/visited_half.h"
 #include "direct/half.h"
 #include "direct/visitor.h"
 #include "host/membarrier.h"
@@ -22,49 +24,52 @@
 
 namespace verbatim::device {
 
-class Engine;
-class QueuePair;
-
-/// The requesters of this host that are at work in receiving halves of ours, for a caller that
-/// takes something away from them. A visitor that does not leave in time is treated as stopped: it
-/// becomes a stray. What a stray may still touch is not used again before the stray has left or its
-/// process has died.
+/// The requesters of this host that are at work in the receiving halves of an adapter, for a caller
+/// that takes something away from them. A visitor that does not leave in time is treated as
+/// stopped: it becomes a stray. Blocks that a stray may still touch are not used again before the
+/// stray has left or its process has died.
 ///
 /// With the adapter's lock held, unless a function says otherwise.
 class Visitors {
  public:
-  Visitors(host::Segment& segment, const QueuePairTable<QueuePair>& queue_pairs,
-           Engine& engine) noexcept
-      : quarantine_(segment), queue_pairs_(queue_pairs), engine_(engine) {}
+  /// `note_deadline` is told when look() is to be called at the latest.
+  Visitors(host::Segment& segment, std::function<void(Instant)> note_deadline)
+      : quarantine_(segment), note_deadline_(std::move(note_deadline)) {}
   Visitors(const Visitors&) = delete;
   Visitors& operator=(const Visitors&) = delete;
 
-  /// Another process may complete something here without our lock, from now on. Any thread.
+  /// A half that requesters may visit, until remove_half().
+  void add_half(VisitedHalf& half) { halves_.insert(&half); }
+  void remove_half(VisitedHalf& half) noexcept { halves_.erase(&half); }
+
+  /// From now on another process may complete something here without the lock. Any thread.
   void note_direct_use() noexcept {
     has_direct_use_.store(true, std::memory_order_relaxed);
     has_process_direct_use_.store(true, std::memory_order_relaxed);
   }
-  /// Between arming something and looking once more whether it has happened: a fence here, and in
-  /// all processes that may have missed the arming. Any thread, without the lock.
+  /// For a thread that has armed something and then looks once more whether it has happened: a
+  /// fence in this process, and in all processes that may have missed the arming. Any thread,
+  /// without the lock.
   static void arming_barrier() noexcept {
     full_fence();  // a visit that begins from now on sees what was armed
     if (has_process_direct_use_.load(std::memory_order_relaxed)) host::Membarrier::all_processes();
   }
 
-  /// Access through a key has ended: returns when no visitor is in the middle of one, or false when
-  /// one is stopped there.
+  /// For a caller that has ended the access through a key. Returns when no visitor is in the middle
+  /// of such an access, or false when a visitor is stopped there.
   bool await() { return find_stopped().empty(); }
-  /// The same for memory that peers reach by system calls: returns when every call has ended that
-  /// was announced before. `lock` is let go meanwhile.
+  /// The same for memory that peers reach by system calls. Returns when every call has ended that
+  /// was announced before. `lock` is released while it waits.
   void await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
                    std::uint64_t octets);
 
-  /// A visitor is stopped in this queue pair's receiving half, which is to end: what the visitor
-  /// does when it goes on reaches no memory that is in use.
-  void lock_out(QueuePair& qp, RegionHomes& homes);
-  /// The present visit of that half was given up.
+  /// A visitor is stopped in this half, which is to end. When the visitor goes on, it reaches no
+  /// memory that is in use.
+  void lock_out(VisitedHalf& half, RegionHomes& homes);
+  /// The owner of the half no longer waits for its present visit.
   void add_stray(const direct::Half& half, host::Quarantine::Stray stray);
-  /// In place of Segment::give_back(): a block that a stray may touch goes back when it has gone.
+  /// In place of Segment::give_back(): a block that a stray may touch goes back when the stray has
+  /// gone.
   void give_back(std::span<std::byte> block) { quarantine_.give_back(block); }
 
   /// Looks which strays have gone.
@@ -78,11 +83,11 @@ class Visitors {
   void abandon_in_child() noexcept;
 
  private:
-  [[nodiscard]] std::vector<QueuePair*> find_stopped();
+  [[nodiscard]] std::vector<VisitedHalf*> find_stopped();
 
   host::Quarantine quarantine_;
-  const QueuePairTable<QueuePair>& queue_pairs_;
-  Engine& engine_;
+  std::function<void(Instant)> note_deadline_;
+  std::set<VisitedHalf*> halves_;
   std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> strays_;
   Instant next_look_ = Instant::never();
   std::atomic<bool> has_direct_use_{false};

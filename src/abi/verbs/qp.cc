@@ -295,7 +295,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     if (!found) return as_errno_value(found.error());
     to = *found;
     const auto remote = (mask & IBV_QP_DEST_QPN) != 0 ? wire::QpNumber{attr->dest_qp_num}
-                                                      : handle.object->attributes().dest_qp;
+                                                      : handle.object->query().attributes.dest_qp;
     to->entropy = wire::source_port_of_connection(to->flow_label, handle.object->number(), remote);
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
@@ -314,7 +314,8 @@ VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr*
   const Uncancelled uncancelled;
   QpHandle& handle = handle_of<QpHandle>(qp);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  const transport::QpAttributes now = handle.object->attributes();
+  const device::QueuePair::Present present = handle.object->query();
+  const transport::QpAttributes& now = present.attributes;
   const LockGuard lock(handle.given_mutex);
   *attr = ibv_qp_attr{};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(now.state);
@@ -328,7 +329,7 @@ VB_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr*
   attr->cap = handle.init.cap;
   attr->ah_attr = handle.address;
   attr->pkey_index = handle.pkey_index;
-  attr->sq_draining = handle.object->is_draining() ? 1 : 0;
+  attr->sq_draining = present.is_draining ? 1 : 0;
   attr->max_rd_atomic = now.max_read_atomic;
   attr->max_dest_rd_atomic = now.max_dest_read_atomic;
   attr->min_rnr_timer = now.min_rnr_timer;
