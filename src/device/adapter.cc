@@ -280,7 +280,7 @@ Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept
   if (port_.gids[to.gid_index].gid == wire::Gid{}) return Errc::kInvalidArgument;  // has gone
   transport::Path path;
   path.source = port_.gids[to.gid_index].gid;
-  path.destination = group_address(to.gid);
+  path.destination = loop::group_address(to.gid);
   if (path.source.is_ipv4_mapped() != path.destination.is_ipv4_mapped()) {
     return Errc::kInvalidArgument;
   }

@@ -18,7 +18,6 @@
 #include "device/multicast_groups.h"
 #include "device/peer_service.h"
 #include "device/port_info.h"
-#include "device/queue_pair_table.h"
 #include "device/quota.h"
 #include "device/region_homes.h"
 #include "device/segment_layout.h"
@@ -28,6 +27,7 @@
 #include "host/segment.h"
 #include "host/slot.h"
 #include "link/link.h"
+#include "loop/queue_pair_table.h"
 #include "memory/key_registry.h"
 #include "transport/path.h"
 #include "udp/shared_port.h"
@@ -77,7 +77,7 @@ class Adapter {
   [[nodiscard]] link::Link& link() noexcept { return *link_; }
   [[nodiscard]] host::Segment& segment() noexcept { return segment_; }
   [[nodiscard]] const SegmentLayout& layout() const noexcept { return layout_; }
-  [[nodiscard]] QueuePairTable<QueuePair>& queue_pairs() noexcept { return queue_pairs_; }
+  [[nodiscard]] loop::QueuePairTable<QueuePair>& queue_pairs() noexcept { return queue_pairs_; }
   [[nodiscard]] MulticastGroups& groups() noexcept { return groups_; }
   [[nodiscard]] memory::KeyRegistry& keys() noexcept { return *registry_; }
   [[nodiscard]] memory::DomainTable& domains() noexcept { return domains_; }
@@ -152,7 +152,7 @@ class Adapter {
 
   host::Segment segment_;
   SegmentLayout layout_;
-  QueuePairTable<QueuePair> queue_pairs_;
+  loop::QueuePairTable<QueuePair> queue_pairs_;
   std::vector<memory::DomainTable::Entry> domain_entries_;
   memory::DomainTable domains_;
   std::vector<std::uint32_t> free_keys_;
@@ -163,7 +163,7 @@ class Adapter {
   MulticastGroups groups_;
   Visitors visitors_;
   Surroundings surroundings_;
-  Agenda<QueuePair> agenda_;
+  loop::Agenda<QueuePair> agenda_;
   AdapterDispatch dispatch_;
   AdapterProgress progress_;
   PeerService peers_;

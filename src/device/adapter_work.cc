@@ -3,9 +3,9 @@
 
 #include "device/queue_pair.h"
 
-namespace verbatim::device {
+namespace verbatim {
 
-template class Dispatch<QueuePair, Surroundings>;
-template class Progress<QueuePair, AdapterDispatch, Surroundings>;
+template class loop::Dispatch<device::QueuePair, device::Surroundings>;
+template class loop::Progress<device::QueuePair, device::AdapterDispatch, device::Surroundings>;
 
-}  // namespace verbatim::device
+}  // namespace verbatim

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "device/adapter_types.h"
-#include "device/dispatch.h"
-#include "device/progress.h"
 #include "device/surroundings.h"
+#include "loop/dispatch.h"
+#include "loop/progress.h"
 
-namespace verbatim::device {
+namespace verbatim {
 
-extern template class Dispatch<QueuePair, Surroundings>;
-extern template class Progress<QueuePair, AdapterDispatch, Surroundings>;
+extern template class loop::Dispatch<device::QueuePair, device::Surroundings>;
+extern template class loop::Progress<device::QueuePair, device::AdapterDispatch,
+                                     device::Surroundings>;
 
-}  // namespace verbatim::device
+}  // namespace verbatim

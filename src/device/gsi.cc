@@ -378,7 +378,7 @@ void Gsi::take_forwarded() noexcept {
                                            message_.begin() + static_cast<std::ptrdiff_t>(octets));
       const auto incoming = unpack_forwarded(request);
       if (!incoming || (is_of_box && !is_request_for(claims_[i].service, *incoming))) continue;
-      parts_.dispatch.handle(*incoming, Came::kForwarded, now());
+      parts_.dispatch.handle(*incoming, loop::Came::kForwarded, now());
     }
   }
 }
@@ -492,7 +492,7 @@ bool Gsi::hand_over(const cm::Datagram& datagram, const link::Incoming& as_recei
   // A request goes to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
   if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;
-  parts_.dispatch.handle(as_received, Came::kByWire, now());
+  parts_.dispatch.handle(as_received, loop::Came::kByWire, now());
   return true;
 }
 

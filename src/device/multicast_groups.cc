@@ -7,7 +7,7 @@
 namespace verbatim::device {
 
 Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
-  const wire::Gid address = group_address(group);
+  const wire::Gid address = loop::group_address(group);
   if (!address.is_multicast() || !qp.is_datagram()) return Errc::kInvalidArgument;
   if (is_abandoned_) return Errc::kNoDevice;
   if (table_.members(address).empty()) {
@@ -20,7 +20,7 @@ Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
 }
 
 Status MulticastGroups::detach(QueuePair& qp, const wire::Gid& group) {
-  const wire::Gid address = group_address(group);
+  const wire::Gid address = loop::group_address(group);
   auto removed = table_.remove(address, qp);
   if (!removed || !table_.members(address).empty() || is_abandoned_) return removed;
   (void)parts_.udp.leave({.gid = address, .scope = parts_.port.interface_index});  // it had joined

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/expected.h"
-#include "device/multicast_table.h"
 #include "device/port_info.h"
+#include "loop/multicast_table.h"
 #include "udp/udp_link.h"
 #include "wire/headers/ids.h"
 
@@ -31,14 +31,14 @@ class MulticastGroups {
   [[nodiscard]] Status attach(QueuePair& qp, const wire::Gid& group);
   /// No longer. kInvalidArgument when the queue pair is not attached.
   [[nodiscard]] Status detach(QueuePair& qp, const wire::Gid& group);
-  [[nodiscard]] const MulticastTable<QueuePair>& table() const noexcept { return table_; }
+  [[nodiscard]] const loop::MulticastTable<QueuePair>& table() const noexcept { return table_; }
 
   /// In a forked child: its copies of the sockets join and leave nothing.
   void abandon_in_child() noexcept { is_abandoned_ = true; }
 
  private:
   Parts parts_;
-  MulticastTable<QueuePair> table_;
+  loop::MulticastTable<QueuePair> table_;
   bool is_abandoned_ = false;
 };
 

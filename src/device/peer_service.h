@@ -9,13 +9,13 @@
 #include "base/expected.h"
 #include "device/adapter_types.h"
 #include "device/host_peers.h"
-#include "device/queue_pair_table.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
 #include "direct/target.h"
 #include "host/queue_lock.h"
 #include "host/segment.h"
 #include "host/slot.h"
+#include "loop/queue_pair_table.h"
 
 namespace verbatim::device {
 
@@ -31,7 +31,7 @@ class PeerService {
     const host::Slot& slot;
     const host::Segment& segment;
     const SegmentLayout& layout;
-    const QueuePairTable<QueuePair>& queue_pairs;
+    const loop::QueuePairTable<QueuePair>& queue_pairs;
     AdapterProgress& progress;
     Visitors& visitors;
     const Engine& engine;

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "device/adapter.h"
-#include "device/agenda.h"
 #include "device/block_pool.h"
 #include "device/completion_queue.h"
 #include "device/fault_guard.h"
-#include "device/late_receive.h"
 #include "device/queue_pair_setup.h"
 #include "device/receiving_half.h"
 #include "device/shared_receive_queue.h"
 #include "direct/requester.h"
 #include "direct/short_way.h"
 #include "host/queue_lock.h"
+#include "loop/agenda.h"
+#include "loop/late_receive.h"
 #include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 
@@ -97,6 +97,9 @@ class QueuePair : public Pooled<QueuePair> {
   /// does not call it twice.
   [[nodiscard]] std::unique_lock<host::QueueLock> hold() noexcept;
   [[nodiscard]] transport::QueuePairMachine& machine() noexcept { return *machine_; }
+  void handle_packet(Instant at, const transport::Arrival& arrival) noexcept {
+    machine_->handle_packet(at, arrival);
+  }
   /// Executes the posted requests, if they take the direct path. False when there is more to do at
   /// once.
   [[nodiscard]] bool run_directly() noexcept;
@@ -120,12 +123,11 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
   /// Whether the packet should wait for a receive that the program may be about to post.
   [[nodiscard]] bool lets_wait(const transport::Arrival& arrival, Instant at) noexcept {
-    return machine_->lacks_receive_for(arrival.packet) && machine_->is_addressed_by(arrival) &&
-           late_.is_worth_waiting_for(machine_->receives_posted(), at);
+    return late_.lets_wait(*machine_, arrival, at);
   }
   /// The number of packets that wait: Dispatch counts them here.
   [[nodiscard]] int& waiting_packets() noexcept { return waiting_packets_; }
-  [[nodiscard]] AgendaEntry& agenda_entry() noexcept { return agenda_entry_; }
+  [[nodiscard]] loop::AgendaEntry& agenda_entry() noexcept { return agenda_entry_; }
   /// The communication that the peer's first packet establishes, in case the message that the peer
   /// is ready was lost. Zero: none.
   [[nodiscard]] wire::CommId awaited() const noexcept { return awaited_; }
@@ -242,9 +244,9 @@ class QueuePair : public Pooled<QueuePair> {
     bool sends_directly = false;
     bool receives_directly = false;
   } counts_;  // what it was last counted as
-  LateReceive late_;
+  loop::LateReceive late_;
   int waiting_packets_ = 0;
-  AgendaEntry agenda_entry_;
+  loop::AgendaEntry agenda_entry_;
   wire::CommId awaited_{};
 };
 

@@ -22,11 +22,11 @@ bool Surroundings::is_own_address(const wire::Gid& gid) const noexcept {
 }
 
 void Surroundings::handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
-                                     const wire::IcrcSeed& seed, Came came) noexcept {
+                                     const wire::IcrcSeed& seed, loop::Came came) noexcept {
   parts_.gsi.handle({.incoming = incoming,
                      .packet = packet,
                      .seed = seed,
-                     .was_forwarded = came == Came::kForwarded});
+                     .was_forwarded = came == loop::Came::kForwarded});
 }
 
 void Surroundings::handle_first_data(wire::CommId communication) noexcept {

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/uncancelled.h"
 #include "device/adapter_record.h"
-#include "device/dispatch.h"
 #include "device/engine.h"
+#include "device/fault_guard.h"
 #include "device/port_info.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
 #include "host/slot.h"
 #include "link/packet_burst.h"
+#include "loop/dispatch.h"
 #include "udp/backpressure.h"
 #include "udp/shared_port.h"
 #include "udp/udp_link.h"
@@ -46,7 +48,16 @@ class Surroundings {
   Surroundings(const Surroundings&) = delete;
   Surroundings& operator=(const Surroundings&) = delete;
 
-  [[nodiscard]] AdapterCounters& counters() noexcept { return parts_.layout.adapter().counters; }
+  [[nodiscard]] loop::PacketCounters& counters() noexcept {
+    return parts_.layout.adapter().counters;
+  }
+
+  /// See fault_guard.h.
+  template <typename Work>
+  [[nodiscard]] bool guarded(Work&& work) noexcept {
+    return device::guarded(work);
+  }
+  void expect_faults() noexcept { let_faults_through_for_burst(); }
 
   // ---- For Dispatch ----
 
@@ -54,10 +65,12 @@ class Surroundings {
   void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
   [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept;
   void handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
-                         const wire::IcrcSeed& seed, Came came) noexcept;
+                         const wire::IcrcSeed& seed, loop::Came came) noexcept;
   void handle_first_data(wire::CommId communication) noexcept;
 
   // ---- For Progress ----
+
+  using Uncancelled = verbatim::Uncancelled;
 
   /// A packet that another process has sent on; the octets are valid until the next call.
   struct Forwarded {

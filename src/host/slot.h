@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "base/expected.h"
+#include "base/slot_numbers.h"
 #include "host/mailbox.h"
 
 namespace verbatim::host {
 
-/// The most processes of one user in one network namespace: queue pair numbers and keys carry the
-/// slot in their upper eight bits.
-inline constexpr std::uint32_t kSlotCount = 256;
-/// Numbers that each slot has for queue pairs, and for keys.
-inline constexpr std::uint32_t kNumbersPerSlot = 1U << 16;
+using verbatim::kNumbersPerSlot;
+using verbatim::kSlotCount;
 
 /// The number of this process among the processes of its user on this host (docs/ARCHITECTURE.md,
 /// section 6). Held by the UNIX name `<slot>`: exclusive, scoped to the network namespace, free

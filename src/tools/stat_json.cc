@@ -72,7 +72,7 @@ Json json_of(const MemoryView& memory) {
           {"unshared", array_of(memory.unshared)}};
 }
 
-Json json_of(const device::AdapterCounters& counters) {
+Json json_of(const loop::PacketCounters& counters) {
   std::uint64_t malformed = 0;
   for (const std::uint64_t each : counters.malformed) malformed += each;
   return {{"malformed", malformed},

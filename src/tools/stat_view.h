@@ -71,7 +71,7 @@ struct ProcessView {
   device::DataPathPolicy path{};
   device::DataPathCause path_cause{};
   std::uint32_t completion_queues = 0;
-  device::AdapterCounters counters{};
+  loop::PacketCounters counters{};
   MemoryView memory{};
   std::vector<wire::Gid> addresses{};
   std::vector<QueuePairView> queue_pairs{};  // by number

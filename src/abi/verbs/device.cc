@@ -101,9 +101,8 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   attr.atomic_cap = IBV_ATOMIC_GLOB;
   attr.max_mw = static_cast<int>(device::kMaxKeys);
   attr.max_ah = static_cast<int>(device::kMaxAddressHandles);
-  attr.max_mcast_grp = static_cast<int>(device::MulticastTable<device::QueuePair>::kGroupsMax);
-  attr.max_mcast_qp_attach =
-      static_cast<int>(device::MulticastTable<device::QueuePair>::kMembersMax);
+  attr.max_mcast_grp = static_cast<int>(device::kMaxGroups);
+  attr.max_mcast_qp_attach = static_cast<int>(device::kMaxGroupMembers);
   attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
   attr.max_srq = static_cast<int>(device::kMaxSharedQueues);
   attr.max_srq_wr = static_cast<int>(device::kMaxQueueDepth);

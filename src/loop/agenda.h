@@ -10,9 +10,9 @@
 
 #include "base/time.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
-/// What an Agenda notes in a queue pair itself.
+/// What an Agenda notes in each queue pair.
 struct AgendaEntry {
   Instant timer_at = Instant::never();  // when its timer is set
   bool is_listed = false;               // for a turn
@@ -21,8 +21,9 @@ struct AgendaEntry {
 /// Which queue pairs of an adapter have something to do, and when: those that are listed for a
 /// turn, those that wait for a receive of their peer, and those whose timers are set.
 ///
-/// `Qp` has a function `AgendaEntry& agenda_entry()`. Guarded by the adapter's lock, but for
-/// has_any().
+/// `Qp` has the functions `AgendaEntry& agenda_entry()` and `number()`. The order of equal timers
+/// follows the numbers, so that a simulation depends on no addresses. Guarded by the adapter's
+/// lock, except for has_any().
 template <typename Qp>
 class Agenda {
  public:
@@ -32,7 +33,7 @@ class Agenda {
     listed_.push_back(&qp);
     has_any_.store(true, std::memory_order_relaxed);
   }
-  /// The same before all others, unless the queue pair is listed already.
+  /// list(), before all others, unless the queue pair is listed already.
   void list_first(Qp& qp) {
     if (std::exchange(qp.agenda_entry().is_listed, true)) return;
     listed_.insert(listed_.begin(), &qp);
@@ -58,7 +59,7 @@ class Agenda {
     waiting_.push_back(&qp);
     has_any_.store(true, std::memory_order_relaxed);
   }
-  /// Lists those for which `waits_on(qp)` is false. They do not wait any more.
+  /// Lists the waiting queue pairs for which `waits_on(qp)` is false. They do not wait any more.
   template <typename WaitsOn>
   void look_at_waiting(WaitsOn&& waits_on) {
     if (waiting_.empty()) [[likely]]
@@ -95,7 +96,7 @@ class Agenda {
     return qp;
   }
 
-  /// The queue pair is about to go. Not in the middle of a round.
+  /// The queue pair is about to be destroyed. Not in the middle of a round.
   void remove(Qp& qp) noexcept {
     AgendaEntry& entry = qp.agenda_entry();
     if (entry.timer_at != Instant::never()) timers_.erase({entry.timer_at, &qp});
@@ -109,11 +110,19 @@ class Agenda {
   [[nodiscard]] bool has_any() const noexcept { return has_any_.load(std::memory_order_relaxed); }
 
  private:
+  struct Earlier {
+    bool operator()(const std::pair<Instant, Qp*>& one,
+                    const std::pair<Instant, Qp*>& other) const noexcept {
+      if (one.first != other.first) return one.first < other.first;
+      return one.second->number() < other.second->number();
+    }
+  };
+
   std::vector<Qp*> listed_;
-  std::vector<Qp*> round_;  // those whose turn it is
+  std::vector<Qp*> round_;  // of the present round
   std::vector<Qp*> waiting_;
-  std::set<std::pair<Instant, Qp*>> timers_;
+  std::set<std::pair<Instant, Qp*>, Earlier> timers_;
   std::atomic<bool> has_any_{false};
 };
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/queue_pair_table.h"
+#include "loop/queue_pair_table.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <vector>
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 struct Thing {
@@ -15,7 +15,7 @@ struct Thing {
 using Table = QueuePairTable<Thing>;
 
 constexpr std::uint32_t kSlot = 7;
-constexpr std::uint32_t kFirstOfSlot = kSlot * host::kNumbersPerSlot;
+constexpr std::uint32_t kFirstOfSlot = kSlot * kNumbersPerSlot;
 
 TEST(QueuePairTable, FindsAQueuePairByTheNumberThatItGave) {
   Table table;
@@ -39,7 +39,7 @@ TEST(QueuePairTable, DoesNotFindTheSamePlaceOfAnotherSlot) {
   ASSERT_TRUE(number.ok());
   const std::uint32_t place = Table::index_of(*number);
   for (const std::uint32_t slot : {0U, kSlot - 1, kSlot + 1, 255U}) {
-    EXPECT_EQ(table.find(wire::QpNumber{slot * host::kNumbersPerSlot + place}), nullptr) << slot;
+    EXPECT_EQ(table.find(wire::QpNumber{slot * kNumbersPerSlot + place}), nullptr) << slot;
   }
 }
 
@@ -60,7 +60,7 @@ TEST(QueuePairTable, ForgetsAQueuePairThatWasRemoved) {
 TEST(QueuePairTable, GivesEveryNumberOnceAndNoneThatIsReserved) {
   Table table;
   table.open(kSlot, 99);
-  std::vector<Thing> things(kMaxQueuePairs);
+  std::vector<Thing> things(kQueuePairsMax);
   std::set<std::uint32_t> given;
   for (Thing& thing : things) {
     const auto number = table.add(thing);
@@ -116,9 +116,9 @@ TEST(QueuePairTable, NumbersOfSharedQueuesCarryTheSlot) {
   const auto first = static_cast<std::uint32_t>(table.next_shared_number());
   const auto second = static_cast<std::uint32_t>(table.next_shared_number());
   EXPECT_NE(first, second);
-  EXPECT_EQ(first / host::kNumbersPerSlot, kSlot);
-  EXPECT_EQ(second / host::kNumbersPerSlot, kSlot);
+  EXPECT_EQ(first / kNumbersPerSlot, kSlot);
+  EXPECT_EQ(second / kNumbersPerSlot, kSlot);
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -7,49 +7,51 @@
 #include <cstdint>
 #include <span>
 
+#include "base/slot_numbers.h"
 #include "base/time.h"
-#include "device/adapter_record.h"
-#include "device/agenda.h"
-#include "device/fault_guard.h"
-#include "device/late_receive.h"
-#include "device/multicast_table.h"
-#include "device/network_header.h"
-#include "device/queue_pair_table.h"
-#include "device/waiting_room.h"
-#include "host/slot.h"
 #include "link/packet_burst.h"
+#include "loop/agenda.h"
+#include "loop/late_receive.h"
+#include "loop/multicast_table.h"
+#include "loop/network_header.h"
+#include "loop/packet_counters.h"
+#include "loop/queue_pair_table.h"
+#include "loop/waiting_room.h"
 #include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers/packet.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
 /// How a packet has come to this process.
 enum class Came : std::uint8_t {
   kByWire,
-  kForwarded,  // by another process of this host, whose socket got it
+  kForwarded,  // through another process of this host, whose socket received it
 };
 
 /// What happens to a packet that has arrived: it goes to the queue pair that it names, to all
 /// members of its multicast group, to the general services interface, or to the process whose queue
-/// pair it names. A packet of an unreliable service that finds no receive waits for a while for one
-/// (LateReceive). Queue pairs that have got packets are listed for a turn in the agenda; nothing is
+/// pair it names. A packet of an unreliable service that finds no receive waits a moment for one
+/// (LateReceive). A queue pair that has got a packet is listed for a turn in the agenda. Nothing is
 /// sent here.
 ///
-/// The class reads no clock and has no socket. `Qp` is a queue pair; tests have one of their own.
-/// `Outside` is the device around it:
-///   AdapterCounters& counters()           of packets that reach no queue pair
-///   void forward(slot, incoming)          to the process in this slot
-///   bool is_own_address(gid)              of this process
+/// The class reads no clock and has no socket. It is used with the adapter's lock held.
+///
+/// `Qp` is a queue pair: device::QueuePair, sim::QueuePair, or one of a unit test. `Outside` is the
+/// device around the loop: device::Surroundings, sim::Surroundings. Dispatch needs of it:
+///   PacketCounters& counters()            of packets that reach no queue pair
+///   bool guarded(work)                    runs work(), which reads or writes registered memory;
+///                                         false: the memory is not there, and the work has ended
+///   void expect_faults()                  before the first guarded() of a burst
+///   void forward(slot, incoming)          sends the packet to the process in this slot
+///   bool is_own_address(gid)              whether this process has the address
 ///   void handle_management(incoming, packet, seed, came)    a packet for queue pair 1
 ///   void handle_first_data(communication)                   the first packet of a new connection
-///
-/// With the adapter's lock held.
 template <typename Qp, typename Outside>
 class Dispatch {
  public:
-  /// All of them outlive the dispatch.
+  /// They outlive the dispatch.
   struct Parts {
     const QueuePairTable<Qp>& queue_pairs;
     const MulticastTable<Qp>& groups;
@@ -60,21 +62,21 @@ class Dispatch {
   Dispatch(const Dispatch&) = delete;
   Dispatch& operator=(const Dispatch&) = delete;
 
-  /// The packets of this slot are ours.
+  /// The slot of this process. Packets for queue pairs of other slots are forwarded.
   void open(std::uint32_t slot) noexcept { slot_ = slot; }
 
-  /// A packet, or a train of packets.
+  /// Handles a packet, or a train of packets.
   void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
 
   /// Whether packets wait for receives.
   [[nodiscard]] bool has_waiting() const noexcept { return !room_.is_empty(); }
-  /// Delivers those whose receives have been posted, and those that have waited long enough.
+  /// Delivers the packets whose receives have been posted, and those that have waited long enough.
   void look_at_waiting(Instant at) noexcept;
-  /// When to call that again.
+  /// When to call look_at_waiting() again.
   [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
 
  private:
-  // Packets of a run are longer.
+  // Runs consist of packets that are longer than this.
   static constexpr std::size_t kShortestMtu = 256;
 
   /// What the packets of a train have in common.
@@ -82,7 +84,7 @@ class Dispatch {
     const wire::IcrcSeed& seed;
     Instant at;
     Came came;
-    std::uint16_t identification;  // what the packet has, if the sender's kernel numbered it
+    std::uint16_t identification;  // IPv4's, of the next packet, if the kernel numbered the train
   };
   struct Flow {
     wire::Gid source{};
@@ -114,12 +116,12 @@ class Dispatch {
   std::uint32_t slot_ = 0;
   WaitingRoom room_;
   Instant next_look_ = Instant::never();  // into the room
-  Flow last_flow_;                        // that a packet came from
+  Flow last_flow_;                        // of the last packet
   wire::IcrcSeed last_seed_ = wire::IcrcSeed::roce_v2({}, {}, 0);
   std::array<std::byte, 40> network_header_{};
 };
 
-/// Most packets come from where the last one came from.
+/// Most packets are of the same flow as the packet before, so the seed of the last flow is kept.
 template <typename Qp, typename Outside>
 const wire::IcrcSeed& Dispatch<Qp, Outside>::seed_of(const link::Incoming& incoming) noexcept {
   const Flow flow{incoming.source, incoming.destination, incoming.source_port};
@@ -130,8 +132,8 @@ const wire::IcrcSeed& Dispatch<Qp, Outside>::seed_of(const link::Incoming& incom
   return last_seed_;
 }
 
-/// Everything in front of the BTH is the same for all packets of a train, and the kernel has
-/// numbered them.
+/// All packets of a train have the same headers in front of the BTH, but for the IPv4
+/// identification: there the kernel has numbered them.
 template <typename Qp, typename Outside>
 [[gnu::flatten]] void Dispatch<Qp, Outside>::handle(const link::Incoming& incoming, Came came,
                                                     Instant at) noexcept {
@@ -141,7 +143,7 @@ template <typename Qp, typename Outside>
   const std::size_t each =
       incoming.segment_octets != 0 ? incoming.segment_octets : incoming.octets.size();
   auto left = incoming.octets;
-  do {  // an empty datagram is one packet, too
+  do {  // an empty datagram counts as a packet as well
     packet.octets = left;
     const bool may_be_run = each > kShortestMtu && left.size() >= 2 * each;
     std::size_t taken = may_be_run ? handle_run(packet, each, origin) : 0;
@@ -155,8 +157,8 @@ template <typename Qp, typename Outside>
   } while (!left.empty());
 }
 
-/// The packets at the front that go on with a message which is arriving at one of our queue pairs:
-/// how many were taken.
+/// Handles the packets at the front that continue a message which a queue pair is receiving.
+/// Returns how many packets that were.
 template <typename Qp, typename Outside>
 std::size_t Dispatch<Qp, Outside>::handle_run(const link::Incoming& incoming,
                                               std::size_t packet_octets,
@@ -177,7 +179,7 @@ std::size_t Dispatch<Qp, Outside>::handle_run(const link::Incoming& incoming,
                                       .destination = incoming.destination};
   std::size_t taken = 0;
   const auto held = qp->hold();
-  if (!guarded([&] { taken = qp->machine().handle_train(train); })) {
+  if (!parts_.outside.guarded([&] { taken = qp->machine().handle_train(train); })) {
     ++parts_.outside.counters().memory_faults;
     qp->machine().handle_memory_fault();
     taken = 0;
@@ -196,7 +198,7 @@ void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
     return parts_.outside.handle_management(incoming, *packet, origin.seed, origin.came);
   }
   if (number == wire::QpNumber::kMulticast) return deliver_to_group(incoming, *packet, origin);
-  const std::uint32_t slot = static_cast<std::uint32_t>(number) / host::kNumbersPerSlot;
+  const std::uint32_t slot = static_cast<std::uint32_t>(number) / kNumbersPerSlot;
   if (slot != slot_ && origin.came == Came::kByWire) return parts_.outside.forward(slot, incoming);
   Qp* qp = parts_.queue_pairs.find(number);
   if (qp == nullptr) {
@@ -208,14 +210,14 @@ void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
   }
   const transport::Arrival arrival = arrival_of(incoming, *packet);
   const bool is_request = !packet->info().is_response;
-  // A packet that does not come from its peer, the queue pair counts and drops.
+  // The queue pair itself counts and drops a packet that does not come from its peer.
   if (is_request && !qp->takes_packets() && qp->machine().is_addressed_by(arrival)) {
     ++parts_.outside.counters().unexpected;
     return;
   }
   const bool is_behind_others = qp->waiting_packets() > 0 && qp->machine().is_addressed_by(arrival);
   if (is_behind_others || qp->lets_wait(arrival, origin.at)) [[unlikely]] {
-    if (!room_.admit(incoming)) return;  // lost, for want of room
+    if (!room_.admit(incoming)) return;  // no place is left: the packet is lost
     ++qp->waiting_packets();
     return;
   }
@@ -224,20 +226,20 @@ void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
 
 template <typename Qp, typename Outside>
 void Dispatch<Qp, Outside>::look_at_waiting(Instant at) noexcept {
-  let_faults_through_for_burst();
-  room_.let_go([&](const link::Incoming& guest) {
-    const auto packet = wire::PacketView::parse(guest.octets);
+  parts_.outside.expect_faults();
+  room_.let_go([&](const link::Incoming& waiting) {
+    const auto packet = wire::PacketView::parse(waiting.octets);
     Qp* qp = packet ? parts_.queue_pairs.find(packet->bth().dest_qp()) : nullptr;
     if (qp == nullptr) return true;
-    if (qp->lets_wait(arrival_of(guest, *packet), at)) return false;
+    if (qp->lets_wait(arrival_of(waiting, *packet), at)) return false;
     --qp->waiting_packets();
-    deliver(*qp, guest, *packet, at);
+    deliver(*qp, waiting, *packet, at);
     return true;
   });
   next_look_ = room_.is_empty() ? Instant::never() : at + LateReceive::kNextLook;
 }
 
-/// The ICRC is right.
+/// The caller has verified the ICRC.
 template <typename Qp, typename Outside>
 void Dispatch<Qp, Outside>::deliver(Qp& qp, const link::Incoming& incoming,
                                     const wire::PacketView& packet, Instant at) noexcept {
@@ -250,17 +252,17 @@ void Dispatch<Qp, Outside>::deliver(Qp& qp, const link::Incoming& incoming,
   {
     const auto held = qp.hold();
     if (packet.operation() == wire::Operation::kAcknowledge) {  // touches no registered memory
-      qp.machine().handle_packet(at, arrival);
-    } else if (!guarded([&] { qp.machine().handle_packet(at, arrival); })) {
+      qp.handle_packet(at, arrival);
+    } else if (!parts_.outside.guarded([&] { qp.handle_packet(at, arrival); })) {
       ++parts_.outside.counters().memory_faults;
       qp.machine().handle_memory_fault();
     }
   }
-  // Served when the whole burst is in, so that one answer acknowledges all of it.
+  // Its turn comes after the whole burst, so that one answer acknowledges all of the burst.
   parts_.agenda.list(qp);
 }
 
-/// Each member gets a copy, but not the one that sent the packet.
+/// Each member of the group gets a copy, except the queue pair that sent the packet.
 template <typename Qp, typename Outside>
 void Dispatch<Qp, Outside>::deliver_to_group(const link::Incoming& incoming,
                                              const wire::PacketView& packet,
@@ -275,10 +277,10 @@ void Dispatch<Qp, Outside>::deliver_to_group(const link::Incoming& incoming,
     return count(wire::WireError::kBadChecksum);
   }
   const wire::QpNumber sender = packet.deth().source_qp;
-  const bool is_ours = parts_.outside.is_own_address(incoming.source);
+  const bool is_from_here = parts_.outside.is_own_address(incoming.source);
   for (Qp* qp : members) {
-    if (!is_ours || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
+    if (!is_from_here || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
   }
 }
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

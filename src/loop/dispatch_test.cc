@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/dispatch.h"
+#include "loop/dispatch.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "base/pointer.h"
 #include "wire/headers/packet_builder.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 using wire::Operation;
@@ -45,12 +45,13 @@ struct FakeQp {
     trains.push_back({train.octets.size() / train.packet_octets, train.identification});
     return takes_of_train;
   }
-  void handle_memory_fault() noexcept {}
+  void handle_memory_fault() noexcept { ++memory_faults; }
 
   wire::QpNumber own_number{};
   AgendaEntry entry;
   int waiting = 0;
   int holds = 0;
+  int memory_faults = 0;
   bool admits = true;
   bool is_addressed = true;
   bool lacks_receive = false;
@@ -61,7 +62,13 @@ struct FakeQp {
 };
 
 struct FakeOutside {
-  AdapterCounters& counters() noexcept { return counts; }
+  PacketCounters& counters() noexcept { return counts; }
+  template <typename Work>
+  bool guarded(Work&& work) {
+    work();
+    return !faults;
+  }
+  void expect_faults() noexcept {}
   void forward(std::uint32_t slot, const link::Incoming& incoming) {
     forwarded.emplace_back(slot, incoming.octets.size());
   }
@@ -72,7 +79,8 @@ struct FakeOutside {
   }
   void handle_first_data(wire::CommId id) { first_data.push_back(id); }
 
-  AdapterCounters counts;
+  PacketCounters counts;
+  bool faults = false;  // the memory is not there
   wire::Gid own{};
   std::vector<std::pair<std::uint32_t, std::size_t>> forwarded;
   std::vector<Came> management;
@@ -192,8 +200,19 @@ TEST_F(DispatchTest, WhatIsTooShortForAPacketIsCounted) {
   EXPECT_EQ(outside.counts.malformed[static_cast<std::size_t>(wire::WireError::kTruncated)], 1U);
 }
 
+TEST_F(DispatchTest, AFaultInRegisteredMemoryIsCountedAndTheQueuePairIsTold) {
+  outside.faults = true;
+  handle(packet_for(one.number(), "text"));
+  EXPECT_EQ(outside.counts.memory_faults, 1U);
+  EXPECT_EQ(one.memory_faults, 1);
+  EXPECT_EQ(listed(), std::vector<FakeQp*>{&one});
+  // An acknowledgement touches no registered memory.
+  handle(packet_for(one.number(), "", Operation::kAcknowledge));
+  EXPECT_EQ(outside.counts.memory_faults, 1U);
+}
+
 TEST_F(DispatchTest, APacketForAnotherSlotIsForwardedThere) {
-  const wire::QpNumber theirs{(kSlot + 2) * host::kNumbersPerSlot +
+  const wire::QpNumber theirs{(kSlot + 2) * kNumbersPerSlot +
                               QueuePairTable<FakeQp>::index_of(one.number())};
   const Packet packet = packet_for(theirs, "theirs");
   handle(packet);
@@ -203,7 +222,7 @@ TEST_F(DispatchTest, APacketForAnotherSlotIsForwardedThere) {
 }
 
 TEST_F(DispatchTest, APacketThatWasForwardedToUsIsNotForwardedAgain) {
-  const wire::QpNumber theirs{(kSlot + 2) * host::kNumbersPerSlot +
+  const wire::QpNumber theirs{(kSlot + 2) * kNumbersPerSlot +
                               QueuePairTable<FakeQp>::index_of(one.number())};
   handle(packet_for(theirs, "theirs"), Came::kForwarded);
   EXPECT_TRUE(outside.forwarded.empty());
@@ -366,4 +385,4 @@ TEST_F(DispatchTest, ATrainForAHalfThatTakesNoPacketsIsNoRun) {
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

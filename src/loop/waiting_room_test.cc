@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/waiting_room.h"
+#include "loop/waiting_room.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 std::array<std::byte, 3> packet_of(std::size_t number) {
@@ -54,4 +54,4 @@ TEST(WaitingRoom, HasNoPlaceForWhatNoPacketIs) {
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

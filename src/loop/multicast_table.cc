@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/multicast_table.h"
+#include "loop/multicast_table.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
 wire::Gid group_address(const wire::Gid& gid) noexcept {
   wire::Gid mapped = gid;
@@ -10,4 +10,4 @@ wire::Gid group_address(const wire::Gid& gid) noexcept {
   return has_prefix && mapped.is_ipv4_mapped() && mapped.is_multicast() ? mapped : gid;
 }
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/agenda.h"
+#include "loop/agenda.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 struct FakeQp {
-  AgendaEntry entry;
+  int its_number;
+  AgendaEntry entry{};
   AgendaEntry& agenda_entry() noexcept { return entry; }
+  int number() const noexcept { return its_number; }
 };
 using Qps = std::vector<FakeQp*>;
 
@@ -26,7 +28,7 @@ class AgendaTest : public ::testing::Test {
   }
 
   Agenda<FakeQp> agenda;
-  FakeQp a, b, c;
+  FakeQp a{3}, b{2}, c{1};
 };
 
 TEST_F(AgendaTest, ARoundHasEachListedQueuePairOnceInOrder) {
@@ -79,6 +81,13 @@ TEST_F(AgendaTest, TimersFireInTheOrderOfTheirTimes) {
   EXPECT_EQ(agenda.next_timer(), at(30));
 }
 
+TEST_F(AgendaTest, EqualTimersFireInTheOrderOfTheNumbers) {
+  for (FakeQp* qp : {&a, &b, &c}) EXPECT_TRUE(agenda.set_timer(*qp, at(10)));
+  EXPECT_EQ(agenda.take_due(at(10)), &c);
+  EXPECT_EQ(agenda.take_due(at(10)), &b);
+  EXPECT_EQ(agenda.take_due(at(10)), &a);
+}
+
 TEST_F(AgendaTest, ATimerThatIsSetMovesToAnEarlierTimeOnly) {
   EXPECT_TRUE(agenda.set_timer(a, at(30)));
   EXPECT_FALSE(agenda.set_timer(a, at(40)));
@@ -103,4 +112,4 @@ TEST_F(AgendaTest, AQueuePairThatGoesIsNowhereAnyMore) {
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

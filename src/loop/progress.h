@@ -6,39 +6,39 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/slot_numbers.h"
 #include "base/time.h"
-#include "base/uncancelled.h"
-#include "device/adapter_record.h"
-#include "device/agenda.h"
-#include "device/dispatch.h"
-#include "device/fault_guard.h"
-#include "host/slot.h"
 #include "link/link.h"
+#include "loop/agenda.h"
+#include "loop/dispatch.h"
+#include "loop/packet_counters.h"
 #include "transport/queue_pair_machine.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
-/// Which queue pair of an adapter runs when, and what leaves when. One loop, in four steps:
-///   receive()   takes the packets that have arrived, and runs the timers that are due. Queue pairs
-///               with something to send are listed in the agenda; nothing is sent yet.
-///   serve()     gives each listed queue pair one turn, and sends what they have written.
-///   serve_owed() the same, if something is to be sent at all.
-///   keep()      instead of serve(): answers wait for the next request of the program, a little.
-/// A program's thread takes these steps when it posts or polls; the engine takes them when no
+/// Which queue pair of an adapter runs when, and when packets leave. The loop has these steps:
+///   receive()     takes the packets that have arrived, and runs the timers that are due. Queue
+///                 pairs with something to send are listed in the agenda; nothing is sent yet.
+///   serve()       gives each listed queue pair one turn, and sends what they have written.
+///   serve_owed()  is serve(), if something is to be sent at all.
+///   keep()        replaces serve() for a moment: answers wait for the program's next request.
+/// A thread of the program takes these steps when it posts or polls; the engine takes them when no
 /// thread of the program does.
 ///
-/// The class reads no clock and has no socket. `Packets` is a Dispatch. `Outside` is the device
-/// around it:
-///   AdapterCounters& counters()
+/// The class reads no clock and has no socket. It is used with the adapter's lock held, except for
+/// has_work() and has_packet_users().
+///
+/// `Qp` is a queue pair and `Packets` a Dispatch. `Outside` is the device around the loop. Progress
+/// needs of it:
+///   PacketCounters& counters();  bool guarded(work);  void expect_faults()    as for Dispatch
+///   using Uncancelled                 while one exists, the thread is not cancelled
 ///   using Room                        how unreliable services wait for their receiver, see
 ///                                     Backpressure: Receiver, kUnlimited, kNextLook, charge()
 ///   Room::Receiver receiver_at(gid, slot);  std::size_t room_at(receiver, at)
-///   std::optional<Forwarded> take_forwarded()     a packet that another process has got for us
-///   void note_deadline(Instant)       the engine is to be awake by then
+///   std::optional<Forwarded> take_forwarded()     a packet that another process received for us
+///   void note_deadline(Instant)       the engine must be awake by then
 ///   void note_caller(Instant)         a thread of the program looks for packets now
-///   Instant next_chore();  void do_chores(Instant)   what else has a time
-///
-/// With the adapter's lock held, but for has_work() and has_packet_users().
+///   Instant next_chore();  void do_chores(Instant)   other work that has a time
 template <typename Qp, typename Packets, typename Outside>
 class Progress {
  public:
@@ -47,16 +47,16 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// What packets go through from now on. Before anything else here.
+  /// The link that packets use from now on. To be called before all other functions.
   void use(link::Link& link) noexcept { link_ = &link; }
-  /// In a forked child: nothing moves any more.
+  /// In a forked child: nothing is sent or received any more.
   void abandon_in_child() noexcept { is_abandoned_ = true; }
 
   enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
   /// Returns whether anything arrived.
   bool receive(Look look, Instant at) noexcept;
-  /// The same for a thread that polls. It looks everywhere from time to time. Where no queue pair
-  /// uses packets, only the timers are run; false then.
+  /// receive() for a thread that polls. Some of its calls look everywhere. If no queue pair uses
+  /// packets, it runs only the timers and returns false.
   bool receive_for_caller(Instant at) noexcept;
   void run_timers(Instant at) noexcept;
   /// receive() everywhere, and serve(). Returns whether anything arrived.
@@ -66,10 +66,10 @@ class Progress {
     return has_arrived;
   }
 
-  /// A queue pair that has more to send than a turn allows comes again with the next round. What
-  /// can wait until the packets have left does: completion events, records for viewers, timers.
+  /// A queue pair that has more to send than a turn allows is listed again for the next round.
+  /// Completion events, records for viewers and timers are updated after the packets have left.
   void serve(Instant at) noexcept;
-  /// The same, this one first.
+  /// serve(), this queue pair first.
   void serve(Qp& qp, Instant at) noexcept {
     agenda_.list_first(qp);
     serve(at);
@@ -78,28 +78,29 @@ class Progress {
   void list(Qp& qp) { agenda_.list(qp); }
   /// The queue pair is about to go.
   void forget(Qp& qp) noexcept { agenda_.remove(qp); }
-  /// After a call that found nothing, and before anything ends that peers wait for an answer of.
+  /// For a call that found nothing, and before an object ends that owes answers to peers.
   void serve_owed(Instant at) noexcept {
     if (owes_answers()) serve(at);
   }
-  /// A program that has got something acts on it first; answers, acknowledgements above all, leave
-  /// with its next request, with the next call that finds nothing, or by the engine.
+  /// For a call that gave completions to the program, which acts on them first. Answers, mostly
+  /// acknowledgements, leave with the program's next request, with its next call that finds
+  /// nothing, or through the engine.
   void keep(Instant at) noexcept;
-  /// Whether something waits to be sent.
+  /// Whether a queue pair is listed, or a packet is written and has not left.
   [[nodiscard]] bool owes_answers() const noexcept {
     return !agenda_.listed().empty() || link_->has_packets_to_send();
   }
-  /// Sends what the link has held back until now, if its time has come.
+  /// Sends the packets that the link has held back, if their time has come.
   void flush_due(Instant at) noexcept {
     if (link_->next_due() <= at) flush(at);
   }
-  /// When the engine must be awake for all of this.
+  /// When the loop has something to do next, though no packet arrives.
   [[nodiscard]] Instant next_deadline() const noexcept {
     return std::min(
         {agenda_.next_timer(), link_->next_due(), packets_.next_look(), outside_.next_chore()});
   }
 
-  /// A queue pair uses packets, or no longer.
+  /// The number of queue pairs that use packets has changed.
   void count_packet_users(int change) noexcept {
     packet_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
   }
@@ -112,18 +113,19 @@ class Progress {
 
  private:
   // Packets that one queue pair sends before the next has its turn: more than a train has, so that
-  // one goes on over the end of a message; and it is not cut for that.
+  // a train can continue over the end of a message. A run is not cut at this limit.
   static constexpr std::uint32_t kTurnPackets = 96;
-  // A caller that polls looks where packets came from last; every so many calls everywhere.
+  // A caller that polls looks at the address of the last packet; every so many calls everywhere.
   static constexpr std::uint32_t kCallsPerRound = 32;
-  // Packets of other processes that one look takes.
+  // Forwarded packets that one look takes.
   static constexpr int kForwardedPerLook = 32;
   // How long answers may wait for company when the caller does not come back: longer than the
-  // engine's naps while callers are there, so that it need not be woken up for them.
+  // engine sleeps while callers poll, so that the engine need not be woken for them.
   static constexpr Duration kAnswerPatience = std::chrono::microseconds(200);
 
   using Room = typename Outside::Room;
-  /// What an unreliable queue pair may send to one receiver before the next look at it.
+  using Uncancelled = typename Outside::Uncancelled;
+  /// How much an unreliable queue pair may send to one receiver before the next room_at().
   struct Allowance {
     typename Room::Receiver receiver{};
     std::size_t octets = 0;  // as Room charges
@@ -140,8 +142,8 @@ class Progress {
   Outside& outside_;
   link::Link* link_ = nullptr;
   std::atomic<std::uint32_t> packet_users_{0};
-  std::uint32_t calls_ = 0;                // that looked for packets
-  Instant kept_since_ = Instant::never();  // the oldest answers that wait
+  std::uint32_t calls_ = 0;                // of receive_for_caller() that looked for packets
+  Instant kept_since_ = Instant::never();  // when the oldest answers began to wait
   bool is_abandoned_ = false;
 };
 
@@ -155,8 +157,8 @@ bool Progress<Qp, Packets, Outside>::receive(Look look, Instant at) noexcept {
     run_timers(at);
     return false;
   }
-  const Uncancelled uncancelled;  // not before: most looks find nothing, and cost a system call
-  if (!burst.empty()) let_faults_through_for_burst();
+  [[maybe_unused]] const Uncancelled uncancelled;  // not earlier: most looks find nothing
+  if (!burst.empty()) outside_.expect_faults();
   for (const link::Incoming& incoming : burst) packets_.handle(incoming, Came::kByWire, at);
   if (everywhere) take_forwarded(at);
   if (packets_.has_waiting()) {
@@ -169,7 +171,7 @@ bool Progress<Qp, Packets, Outside>::receive(Look look, Instant at) noexcept {
 
 template <typename Qp, typename Packets, typename Outside>
 bool Progress<Qp, Packets, Outside>::receive_for_caller(Instant at) noexcept {
-  // A caller need not wait for a bell to go on with what waits for a receive.
+  // A queue pair that waits for a receive of its peer looks for it without waiting for the bell.
   agenda_.look_at_waiting([](Qp& qp) {
     const auto held = qp.hold();
     return qp.waits_for_receive() && !qp.finds_receive();
@@ -188,7 +190,7 @@ void Progress<Qp, Packets, Outside>::take_forwarded(Instant at) noexcept {
   for (int count = 0; count < kForwardedPerLook; ++count) {
     const auto forwarded = outside_.take_forwarded();
     if (!forwarded) return;
-    if (count == 0) let_faults_through_for_burst();
+    if (count == 0) outside_.expect_faults();
     if (!link_->admit_forwarded(at, forwarded->incoming, forwarded->octets)) continue;
     packets_.handle(forwarded->incoming, Came::kForwarded, at);
   }
@@ -199,7 +201,7 @@ void Progress<Qp, Packets, Outside>::run_timers(Instant at) noexcept {
   const bool has_chores = at >= outside_.next_chore();
   if (at < agenda_.next_timer() && !has_chores) [[likely]]
     return;
-  const Uncancelled uncancelled;
+  [[maybe_unused]] const Uncancelled uncancelled;
   if (has_chores) [[unlikely]]
     outside_.do_chores(at);
   while (Qp* qp = agenda_.take_due(at)) {
@@ -212,7 +214,7 @@ void Progress<Qp, Packets, Outside>::run_timers(Instant at) noexcept {
 
 template <typename Qp, typename Packets, typename Outside>
 [[gnu::flatten]] void Progress<Qp, Packets, Outside>::serve(Instant at) noexcept {
-  const Uncancelled uncancelled;
+  [[maybe_unused]] const Uncancelled uncancelled;
   kept_since_ = Instant::never();
   const auto round = agenda_.begin_round();
   for (Qp* qp : round) {
@@ -231,7 +233,7 @@ template <typename Qp, typename Packets, typename Outside>
 template <typename Qp, typename Packets, typename Outside>
 void Progress<Qp, Packets, Outside>::keep(Instant at) noexcept {
   if (!owes_answers()) return;
-  // Where every call finds something, none would send it.
+  // If every call finds something, no other call would send the answers.
   if (at - kept_since_ > kAnswerPatience) return serve(at);
   kept_since_ = std::min(kept_since_, at);
   for (Qp* qp : agenda_.listed()) {
@@ -242,7 +244,7 @@ void Progress<Qp, Packets, Outside>::keep(Instant at) noexcept {
   outside_.note_deadline(at + kAnswerPatience);
 }
 
-/// Writes what a queue pair has to send into frames of the link, as much as one turn allows.
+/// Writes the packets of a queue pair into frames of the link, as many as one turn allows.
 template <typename Qp, typename Packets, typename Outside>
 void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
   if (is_abandoned_) return;
@@ -260,7 +262,7 @@ void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
     transport::QueuePairMachine::Transmit sent;
     if (qp.machine().only_acknowledges()) {  // touches no registered memory
       sent = qp.machine().poll_train(at, room);
-    } else if (!guarded([&] { sent = qp.machine().poll_train(at, room); })) {
+    } else if (!outside_.guarded([&] { sent = qp.machine().poll_train(at, room); })) {
       ++outside_.counters().memory_faults;
       qp.machine().handle_memory_fault();
       ++packets;
@@ -280,22 +282,23 @@ void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
         {.octets = sent.octets, .packets = sent.packets, .identification = sent.identification});
     if (!qp.machine().may_have_more()) return;
   }
-  agenda_.list(qp);  // there is more; others first
+  agenda_.list(qp);  // it has more to send, after the turns of the others
 }
 
-/// Unreliable services wait while their receiver, if it is one of this host, has no room: a loss
-/// there would be reported to no program. Their timer comes back to it, and others are not delayed.
+/// An unreliable queue pair waits while its receiver, if that is a process of this host, has no
+/// room: a loss there would be reported to no program. Its timer makes it try again. Other queue
+/// pairs are not delayed.
 template <typename Qp, typename Packets, typename Outside>
 bool Progress<Qp, Packets, Outside>::may_send_next(Qp& qp, Allowance& allowance,
                                                    Instant at) noexcept {
   const auto next = qp.machine().next_unreliable_destination(at);
   if (!next || next->number == wire::QpNumber::kMulticast) return true;
   const auto receiver = outside_.receiver_at(
-      next->path->destination, static_cast<std::uint32_t>(next->number) / host::kNumbersPerSlot);
+      next->path->destination, static_cast<std::uint32_t>(next->number) / kNumbersPerSlot);
   if (receiver == allowance.receiver && allowance.octets > 0) return true;
   allowance.receiver = receiver;
   allowance.octets = outside_.room_at(receiver, at);
-  // What is on its way is in no buffer yet.
+  // Packets in the burst are not yet in the receiver's buffer.
   const std::size_t on_the_way = Room::charge(link_->load_to_send());
   if (allowance.octets <= on_the_way && on_the_way > 0) {
     link_->flush(at);
@@ -308,7 +311,8 @@ bool Progress<Qp, Packets, Outside>::may_send_next(Qp& qp, Allowance& allowance,
   return false;
 }
 
-/// After transmit().
+/// To be called after transmit(): tells the program and viewers what has changed, and sets the
+/// timer.
 template <typename Qp, typename Packets, typename Outside>
 void Progress<Qp, Packets, Outside>::conclude(Qp& qp) noexcept {
   if (qp.waits_for_receive()) agenda_.note_waiting(qp);
@@ -318,11 +322,11 @@ void Progress<Qp, Packets, Outside>::conclude(Qp& qp) noexcept {
   if (agenda_.set_timer(qp, timeout)) outside_.note_deadline(timeout);
 }
 
-/// What the link does later on its own, the engine must be awake for.
+/// The engine must be awake when the link has something to do later.
 template <typename Qp, typename Packets, typename Outside>
 void Progress<Qp, Packets, Outside>::flush(Instant at) noexcept {
   link_->flush(at);
   if (const Instant due = link_->next_due(); due != Instant::never()) outside_.note_deadline(due);
 }
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/late_receive.h"
+#include "loop/late_receive.h"
 
 #include <gtest/gtest.h>
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 constexpr Instant kStart = Instant{} + std::chrono::seconds(1);
@@ -26,4 +26,4 @@ TEST(LateReceive, IsWaitedForAnewByAProgramThatPosts) {
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

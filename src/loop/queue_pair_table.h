@@ -8,11 +8,13 @@
 
 #include "base/expected.h"
 #include "base/prng.h"
-#include "device/limits.h"
-#include "host/slot.h"
+#include "base/slot_numbers.h"
 #include "wire/headers/ids.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
+
+/// The most queue pairs of one adapter.
+inline constexpr std::uint32_t kQueuePairsMax = kNumbersPerSlot - 17;
 
 /// The queue pairs of an adapter, by number. The slot of the process is the upper part of each
 /// number; the lower part is the place in this table. The numbers of shared receive queues are made
@@ -23,30 +25,31 @@ namespace verbatim::device {
 template <typename Qp>
 class QueuePairTable {
  public:
-  // Numbers 0 and 1 of slot 0 are the management queue pairs; the same few are left out everywhere.
+  // Numbers 0 and 1 of slot 0 are the management queue pairs. The first numbers of each slot are
+  // not used.
   static constexpr std::uint32_t kFirst = 16;
-  // The last number of the last slot means "multicast"; it is left out everywhere, too.
-  static constexpr std::uint32_t kLast = host::kNumbersPerSlot - 2;
-  static_assert(kLast - kFirst + 1 == kMaxQueuePairs);
+  // The last number of the last slot means "multicast". The last number of each slot is not used.
+  static constexpr std::uint32_t kLast = kNumbersPerSlot - 2;
+  static_assert(kLast - kFirst + 1 == kQueuePairsMax);
 
-  QueuePairTable() : places_(host::kNumbersPerSlot, nullptr) {}
+  QueuePairTable() : places_(kNumbersPerSlot, nullptr) {}
 
   /// Before the first add(). The seed decides where the search for a free number begins: numbers of
   /// an earlier process in this slot are not reused at once.
   void open(std::uint32_t slot, std::uint64_t seed) noexcept {
     slot_ = slot;
-    next_ = kFirst + static_cast<std::uint32_t>(Prng(seed).below(kMaxQueuePairs));
+    next_ = kFirst + static_cast<std::uint32_t>(Prng(seed).below(kQueuePairsMax));
   }
 
   /// Gives a queue pair a number. kNoMemory when none is left.
   [[nodiscard]] Expected<wire::QpNumber> add(Qp& qp) {
-    for (std::uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
+    for (std::uint32_t tried = 0; tried < kQueuePairsMax; ++tried) {
       if (next_ > kLast) next_ = kFirst;
       const std::uint32_t index = next_++;
       if (places_[index] != nullptr) continue;
       places_[index] = &qp;
       present_.insert(&qp);
-      return wire::QpNumber{slot_ * host::kNumbersPerSlot + index};
+      return wire::QpNumber{slot_ * kNumbersPerSlot + index};
     }
     return Errc::kNoMemory;
   }
@@ -57,18 +60,19 @@ class QueuePairTable {
   /// Null when no queue pair has this number.
   [[nodiscard]] Qp* find(wire::QpNumber number) const noexcept {
     Qp* qp = places_[index_of(number)];
-    return static_cast<std::uint32_t>(number) / host::kNumbersPerSlot == slot_ ? qp : nullptr;
+    return static_cast<std::uint32_t>(number) / kNumbersPerSlot == slot_ ? qp : nullptr;
   }
-  /// The same by the place in the table.
+  /// The queue pair in this place of the table; null when the place is free.
   [[nodiscard]] Qp* at(std::uint32_t index) const noexcept { return places_[index]; }
   [[nodiscard]] static constexpr std::uint32_t index_of(wire::QpNumber number) noexcept {
-    return static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
+    return static_cast<std::uint32_t>(number) % kNumbersPerSlot;
   }
 
-  /// Those that exist, in no particular order.
+  /// The queue pairs that exist, in no particular order.
   [[nodiscard]] const std::set<Qp*>& present() const noexcept { return present_; }
-  /// Calls `visit(qp)` for each, in the order of the numbers. It reads every place: for what is
-  /// rare. It also works in a child whose fork came in the middle of add() or remove().
+  /// Calls `visit(qp)` for each queue pair, in the order of the numbers. It reads every place, so
+  /// it is for rare use. It also works in a child that was forked in the middle of add() or
+  /// remove().
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (Qp* qp : places_) {
@@ -76,9 +80,9 @@ class QueuePairTable {
     }
   }
 
-  /// The number of a new shared receive queue. Numbers come again after 65,536 of them.
+  /// The number of a new shared receive queue. Numbers are repeated after 65,536 of them.
   [[nodiscard]] wire::SrqNumber next_shared_number() noexcept {
-    return wire::SrqNumber{slot_ * host::kNumbersPerSlot + next_shared_++ % host::kNumbersPerSlot};
+    return wire::SrqNumber{slot_ * kNumbersPerSlot + next_shared_++ % kNumbersPerSlot};
   }
 
  private:
@@ -89,4 +93,4 @@ class QueuePairTable {
   std::uint32_t next_shared_ = 1;
 };
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

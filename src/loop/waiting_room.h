@@ -9,25 +9,25 @@
 
 #include "link/packet_burst.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
 /// Packets of unreliable services that arrived before their receives were posted, in the order in
-/// which they came. Nobody else waits for them, and when the room is full the next is lost, as it
-/// would be without it. Thread: whoever holds the adapter's lock.
+/// which they came. If the room is full, the next packet is lost, as it would be without the room.
+/// Guarded by the adapter's lock.
 class WaitingRoom {
  public:
   static constexpr std::size_t kPlaces = 512;
 
-  /// One packet, with what its ICRC was verified against.
+  /// One packet, with the addresses that its ICRC covers.
   struct WaitingPacket {
     link::Incoming incoming{};  // octets in the room
     std::size_t place = 0;
   };
 
   [[nodiscard]] bool is_empty() const noexcept { return waiting_.empty(); }
-  /// Keeps a copy; false when there is no place, or no memory for one.
+  /// Keeps a copy of the packet; false when no place is left, or no memory.
   [[nodiscard]] bool admit(const link::Incoming& packet) noexcept;
-  /// Lets those leave, one after the other, for whom `leaves(packet)` is true.
+  /// Removes the packets for which `leaves(packet)` is true. It is called in the order of arrival.
   template <typename Leaves>
   void let_go(Leaves&& leaves) noexcept {
     std::erase_if(waiting_, [&](const WaitingPacket& waiting) {
@@ -45,4 +45,4 @@ class WaitingRoom {
   std::vector<std::size_t> free_;  // places
 };
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

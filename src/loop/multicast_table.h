@@ -10,7 +10,10 @@
 #include "base/expected.h"
 #include "wire/headers/ids.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
+
+inline constexpr std::size_t kGroupsMax = 256;        // of one adapter; each is a socket
+inline constexpr std::size_t kMembersMax = 1U << 12;  // of one group
 
 /// The address that packets of a multicast group go to. The form that InfiniBand and RoCEv1 have
 /// for an IPv4 group (ff0e::ffff:a.b.c.d) names the same group as ::ffff:a.b.c.d.
@@ -22,9 +25,6 @@ namespace verbatim::device {
 template <typename Qp>
 class MulticastTable {
  public:
-  static constexpr std::size_t kGroupsMax = 256;        // each is a socket
-  static constexpr std::size_t kMembersMax = 1U << 12;  // of one group
-
   /// The members of a group; empty when there is none.
   [[nodiscard]] std::span<Qp* const> members(const wire::Gid& address) const noexcept {
     const auto group = find(groups_, address);
@@ -47,7 +47,7 @@ class MulticastTable {
     members.push_back(&qp);
     return Ok{};
   }
-  /// kInvalidArgument when it is no member.
+  /// kInvalidArgument when the queue pair is no member.
   [[nodiscard]] Status remove(const wire::Gid& address, const Qp& qp) noexcept {
     const auto group = find(groups_, address);
     if (group == groups_.end() || std::erase(group->members, &qp) == 0) {
@@ -73,7 +73,7 @@ class MulticastTable {
                                 [&](const Group& group) { return group.address == address; });
   }
 
-  std::vector<Group> groups_;  // none without members
+  std::vector<Group> groups_;  // each has a member
 };
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/waiting_room.h"
+#include "loop/waiting_room.h"
 
 #include <algorithm>
 #include <new>
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
 bool WaitingRoom::open() noexcept {
   if (octets_ != nullptr) return true;
@@ -28,4 +28,4 @@ bool WaitingRoom::admit(const link::Incoming& packet) noexcept {
   return true;
 }
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/network_header.h"
+#include "loop/network_header.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "wire/headers/ipv6.h"
 #include "wire/headers/udp.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 
 void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40> to) noexcept {
   const auto udp_octets = static_cast<std::uint16_t>(incoming.octets.size() + wire::Udp::kSize);
@@ -31,4 +31,4 @@ void fill_network_header(const link::Incoming& incoming, std::span<std::byte, 40
   header.emit(to.last<wire::Ipv4::kSize>());
 }
 
-}  // namespace verbatim::device
+}  // namespace verbatim::loop

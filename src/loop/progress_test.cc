@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/progress.h"
+#include "loop/progress.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "link/test_link.h"
 
-namespace verbatim::device {
+namespace verbatim::loop {
 namespace {
 
 using link::test::FakeLink;
@@ -32,6 +32,7 @@ struct FakeQp {
 
   FakeQp& machine() noexcept { return *this; }
   AgendaEntry& agenda_entry() noexcept { return entry; }
+  const std::string& number() const noexcept { return name; }
   std::shared_ptr<int> hold() {
     EXPECT_EQ(holds, 0) << "not twice";
     ++holds;
@@ -76,7 +77,7 @@ struct FakeQp {
   Log& log;
   AgendaEntry entry;
   transport::Path path;
-  wire::QpNumber destination{3 * host::kNumbersPerSlot + 20};
+  wire::QpNumber destination{3 * kNumbersPerSlot + 20};
   std::deque<std::uint32_t> to_send;
   std::optional<Instant> held_until;
   Instant timeout = Instant::never();
@@ -127,7 +128,14 @@ struct FakeOutside {
     std::span<std::byte> octets{};
   };
 
-  AdapterCounters& counters() noexcept { return counts; }
+  struct Uncancelled {};
+  PacketCounters& counters() noexcept { return counts; }
+  template <typename Work>
+  bool guarded(Work&& work) {
+    work();
+    return true;
+  }
+  void expect_faults() noexcept { ++expected_faults; }
   Room::Receiver receiver_at(const wire::Gid& gid, std::uint32_t slot) const noexcept {
     return {.gid = gid, .slot = slot};
   }
@@ -156,13 +164,14 @@ struct FakeOutside {
     chore_at = Instant::never();
   }
 
-  AdapterCounters counts;
+  PacketCounters counts;
   std::deque<std::size_t> rooms;  // what the next looks find; then there is no limit
   std::vector<std::uint32_t> asked;
   std::deque<std::uint32_t> mailbox;
   std::vector<std::byte> packet;
   std::vector<Instant> deadlines;
   int callers = 0;
+  int expected_faults = 0;
   Instant chore_at = Instant::never();
   int chores = 0;
 };
@@ -450,4 +459,4 @@ TEST_F(ProgressTest, AQueuePairThatGoesHasNoTurnAndNoTimer) {
 }
 
 }  // namespace
-}  // namespace verbatim::device
+}  // namespace verbatim::loop
