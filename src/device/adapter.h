@@ -18,6 +18,7 @@
 #include "device/multicast_groups.h"
 #include "device/peer_service.h"
 #include "device/port_info.h"
+#include "device/queue_pair_peer_events.h"
 #include "device/quota.h"
 #include "device/region_homes.h"
 #include "device/segment_layout.h"
@@ -166,6 +167,7 @@ class Adapter {
   loop::Agenda<QueuePair> agenda_;
   AdapterDispatch dispatch_;
   AdapterProgress progress_;
+  QueuePairPeerEvents peer_events_;
   PeerService peers_;
   Gsi gsi_;
   Engine engine_;

@@ -119,7 +119,7 @@ Status Engine::start() noexcept {
   // Requests for connections come in whoever polls: never unwatched.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.gsi.descriptor()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.gsi.descriptor(), &requests);
-  if (auto opened = parts_.peers.open(epoll_.number()); !opened) return opened;
+  if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

@@ -14,6 +14,7 @@
 #include "cm/agent.h"
 #include "device/adapter_types.h"
 #include "device/port_info.h"
+#include "device/slot_of.h"
 #include "host/peer_watch.h"
 #include "host/port_blocks.h"
 #include "host/request_box.h"
@@ -34,11 +35,6 @@ class Engine;
 
 /// The ports of this process that nobody asked for by number.
 [[nodiscard]] host::PortBlocks& given_ports();
-
-/// The slot of the process that gave a queue pair its number.
-[[nodiscard]] constexpr std::uint32_t slot_of(wire::QpNumber number) noexcept {
-  return static_cast<std::uint32_t>(number) / host::kNumbersPerSlot;
-}
 
 /// What reads the events of a Gsi. It is told that there are some; it then takes them with
 /// Gsi::poll_event() and Gsi::poll_port_change() until there are no more.

@@ -7,22 +7,21 @@
 #include <span>
 
 #include "base/expected.h"
-#include "device/adapter_types.h"
 #include "device/host_peers.h"
+#include "device/peer_events.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
 #include "direct/target.h"
+#include "host/own_descriptor.h"
 #include "host/queue_lock.h"
 #include "host/segment.h"
 #include "host/slot.h"
-#include "loop/queue_pair_table.h"
 
 namespace verbatim::device {
 
-class Engine;
-
-/// What an adapter does for the other processes of this host: it lets them attach, executes what
-/// they ask for (errands), sees to the queue pairs whose bells they ring, and notices their deaths.
+/// What an adapter does for the other processes of this host: it lets them attach, executes their
+/// errands, and reports to PeerEvents which bells they ring, which errands they have executed, and
+/// that one of them has ended.
 class PeerService {
  public:
   /// All of them outlive this.
@@ -31,38 +30,39 @@ class PeerService {
     const host::Slot& slot;
     const host::Segment& segment;
     const SegmentLayout& layout;
-    const loop::QueuePairTable<QueuePair>& queue_pairs;
-    AdapterProgress& progress;
+    PeerEvents& events;
     Visitors& visitors;
-    const Engine& engine;
   };
   explicit PeerService(const Parts& parts) noexcept : parts_(parts) {}
   PeerService(const PeerService&) = delete;
   PeerService& operator=(const PeerService&) = delete;
 
-  /// Whether other processes are let in, or may look only; and whether memory is lent to them.
+  /// Whether other processes are admitted as peers or only as viewers, and whether this process
+  /// lends them its memory.
   struct Admission {
     bool admits_peers = true;
     bool has_peer_calls = true;
   };
   void admit(const Admission& admission) noexcept { admission_ = admission; }
-  /// Lets others attach. `epoll` is told of everything that serve() is to be called for.
-  [[nodiscard]] Status open(int epoll) noexcept;
+  /// Lets other processes attach. serve() is to be called when `epoll` finds something. Peers ring
+  /// `bell`, which outlives this.
+  [[nodiscard]] Status open(int epoll, const host::OwnDescriptor& bell) noexcept;
   [[nodiscard]] HostPeers& peers() noexcept { return peers_; }
-  /// This process, as other queue pairs of it see it.
+  /// This process, as the target of requests of its own queue pairs.
   [[nodiscard]] direct::Target::Own as_target() const noexcept;
 
-  /// Answers the processes that attach, hears what they say, and looks which have died. By the
-  /// engine's thread, without the lock.
+  /// Answers processes that attach, reads the messages of peers, and looks which peers have died.
+  /// By the engine's thread, without the lock.
   void serve();
-  /// Sees to the queue pairs whose bells have rung. With the adapter's lock held.
+  /// Reports the bells that have rung. With the adapter's lock held.
   void take_bells() noexcept;
 
  private:
-  void handle_saying(std::span<std::byte> saying, int connection);
+  void handle_message(std::span<const std::byte> message, int connection);
 
   Parts parts_;
   Admission admission_;
+  const host::OwnDescriptor* bell_ = nullptr;  // until open(): none
   HostPeers peers_;
 };
 

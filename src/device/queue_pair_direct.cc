@@ -7,6 +7,7 @@
 #include "device/fault_guard.h"
 #include "device/process.h"
 #include "device/queue_pair.h"
+#include "device/slot_of.h"
 
 namespace verbatim::device {
 

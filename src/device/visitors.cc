@@ -78,10 +78,12 @@ void Visitors::add_stray(const direct::Half& half, host::Quarantine::Stray stray
     host::Membarrier::all_processes();  // its stores before it left have arrived
     return true;
   };
-  stray.on_gone = [last = std::move(stray.on_gone)] {
+  stray.on_gone = [this, last = std::move(stray.on_gone)] {
+    --stray_count_;
     --g_strays;
     if (last) last();
   };
+  ++stray_count_;
   ++g_strays;
   quarantine_.add(std::move(stray));
   strays_.emplace_back(visitor, visit);
@@ -107,9 +109,12 @@ void Visitors::lock_out(VisitedHalf& half, RegionHomes& homes) {
   homes.abandon(domains);
 }
 
-void Visitors::abandon_in_child() noexcept {
+void Visitors::abandon_in_child() noexcept { forget_strays(); }
+
+void Visitors::forget_strays() noexcept {
   quarantine_.forget();
   strays_.clear();
+  g_strays -= std::exchange(stray_count_, 0);
   next_look_ = Instant::never();
 }
 

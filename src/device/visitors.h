@@ -37,6 +37,7 @@ class Visitors {
       : quarantine_(segment), note_deadline_(std::move(note_deadline)) {}
   Visitors(const Visitors&) = delete;
   Visitors& operator=(const Visitors&) = delete;
+  ~Visitors() { forget_strays(); }
 
   /// A half that requesters may visit, until remove_half().
   void add_half(VisitedHalf& half) { halves_.insert(&half); }
@@ -84,11 +85,13 @@ class Visitors {
 
  private:
   [[nodiscard]] std::vector<VisitedHalf*> find_stopped();
+  void forget_strays() noexcept;
 
   host::Quarantine quarantine_;
   std::function<void(Instant)> note_deadline_;
   std::set<VisitedHalf*> halves_;
   std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> strays_;
+  int stray_count_ = 0;
   Instant next_look_ = Instant::never();
   std::atomic<bool> has_direct_use_{false};
   static inline std::atomic<bool> has_process_direct_use_{false};  // of any adapter

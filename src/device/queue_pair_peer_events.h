@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device/adapter_types.h"
+#include "device/peer_events.h"
+#include "loop/queue_pair_table.h"
+
+namespace verbatim::device {
+
+/// Passes what peers have done on to the queue pairs of an adapter, and lists those for a turn.
+class QueuePairPeerEvents final : public PeerEvents {
+ public:
+  /// Both outlive this.
+  QueuePairPeerEvents(const loop::QueuePairTable<QueuePair>& queue_pairs,
+                      AdapterProgress& progress) noexcept
+      : queue_pairs_(queue_pairs), progress_(progress) {}
+
+  void handle_bell(std::uint32_t place) override;
+  void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets) override;
+  void handle_deaths() override;
+
+ private:
+  const loop::QueuePairTable<QueuePair>& queue_pairs_;
+  AdapterProgress& progress_;
+};
+
+}  // namespace verbatim::device
