@@ -35,7 +35,7 @@ Adapter::Adapter(const PortInfo& port)
       domain_entries_(kMaxDomains),
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
-      groups_({.port = port_, .udp = udp_, .engine = engine_}),
+      groups_({.lock = mutex_, .port = port_, .udp = udp_, .engine = engine_}),
       visitors_(segment_, [this](Instant deadline) { engine_.note_deadline(deadline); }),
       surroundings_({.port = port_,
                      .slot = slot_,
@@ -170,11 +170,7 @@ Status Adapter::open_segment(const LinkConfig& config, std::string& message) {
   const auto seed = static_cast<std::uint64_t>(now().since_start().count()) ^
                     (static_cast<std::uint64_t>(::getpid()) << 32);
   registry_ = std::make_unique<memory::KeyRegistry>(layout_.keys(), free_keys_, seed);
-  homes_ = std::make_unique<RegionHomes>(
-      *registry_,
-      RegionHomes::Owner{.lock = &mutex_, .adapter = &visitors_, .await_peers = [](void* visitors) {
-                           (void)static_cast<Visitors*>(visitors)->await();
-                         }});
+  homes_ = std::make_unique<RegionHomes>(*registry_, mutex_, visitors_);
   queue_pairs_.open(slot_.number(), seed);
   return Ok{};
 }

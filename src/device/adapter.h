@@ -89,11 +89,17 @@ class Adapter {
   [[nodiscard]] Gsi& gsi() noexcept { return gsi_; }
   [[nodiscard]] AdapterProgress& work() noexcept { return progress_; }
 
-  // ---- With the lock held ----
+  /// Where events that concern the device go; remove_events() before the pipe is destroyed.
+  void add_events(EventPipe& events) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(&events);
+  }
+  void remove_events(EventPipe& events) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::erase(events_, &events);
+  }
 
-  /// Where events that concern the device go; remove_events() before it goes.
-  void add_events(EventPipe& events) { events_.push_back(&events); }
-  void remove_events(EventPipe& events) noexcept { std::erase(events_, &events); }
+  // ---- With the lock held ----
 
   /// What a packet to `destination` needs; kInvalidArgument when the address of `gid_index` cannot
   /// reach it.

@@ -58,6 +58,11 @@ class CompletionQueue {
     queue_.keep_time();
   }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return queue_.capacity(); }
+  /// Whether a queue pair uses it.
+  [[nodiscard]] bool has_users() const noexcept {
+    const std::lock_guard lock(adapter_->mutex());
+    return users_ > 0;
+  }
 
   // For queue pairs, with the adapter's lock held.
   /// Where the part that producers touch lies in the segment.
@@ -76,7 +81,6 @@ class CompletionQueue {
   void free_in_child() noexcept { lock_.reset(); }
   /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
   bool announce() noexcept;
-  [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
   /// Work queues of it whose completions come without the adapter's lock.
   void count_direct_users(int change) noexcept {
     direct_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 
 #include "base/expected.h"
 #include "device/port_info.h"
+#include "host/queue_lock.h"
 #include "loop/multicast_table.h"
 #include "udp/udp_link.h"
 #include "wire/headers/ids.h"
@@ -13,11 +14,14 @@ class Engine;
 class QueuePair;
 
 /// The multicast groups that queue pairs of an adapter are attached to. The adapter's sockets join
-/// a group with its first member and leave it with its last. With the adapter's lock held.
+/// a group with its first member and leave it with its last.
+///
+/// Without the adapter's lock, unless a function says otherwise.
 class MulticastGroups {
  public:
   /// All of them outlive this.
   struct Parts {
+    host::AdapterLock& lock;
     const PortInfo& port;
     link::UdpLink& udp;
     Engine& engine;
@@ -31,9 +35,12 @@ class MulticastGroups {
   [[nodiscard]] Status attach(QueuePair& qp, const wire::Gid& group);
   /// No longer. kInvalidArgument when the queue pair is not attached.
   [[nodiscard]] Status detach(QueuePair& qp, const wire::Gid& group);
+  [[nodiscard]] bool has_member(const QueuePair& qp) const;
+  /// To be read with the adapter's lock held.
   [[nodiscard]] const loop::MulticastTable<QueuePair>& table() const noexcept { return table_; }
 
-  /// In a forked child: its copies of the sockets join and leave nothing.
+  /// In a forked child, with the lock held or as the only thread: its copies of the sockets join
+  /// and leave nothing.
   void abandon_in_child() noexcept { is_abandoned_ = true; }
 
  private:

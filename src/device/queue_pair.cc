@@ -113,6 +113,7 @@ Status QueuePair::build() {
 }
 
 QueuePair::~QueuePair() {
+  const MovesAtEnd moves(adapter_->homes());
   const std::lock_guard lock(adapter_->mutex());
   adapter_->work().serve_owed(now());
   receiving_.end();
@@ -132,6 +133,7 @@ QueuePair::~QueuePair() {
 
 Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& attributes,
                          const Adapter::Destination* to) noexcept {
+  const MovesAtEnd moves(adapter_->homes());
   const NearEnd near_end = find_near_end(mask, attributes, to);
   const bool connects = receiving_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive;

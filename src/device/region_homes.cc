@@ -74,16 +74,17 @@ void prepare_process_rehoming() noexcept {
   process_rehoming().open_arena();
 }
 
-RegionHomes::RegionHomes(memory::KeyRegistry& keys, const Owner& owner)
+RegionHomes::RegionHomes(memory::KeyRegistry& keys, host::AdapterLock& lock, PeerAccess& peers)
     : keys_(keys),
-      owner_(owner),
+      lock_(lock),
+      peers_(peers),
       listener_{.handle_unmap =
                     [](void* context, rehome::Range range) noexcept {
                       return static_cast<RegionHomes*>(context)->handle_unmap(range);
                     },
                 .context = this} {
   (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
-  const LockGuard lock(all_homes().mutex);
+  const LockGuard listed(all_homes().mutex);
   all_homes().list.push_back(this);
 }
 
@@ -144,7 +145,7 @@ void RegionHomes::withdraw_everywhere(rehome::Range pages) {
 
 /// The pages are about to become private. The regions stay, and peers reach them by system calls.
 void RegionHomes::withdraw(rehome::Range pages) {
-  const LockGuard lock(*owner_.lock);
+  const LockGuard lock(lock_);
   bool has_any = false;
   for (auto& [key, home] : homes_) {
     if (!home.placement || !home.placement->pages.overlaps(pages)) continue;
@@ -153,7 +154,7 @@ void RegionHomes::withdraw(rehome::Range pages) {
     home.why = rehome::Why::kStopped;  // the placement is dropped with the region
     show(wire::MemoryKey{key}, home);
   }
-  if (has_any) owner_.await_peers(owner_.adapter);
+  if (has_any) (void)peers_.await();  // regions are closed later
 }
 
 void RegionHomes::add(wire::MemoryKey key, const Home& found) {
@@ -198,7 +199,7 @@ void RegionHomes::share(memory::DomainId domain) {
 /// Memory moves only while the program has one thread, so no other one deregisters meanwhile.
 void RegionHomes::run_moves() {
   if (!has_moves() && !has_strays()) return;
-  std::unique_lock held(*owner_.lock);
+  std::unique_lock held(lock_);
   std::vector<wire::MemoryKey> keys;
   if (!OwnThread::is_mine()) keys.swap(to_move_);
   const auto stopped = std::exchange(to_detach_, {});

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "device/peer_access.h"
 #include "host/queue_lock.h"
 #include "memory/key_registry.h"
 #include "rehome/rehoming.h"
@@ -30,14 +31,8 @@ void prepare_process_rehoming() noexcept;
 /// those that run without it.
 class RegionHomes {
  public:
-  /// The adapter, which outlives this.
-  struct Owner {
-    host::AdapterLock* lock = nullptr;
-    void* adapter = nullptr;
-    /// With the lock held: returns when no peer is in the middle of an access that is not stopped.
-    void (*await_peers)(void* adapter) = nullptr;
-  };
-  RegionHomes(memory::KeyRegistry& keys, const Owner& owner);
+  /// The parts of the adapter, which outlives this. `lock` is its lock.
+  RegionHomes(memory::KeyRegistry& keys, host::AdapterLock& lock, PeerAccess& peers);
   RegionHomes(const RegionHomes&) = delete;
   RegionHomes& operator=(const RegionHomes&) = delete;
   ~RegionHomes();
@@ -108,7 +103,8 @@ class RegionHomes {
   void withdraw(wire::MemoryKey key, const Home& home);
 
   memory::KeyRegistry& keys_;
-  Owner owner_;
+  host::AdapterLock& lock_;
+  PeerAccess& peers_;
   rehome::Watch::Listener listener_;
   std::map<std::uint32_t, Home> homes_;  // by key
   Domains shared_;
@@ -116,6 +112,19 @@ class RegionHomes {
   std::vector<Home> to_detach_;           // under the hands of a stopped peer
   std::atomic<bool> has_moves_{false};    // to_move_ is not empty
   std::atomic<bool> has_strays_{false};   // to_detach_ is not empty
+};
+
+/// Runs the moves at the end of a scope. It is declared before the guard of the adapter's lock, and
+/// so the moves run when the lock has been released.
+class MovesAtEnd {
+ public:
+  explicit MovesAtEnd(RegionHomes& homes) noexcept : homes_(homes) {}
+  MovesAtEnd(const MovesAtEnd&) = delete;
+  MovesAtEnd& operator=(const MovesAtEnd&) = delete;
+  ~MovesAtEnd() { homes_.run_moves(); }
+
+ private:
+  RegionHomes& homes_;
 };
 
 }  // namespace verbatim::device

@@ -29,6 +29,11 @@ class SharedReceiveQueue {
   [[nodiscard]] std::uint32_t depth() const noexcept { return queue_.depth(); }
   [[nodiscard]] std::uint32_t sge_limit() const noexcept { return queue_.sge_limit(); }
   [[nodiscard]] wire::SrqNumber number() const noexcept { return number_; }
+  /// Whether a queue pair uses it.
+  [[nodiscard]] bool has_users() const noexcept {
+    const std::lock_guard lock(adapter_->mutex());
+    return users_ > 0;
+  }
 
   // For queue pairs, with the adapter's lock held.
   [[nodiscard]] transport::SharedReceiveRing view() const noexcept { return queue_; }
@@ -37,7 +42,6 @@ class SharedReceiveQueue {
   void announce() noexcept;
   void add_user() noexcept { ++users_; }
   void drop_user() noexcept { --users_; }
-  [[nodiscard]] bool has_users() const noexcept { return users_ > 0; }
 
  private:
   std::shared_ptr<Adapter> adapter_;

@@ -13,6 +13,7 @@
 #include "base/fence.h"
 #include "base/occupancy.h"
 #include "base/time.h"
+#include "device/peer_access.h"
 #include "device/region_homes.h"
 #include "device/visited_half.h"
 #include "direct/half.h"
@@ -30,7 +31,7 @@ namespace verbatim::device {
 /// stray has left or its process has died.
 ///
 /// With the adapter's lock held, unless a function says otherwise.
-class Visitors {
+class Visitors final : public PeerAccess {
  public:
   /// `note_deadline` is told when look() is to be called at the latest.
   Visitors(host::Segment& segment, std::function<void(Instant)> note_deadline)
@@ -56,13 +57,9 @@ class Visitors {
     if (has_process_direct_use_.load(std::memory_order_relaxed)) host::Membarrier::all_processes();
   }
 
-  /// For a caller that has ended the access through a key. Returns when no visitor is in the middle
-  /// of such an access, or false when a visitor is stopped there.
-  bool await() { return find_stopped().empty(); }
-  /// The same for memory that peers reach by system calls. Returns when every call has ended that
-  /// was announced before. `lock` is released while it waits.
+  [[nodiscard]] bool await() override { return find_stopped().empty(); }
   void await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
-                   std::uint64_t octets);
+                   std::uint64_t octets) override;
 
   /// A visitor is stopped in this half, which is to end. When the visitor goes on, it reaches no
   /// memory that is in use.

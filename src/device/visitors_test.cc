@@ -228,7 +228,7 @@ class LockOutTest : public VisitorsTest {
   std::vector<memory::KeyEntry> entries{16};
   std::vector<std::uint32_t> free_keys = std::vector<std::uint32_t>(16);
   memory::KeyRegistry keys{memory::KeyTable(entries, 0), free_keys, 1};
-  RegionHomes homes{keys, {.lock = &mutex, .adapter = nullptr, .await_peers = [](void*) {}}};
+  RegionHomes homes{keys, mutex, visitors};
 };
 
 TEST_F(LockOutTest, AHalfWhoseVisitorIsStoppedGoesOnElsewhere) {

@@ -3,12 +3,24 @@
 
 #include <infiniband/verbs.h>
 
-#include "abi/verbs/handles.h"
+#include <cstring>
+
+#include "device/adapter.h"
 
 namespace verbatim::abi {
 
-/// The way to what an address vector names. `entropy` spreads flows over source ports.
-[[nodiscard]] Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& attr,
-                                                std::uint16_t entropy) noexcept;
+/// What an address vector of the verbs names; kInvalidArgument without a global route. The entropy
+/// is the caller's to fill in.
+[[nodiscard]] inline Expected<device::Adapter::Destination> destination_of(
+    const ibv_ah_attr& attr) noexcept {
+  if (attr.is_global == 0) return Errc::kInvalidArgument;
+  device::Adapter::Destination to{.gid_index = attr.grh.sgid_index,
+                                  .gid = {},
+                                  .traffic_class = attr.grh.traffic_class,
+                                  .hop_limit = attr.grh.hop_limit,
+                                  .flow_label = attr.grh.flow_label};
+  std::memcpy(to.gid.octets.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
+  return to;
+}
 
 }  // namespace verbatim::abi

@@ -6,6 +6,7 @@
 
 #include "abi/border.h"
 #include "abi/verbs/address.h"
+#include "abi/verbs/handles.h"
 #include "base/byte_order.h"
 #include "base/uncancelled.h"
 #include "wire/headers/flow_entropy.h"
@@ -56,22 +57,17 @@ VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
   if (!is_intact(owner)) return as_null<ibv_ah>(Errc::kNoSuchObject);
-  auto path = path_of(*owner.owner, *attributes,
-                      wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle}));
-  if (!path) return as_null<ibv_ah>(path.error());
+  auto to = destination_of(*attributes);
+  if (!to) return as_null<ibv_ah>(to.error());
+  if (attributes->port_num != 1) return as_null<ibv_ah>(Errc::kInvalidArgument);
+  to->entropy = wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle});
+  auto object = device::AddressHandle::create(*owner.owner->adapter, owner.object->id(), *to);
+  if (!object) return as_null<ibv_ah>(object.error());
   auto handle = std::make_unique<AhHandle>();
-  handle->path = *path;
+  handle->object = *object;
   handle->owner = &owner;
   handle->ah.context = pd->context;
   handle->ah.pd = pd;
-  {
-    const std::lock_guard lock(owner.owner->adapter->mutex());
-    device::Adapter& adapter = *owner.owner->adapter;
-    if (auto taken = adapter.quotas().address_handles.take(); !taken) {
-      return as_null<ibv_ah>(taken.error());
-    }
-    (void)adapter.domains().add_user(owner.domain);  // it exists: its handle does
-  }
   ++owner.owner->objects;
   LiveHandles::instance().add(handle.get());
   return &handle.release()->ah;
@@ -82,11 +78,7 @@ VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   if (!LiveHandles::instance().contains(ah)) return as_errno_value(EINVAL);
   AhHandle& handle = handle_of<AhHandle>(ah);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  {
-    const std::lock_guard lock(handle.owner->owner->adapter->mutex());
-    handle.owner->owner->adapter->domains().drop_user(handle.owner->domain);
-    handle.owner->owner->adapter->quotas().address_handles.give_back();
-  }
+  handle.object->destroy();
   discard(&handle, *handle.owner->owner);
   return 0;
 }

@@ -235,10 +235,7 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   if (!LiveHandles::instance().contains(cq)) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of<CqHandle>(cq);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  {
-    const std::lock_guard lock(handle.owner->adapter->mutex());
-    if (handle.object->has_users()) return as_errno_value(EBUSY);
-  }
+  if (handle.object->has_users()) return as_errno_value(EBUSY);
   const auto tag = reinterpret_cast<std::uintptr_t>(&handle);
   if (handle.channel != nullptr) handle.channel->pipe.forget(tag);
   handle.owner->async.forget(tag);

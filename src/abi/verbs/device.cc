@@ -263,10 +263,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   result->num_comp_vectors = 1;
   result->abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&result->mutex, nullptr);
-  {
-    const LockGuard lock(context->adapter->mutex());
-    context->adapter->add_events(context->async);
-  }
+  context->adapter->add_events(context->async);
   LiveHandles::instance().add(context.get());
   return context.release()->context();
 }
@@ -275,10 +272,7 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
   const Uncancelled uncancelled;
   ContextHandle& handle = handle_of(context);
   if (!LiveHandles::instance().remove(&handle)) return as_errno_value(EINVAL);
-  {
-    const LockGuard lock(handle.adapter->mutex());
-    handle.adapter->remove_events(handle.async);
-  }
+  handle.adapter->remove_events(handle.async);
   handle.command.close();
   drop(handle);  // what the program left behind in this context goes on using it
   return 0;

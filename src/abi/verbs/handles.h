@@ -15,8 +15,12 @@
 #include "base/fork_mutex.h"
 #include "base/mutex.h"
 #include "device/adapter.h"
+#include "device/address_handle.h"
 #include "device/completion_queue.h"
+#include "device/memory_region.h"
+#include "device/memory_window.h"
 #include "device/own_descriptor.h"
+#include "device/protection_domain.h"
 #include "device/queue_pair.h"
 #include "device/shared_receive_queue.h"
 
@@ -50,21 +54,21 @@ struct ContextHandle {
 struct PdHandle {
   ibv_pd pd{};
   std::array<std::byte, kSpareOctets> spare{};
-  memory::DomainId domain = memory::DomainId::kNone;
+  std::optional<verbatim::device::ProtectionDomain> object;
   ContextHandle* owner = nullptr;
 };
 
 struct MrHandle {
   ibv_mr mr{};
   std::array<std::byte, kSpareOctets> spare{};
-  wire::MemoryKey key{};
+  std::unique_ptr<verbatim::device::MemoryRegion> object;
   PdHandle* owner = nullptr;
 };
 
 struct MwHandle {
   ibv_mw mw{};
   std::array<std::byte, kSpareOctets> spare{};
-  wire::MemoryKey key{};
+  std::optional<verbatim::device::MemoryWindow> object;
   PdHandle* owner = nullptr;
 };
 
@@ -100,7 +104,7 @@ struct SrqHandle {
 struct AhHandle {
   ibv_ah ah{};
   std::array<std::byte, kSpareOctets> spare{};
-  transport::Path path;
+  std::optional<verbatim::device::AddressHandle> object;
   PdHandle* owner = nullptr;
 };
 
@@ -147,15 +151,15 @@ template <typename Handle, typename Public>
 /// Adapters with a kernel driver find an object by these two, and answer ENOENT when there is none.
 /// Whatever creates, changes, queries or destroys asks here; what posts and polls does not.
 [[nodiscard]] inline bool is_intact(const PdHandle& pd) noexcept {
-  return pd.pd.handle == static_cast<std::uint32_t>(pd.domain) &&
+  return pd.pd.handle == static_cast<std::uint32_t>(pd.object->id()) &&
          pd.pd.context == pd.owner->context();
 }
 [[nodiscard]] inline bool is_intact(const MrHandle& mr) noexcept {
-  return mr.mr.handle == static_cast<std::uint32_t>(mr.key) &&
+  return mr.mr.handle == static_cast<std::uint32_t>(mr.object->key()) &&
          mr.mr.context == mr.owner->owner->context();
 }
 [[nodiscard]] inline bool is_intact(const MwHandle& mw) noexcept {
-  return mw.mw.handle == static_cast<std::uint32_t>(mw.key) &&
+  return mw.mw.handle == static_cast<std::uint32_t>(mw.object->first_key()) &&
          mw.mw.context == mw.owner->owner->context();
 }
 [[nodiscard]] inline bool is_intact(const CqHandle& cq) noexcept {

@@ -10,7 +10,6 @@
 #include "abi/verbs/handles.h"
 #include "abi/verbs/operations.h"
 #include "base/uncancelled.h"
-#include "device/registrable.h"
 
 namespace verbatim::abi {
 namespace {
@@ -21,67 +20,43 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
-/// Whether an adapter pins memory with these rights for writing.
-bool is_written(unsigned rights) noexcept {
-  return (rights & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
-                    IBV_ACCESS_MW_BIND)) != 0;
-}
-
-/// Memory moves without the adapter's lock, before a key names it.
-device::RegionHomes::Home find_home(device::Adapter& adapter,
-                                    const device::RegionHomes::Region& region) {
-  bool has_peers = false;
-  {
-    const std::lock_guard lock(adapter.mutex());
-    has_peers = adapter.homes().has_peers(region.domain);
-  }
-  return device::RegionHomes::find(region, has_peers);
+/// kNotSupported for rights that the adapter does not offer. Huge pages make no difference to it.
+Expected<memory::Access> to_access(unsigned flags) noexcept {
+  const unsigned rights = flags & ~kOptionalAccess;
+  if ((rights & ~kKnownAccess) != 0) return Errc::kNotSupported;
+  return memory::Access(rights & ~unsigned{IBV_ACCESS_HUGETLB});
 }
 
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t octets, std::uint64_t iova,
-                        unsigned access) {
+                        unsigned flags) {
   PdHandle& domain = handle_of<PdHandle>(pd);
   if (!is_intact(domain)) return as_null<ibv_mr>(Errc::kNoSuchObject);
-  const unsigned rights = access & ~kOptionalAccess;
-  if ((rights & ~kKnownAccess) != 0) return as_null<ibv_mr>(Errc::kNotSupported);
-  if (!device::is_registrable(address, octets, is_written(rights))) {
-    return as_null<ibv_mr>(Errc::kFault);
-  }
-  device::Adapter& adapter = *domain.owner->adapter;
+  const auto access = to_access(flags);
+  if (!access) return as_null<ibv_mr>(access.error());
+  auto object = device::MemoryRegion::create(
+      device::MemoryParts::of(*domain.owner->adapter),
+      {.domain = domain.object->id(),
+       .place = {.address = reinterpret_cast<std::uintptr_t>(address), .octets = octets},
+       .base = iova,
+       .access = *access});
+  if (!object) return as_null<ibv_mr>(object.error());
   auto handle = std::make_unique<MrHandle>();
-  const device::RegionHomes::Region region{.domain = domain.domain,
-                                           .address = reinterpret_cast<std::uintptr_t>(address),
-                                           .octets = octets};
-  const device::RegionHomes::Home home = find_home(adapter, region);
-  {
-    std::unique_lock lock(adapter.mutex());
-    auto key = adapter.keys().register_region(
-        {.domain = domain.domain,
-         .address = reinterpret_cast<std::uintptr_t>(address),
-         .octets = octets,
-         .base = iova,
-         .access = memory::Access(rights & ~static_cast<unsigned>(IBV_ACCESS_HUGETLB))});
-    if (!key) {
-      lock.unlock();
-      device::RegionHomes::give_up(home, true);
-      return as_null<ibv_mr>(key.error());
-    }
-    (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
-    handle->key = *key;
-    adapter.homes().add(*key, home);
-  }
-  adapter.homes().run_moves();
-  adapter.homes().confirm(handle->key, home);
+  handle->object = std::move(*object);
   handle->owner = &domain;
   ibv_mr& mr = handle->mr;
   mr.context = pd->context;
   mr.pd = pd;
   mr.addr = address;
   mr.length = octets;
-  mr.lkey = mr.rkey = mr.handle = static_cast<std::uint32_t>(handle->key);
+  mr.lkey = mr.rkey = mr.handle = static_cast<std::uint32_t>(handle->object->key());
   ++domain.owner->objects;
   LiveHandles::instance().add(handle.get());
   return &handle.release()->mr;
+}
+
+int refuse_change(Errc error, ibv_rereg_mr_err_code answer) noexcept {
+  errno = to_errno(error);
+  return answer;
 }
 
 }  // namespace
@@ -94,19 +69,15 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     return as_null<ibv_mw>(Errc::kInvalidArgument);
   const auto kind =
       type == IBV_MW_TYPE_1 ? memory::KeyKind::kWindowType1 : memory::KeyKind::kWindowType2B;
-  device::Adapter& adapter = *domain.owner->adapter;
+  auto object = device::MemoryWindow::create(device::MemoryParts::of(*domain.owner->adapter),
+                                             domain.object->id(), kind);
+  if (!object) return as_null<ibv_mw>(object.error());
   auto handle = std::make_unique<MwHandle>();
-  {
-    const std::lock_guard lock(adapter.mutex());
-    auto key = adapter.keys().allocate_window(domain.domain, kind);
-    if (!key) return as_null<ibv_mw>(key.error());
-    (void)adapter.domains().add_user(domain.domain);  // it exists: its handle does
-    handle->key = *key;
-  }
+  handle->object.emplace(*object);
   handle->owner = &domain;
   handle->mw.context = pd->context;
   handle->mw.pd = pd;
-  handle->mw.rkey = handle->mw.handle = static_cast<std::uint32_t>(handle->key);
+  handle->mw.rkey = handle->mw.handle = static_cast<std::uint32_t>(object->first_key());
   handle->mw.type = type;
   ++domain.owner->objects;
   LiveHandles::instance().add(handle.get());
@@ -118,16 +89,7 @@ int dealloc_mw(ibv_mw* mw) {
   if (!LiveHandles::instance().contains(mw)) return as_errno_value(EINVAL);
   MwHandle& handle = handle_of<MwHandle>(mw);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  device::Adapter& adapter = *handle.owner->owner->adapter;
-  {
-    const std::lock_guard lock(adapter.mutex());
-    // Binding has changed the low octet since; the entry knows its present key.
-    const memory::KeyEntry* entry = adapter.keys().table().find(handle.key);
-    auto freed = adapter.keys().free_window(wire::MemoryKey{entry->key});
-    if (!freed) return as_errno_value(freed.error());
-    (void)adapter.visitors().await();
-    adapter.domains().drop_user(handle.owner->domain);
-  }
+  if (auto freed = handle.object->destroy(); !freed) return as_errno_value(freed.error());
   discard(&handle, *handle.owner->owner);
   return 0;
 }
@@ -166,16 +128,13 @@ extern "C" {
 VB_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
   const Uncancelled uncancelled;
   ContextHandle& owner = handle_of(context);
+  auto object = device::ProtectionDomain::create(*owner.adapter);
+  if (!object) return as_null<ibv_pd>(object.error());
   auto handle = std::make_unique<PdHandle>();
-  {
-    const std::lock_guard lock(owner.adapter->mutex());
-    auto domain = owner.adapter->domains().open();
-    if (!domain) return as_null<ibv_pd>(domain.error());
-    handle->domain = *domain;
-  }
+  handle->object = *object;
   handle->owner = &owner;
   handle->pd.context = context;
-  handle->pd.handle = static_cast<std::uint32_t>(handle->domain);
+  handle->pd.handle = static_cast<std::uint32_t>(object->id());
   ++owner.objects;
   LiveHandles::instance().add(handle.get());
   return &handle.release()->pd;
@@ -186,11 +145,7 @@ VB_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   if (!LiveHandles::instance().contains(pd)) return as_errno_value(EINVAL);
   PdHandle& handle = handle_of<PdHandle>(pd);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  {
-    const std::lock_guard lock(handle.owner->adapter->mutex());
-    auto closed = handle.owner->adapter->domains().close(handle.domain);
-    if (!closed) return as_errno_value(closed.error());
-  }
+  if (auto closed = handle.object->destroy(); !closed) return as_errno_value(closed.error());
   discard(&handle, *handle.owner);
   return 0;
 }
@@ -224,81 +179,35 @@ VB_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, siz
   const Uncancelled uncancelled;
   constexpr int kKnown =
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
-  const bool is_empty = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && octets == 0;
-  if (flags == 0 || (flags & ~kKnown) != 0 || is_empty) {
-    errno = EINVAL;
-    return IBV_REREG_MR_ERR_INPUT;
+  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  if (flags == 0 || (flags & ~kKnown) != 0 || (is_moved && octets == 0)) {
+    return refuse_change(Errc::kInvalidArgument, IBV_REREG_MR_ERR_INPUT);
   }
   MrHandle& handle = handle_of<MrHandle>(mr);
   PdHandle* domain =
       (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? &handle_of<PdHandle>(pd) : handle.owner;
   if (!is_intact(handle) || !is_intact(*domain) || domain->owner != handle.owner->owner) {
-    errno = ENOENT;
-    return IBV_REREG_MR_ERR_INPUT;
+    return refuse_change(Errc::kNoSuchObject, IBV_REREG_MR_ERR_INPUT);
   }
-  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-  const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-  if (!is_moved) {
-    address = mr->addr;
-    octets = mr->length;
+  device::MemoryRegion::Change change{.domain = domain->object->id()};
+  if (is_moved) {
+    change.place = {.address = reinterpret_cast<std::uintptr_t>(address), .octets = octets};
   }
-  device::Adapter& adapter = *handle.owner->owner->adapter;
-  memory::KeyRegistry& keys = adapter.keys();
-  const memory::KeyEntry* entry = keys.table().find(handle.key);
-  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address);
-  unsigned rights = 0;
-  bool is_gone = false;  // what is mapped there now is not registered
-  {
-    const std::lock_guard lock(adapter.mutex());
-    rights = changes_access ? static_cast<unsigned>(access) & ~kOptionalAccess
-                            : static_cast<unsigned>(entry->access);
-    is_gone = !is_moved && keys.is_closed(handle.key);
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) {
+    const auto wanted = to_access(static_cast<unsigned>(access));
+    if (!wanted) return refuse_change(wanted.error(), IBV_REREG_MR_ERR_INPUT);
+    change.access = *wanted;
   }
-  if ((rights & ~kKnownAccess) != 0) {
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT;
+  if (auto changed = handle.object->change(change); !changed) {
+    return refuse_change(changed.error(), changed.error() == Errc::kFault ? IBV_REREG_MR_ERR_INPUT
+                                                                          : IBV_REREG_MR_ERR_CMD);
   }
-  const bool pins = is_moved || (changes_access && is_written(rights) && !is_gone);
-  if (pins && !device::is_registrable(address, octets, is_written(rights))) {
-    errno = EFAULT;
-    return IBV_REREG_MR_ERR_INPUT;
-  }
-  const device::RegionHomes::Region region{
-      .domain = domain->domain, .address = start, .octets = octets};
-  const device::RegionHomes::Home home =
-      is_gone ? device::RegionHomes::Home{.region = region} : find_home(adapter, region);
-  std::unique_lock lock(adapter.mutex());
-  const auto undo = [&](int answer) {
-    lock.unlock();
-    device::RegionHomes::give_up(home, true);
-    return answer;
-  };
-  using Memory = memory::KeyRegistry::Memory;
-  auto changed = keys.change_region(handle.key,
-                                    {.domain = domain->domain,
-                                     .address = start,
-                                     .octets = octets,
-                                     .base = is_moved ? start : entry->base,
-                                     .access = memory::Access(rights)},
-                                    is_moved ? Memory::kOther : Memory::kSame);
-  if (!changed) {
-    errno = to_errno(changed.error());
-    return undo(IBV_REREG_MR_ERR_CMD);
-  }
-  const bool has_left = adapter.visitors().await();
-  adapter.visitors().await_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
-  const device::RegionHomes::Home old = adapter.homes().take(handle.key);
-  adapter.homes().add(handle.key, home);
-  (void)adapter.domains().add_user(domain->domain);  // it exists: its handle does
-  adapter.domains().drop_user(handle.owner->domain);
   handle.owner = domain;
   mr->pd = &domain->pd;
-  mr->addr = address;
-  mr->length = octets;
-  lock.unlock();
-  device::RegionHomes::give_up(old, has_left);
-  adapter.homes().run_moves();
-  adapter.homes().confirm(handle.key, home);
+  if (is_moved) {
+    mr->addr = address;
+    mr->length = octets;
+  }
   return 0;
 }
 
@@ -307,19 +216,7 @@ VB_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   if (!LiveHandles::instance().contains(mr)) return as_errno_value(EINVAL);
   MrHandle& handle = handle_of<MrHandle>(mr);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
-  device::Adapter& adapter = *handle.owner->owner->adapter;
-  device::RegionHomes::Home home;
-  bool has_left = true;
-  {
-    std::unique_lock lock(adapter.mutex());
-    auto gone = adapter.keys().deregister_region(handle.key);
-    if (!gone) return as_errno_value(gone.error());
-    has_left = adapter.visitors().await();
-    adapter.visitors().await_calls(lock, reinterpret_cast<std::uintptr_t>(mr->addr), mr->length);
-    home = adapter.homes().take(handle.key);
-    adapter.domains().drop_user(handle.owner->domain);
-  }
-  device::RegionHomes::give_up(home, has_left);
+  if (auto ended = handle.object->destroy(); !ended) return as_errno_value(ended.error());
   discard(&handle, *handle.owner->owner);
   return 0;
 }

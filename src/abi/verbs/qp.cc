@@ -73,7 +73,7 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
     if (wr.wr.ud.ah == nullptr) return Errc::kInvalidArgument;
     const AhHandle& ah = handle_of<AhHandle>(wr.wr.ud.ah);
     request.is_foreign_path = ah.owner != qp.owner;
-    request.path = &ah.path;
+    request.path = &ah.object->path();
     request.remote_qp = wire::QpNumber{wr.wr.ud.remote_qpn};
     request.remote_qkey = wire::QKey{wr.wr.ud.remote_qkey};
   }
@@ -159,7 +159,7 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   if (!are_intact) return as_null<QpHandle>(Errc::kNoSuchObject);
   auto object = device::QueuePair::create(
       owner.owner->adapter, {.type = *type,
-                             .domain = owner.domain,
+                             .domain = owner.object->id(),
                              .send_depth = init.cap.max_send_wr,
                              .receive_depth = shared != nullptr ? 0 : init.cap.max_recv_wr,
                              .send_sges = init.cap.max_send_sge,
@@ -193,18 +193,6 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   return handle.release();
 }
 
-/// What an address vector of the verbs asks for; kInvalidArgument without a global route.
-Expected<device::Adapter::Destination> destination_of(const ibv_ah_attr& attr) noexcept {
-  if (attr.is_global == 0) return Errc::kInvalidArgument;
-  device::Adapter::Destination to{.gid_index = attr.grh.sgid_index,
-                                  .gid = {},
-                                  .traffic_class = attr.grh.traffic_class,
-                                  .hop_limit = attr.grh.hop_limit,
-                                  .flow_label = attr.grh.flow_label};
-  std::memcpy(to.gid.octets.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
-  return to;
-}
-
 transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
   transport::QpAttributes wanted;
   wanted.state = transport::QpState(octet_of(attr.qp_state));
@@ -226,16 +214,6 @@ transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
 }
 
 }  // namespace
-
-Expected<transport::Path> path_of(ContextHandle& context, const ibv_ah_attr& attr,
-                                  std::uint16_t entropy) noexcept {
-  auto to = destination_of(attr);
-  if (!to) return to.error();
-  if (attr.port_num != 1) return Errc::kInvalidArgument;
-  to->entropy = entropy;
-  const LockGuard lock(context.adapter->mutex());
-  return context.adapter->path_to(*to);
-}
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
   const Uncancelled uncancelled;
@@ -300,7 +278,6 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   }
   auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
                                         attributes_of(*attr), to ? &*to : nullptr);
-  handle.object->adapter().homes().run_moves();
   if (!modified) return as_errno_value(modified.error());
   const LockGuard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;
@@ -351,13 +328,8 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
   ContextHandle& context = *handle.owner->owner;
-  {
-    verbatim::device::Adapter& adapter = handle.object->adapter();
-    const LockGuard lock(adapter.mutex());
-    if (adapter.groups().table().has_member(*handle.object)) return as_errno_value(EBUSY);
-  }
+  if (context.adapter->groups().has_member(*handle.object)) return as_errno_value(EBUSY);
   handle.object.reset();
-  context.adapter->homes().run_moves();
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(qp->mutex, qp->cond, qp->events_completed, handle.async_events);
   discard(&handle, context);
@@ -367,7 +339,6 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
 VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
-  const LockGuard lock(object.adapter().mutex());
   return as_errno_value(
       object.adapter().groups().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
@@ -375,7 +346,6 @@ VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
 VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
-  const LockGuard lock(object.adapter().mutex());
   return as_errno_value(
       object.adapter().groups().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }

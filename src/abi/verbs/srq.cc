@@ -55,7 +55,7 @@ VB_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
   if (!is_intact(owner)) return as_null<ibv_srq>(Errc::kNoSuchObject);
   auto handle = std::make_unique<SrqHandle>();
   auto object = device::SharedReceiveQueue::create(
-      owner.owner->adapter, owner.domain,
+      owner.owner->adapter, owner.object->id(),
       {.depth = attributes->attr.max_wr, .sge_limit = std::max(attributes->attr.max_sge, 1U)},
       &owner.owner->async, reinterpret_cast<std::uintptr_t>(handle.get()));
   if (!object) return as_null<ibv_srq>(object.error());
@@ -99,11 +99,8 @@ VB_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   if (!LiveHandles::instance().contains(srq)) return as_errno_value(EINVAL);
   SrqHandle& handle = handle_of<SrqHandle>(srq);
   if (!is_intact(handle)) return as_errno_value(ENOENT);
+  if (handle.object->has_users()) return as_errno_value(EBUSY);
   ContextHandle& context = *handle.owner->owner;
-  {
-    const std::lock_guard lock(context.adapter->mutex());
-    if (handle.object->has_users()) return as_errno_value(EBUSY);
-  }
   context.async.forget(reinterpret_cast<std::uintptr_t>(&handle));
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, handle.async_events);
   discard(&handle, context);

@@ -130,7 +130,7 @@ void fill_setters(ibv_qp_ex& qp) noexcept {
     transport::SendRequest& request = current(ex).request;
     const AhHandle& address = handle_of<AhHandle>(ah);
     request.is_foreign_path = address.owner != handle_of<QpHandle>(ex).owner;
-    request.path = &address.path;
+    request.path = &address.object->path();
     request.remote_qp = wire::QpNumber{remote_qp};
     request.remote_qkey = wire::QKey{qkey};
   };
