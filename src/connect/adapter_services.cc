@@ -4,23 +4,19 @@
 #include <mutex>
 #include <utility>
 
-#include "connect/device.h"
 #include "device/clock.h"
 
 namespace verbatim::connect {
 
 AdapterServices::AdapterServices(std::shared_ptr<device::Adapter> adapter) noexcept
-    : adapter_(std::move(adapter)) {}
+    : adapter_(std::move(adapter)), general_(GeneralServices::of(*adapter_)) {}
 
 Instant AdapterServices::now() const noexcept { return device::now(); }
 
 void AdapterServices::set_reader(Device* reader) noexcept {
-  if (reader == nullptr) return adapter_->gsi().set_reader(nullptr);
+  if (reader == nullptr) return general_.set_reader(nullptr);  // with the lock held
   const std::lock_guard lock(adapter_->mutex());
-  reader_ = reader;
-  adapter_->gsi().set_reader(this);
+  general_.set_reader(reader);
 }
-
-void AdapterServices::handle_news() noexcept { reader_->handle_news(); }
 
 }  // namespace verbatim::connect

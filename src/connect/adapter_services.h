@@ -3,14 +3,14 @@
 
 #include <memory>
 
+#include "connect/general_services.h"
 #include "connect/services.h"
 #include "device/adapter.h"
-#include "device/gsi.h"
 
 namespace verbatim::connect {
 
 /// The services of an adapter of this process, with the adapter's lock.
-class AdapterServices final : public Services, private device::CmReader {
+class AdapterServices final : public Services {
  public:
   explicit AdapterServices(std::shared_ptr<device::Adapter> adapter) noexcept;
 
@@ -23,31 +23,29 @@ class AdapterServices final : public Services, private device::CmReader {
   [[nodiscard]] bool try_lock() noexcept override { return adapter_->mutex().try_lock(); }
   void unlock() noexcept override { adapter_->mutex().unlock(); }
 
-  [[nodiscard]] cm::Agent& agent() noexcept override { return adapter_->gsi().agent(); }
-  void send() noexcept override { adapter_->gsi().send(); }
+  [[nodiscard]] cm::Agent& agent() noexcept override { return general_.agent(); }
+  void send() noexcept override { general_.send(); }
   [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept override {
-    return adapter_->gsi().poll_port_change();
+    return general_.poll_port_change();
   }
   [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) override {
-    return adapter_->gsi().claim(address, service);
+    return general_.claim(address, service);
   }
   void release(const wire::Gid& address, wire::ServiceId service) noexcept override {
-    adapter_->gsi().release(address, service);
+    general_.release(address, service);
   }
   void attract(const wire::Gid& address, wire::ServiceId service) noexcept override {
-    adapter_->gsi().attract(address, service);
+    general_.attract(address, service);
   }
   [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept override {
     return adapter_->queue_pairs().find(number) != nullptr;
   }
   void progress() noexcept override { (void)adapter_->work().run(now()); }
-  void leave() noexcept override { adapter_->gsi().leave(); }
+  void leave() noexcept override { general_.leave(); }
 
  private:
-  void handle_news() noexcept override;
-
   std::shared_ptr<device::Adapter> adapter_;
-  Device* reader_ = nullptr;  // set before the adapter has events; never destroyed
+  GeneralServices& general_;  // of the adapter
 };
 
 }  // namespace verbatim::connect

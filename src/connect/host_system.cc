@@ -13,11 +13,11 @@
 #include "base/own_threads.h"
 #include "base/process_wide.h"
 #include "connect/device_list.h"
+#include "connect/given_ports.h"
 #include "connect/id.h"
 #include "connect/neighbour_search.h"
 #include "connect/probe.h"
 #include "device/clock.h"
-#include "device/gsi.h"
 #include "device/process.h"
 
 namespace verbatim::connect {
@@ -95,13 +95,13 @@ Expected<IpEndpoint, Error> HostSystem::route_source(const IpEndpoint& destinati
 bool HostSystem::is_local(const IpEndpoint& endpoint) { return connect::is_local(endpoint); }
 
 Expected<std::uint16_t, Error> HostSystem::take_port(wire::PortSpace space) {
-  const auto taken = device::given_ports().take(static_cast<std::uint16_t>(space));
+  const auto taken = given_ports().take(static_cast<std::uint16_t>(space));
   if (!taken) return error_of(taken.error());
   return *taken;
 }
 
 void HostSystem::give_port_back(wire::PortSpace space, std::uint16_t port) noexcept {
-  device::given_ports().give_back(static_cast<std::uint16_t>(space), port);
+  given_ports().give_back(static_cast<std::uint16_t>(space), port);
 }
 
 void HostSystem::seek_neighbour(Id& id, const Route& route, Duration patience) {

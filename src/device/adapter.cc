@@ -30,20 +30,28 @@ constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
 
 // ---- Opening and closing ----
 
-Adapter::Adapter(const PortInfo& port)
+Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
     : port_(port),
       domain_entries_(kMaxDomains),
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
       groups_({.lock = mutex_, .port = port_, .udp = udp_, .engine = engine_}),
       visitors_(segment_, [this](Instant deadline) { engine_.note_deadline(deadline); }),
+      management_(make_management({.lock = mutex_,
+                                   .port = port_,
+                                   .slot = slot_,
+                                   .shared_port = shared_port_,
+                                   .udp = udp_,
+                                   .link = link_,
+                                   .dispatch = dispatch_,
+                                   .engine = engine_})),
       surroundings_({.port = port_,
                      .slot = slot_,
                      .shared_port = shared_port_,
                      .udp = udp_,
                      .layout = layout_,
                      .visitors = visitors_,
-                     .gsi = gsi_,
+                     .management = *management_,
                      .engine = engine_}),
       dispatch_({.queue_pairs = queue_pairs_,
                  .groups = groups_.table(),
@@ -57,18 +65,11 @@ Adapter::Adapter(const PortInfo& port)
               .layout = layout_,
               .events = peer_events_,
               .visitors = visitors_}),
-      gsi_({.port = port_,
-            .slot = slot_,
-            .shared_port = shared_port_,
-            .udp = udp_,
-            .link = link_,
-            .dispatch = dispatch_,
-            .engine = engine_}),
       engine_({.lock = mutex_,
                .link = link_,
                .slot = slot_,
                .progress = progress_,
-               .gsi = gsi_,
+               .management = *management_,
                .peers = peers_,
                .homes = homes_,
                .handle_loss = [this] { handle_loss(); }}) {}
@@ -79,7 +80,7 @@ Adapter::~Adapter() {
   const ForkPause pause;
   engine_.stop();  // its thread still finds all that is here
   homes_.reset();  // other threads may look for regions in all adapters
-  if (gsi_.is_open() && !abandoned_) gsi_.leave();
+  if (!abandoned_) management_->leave();
   peers_.peers().close();
   link_->close();
   shared_port_.leave();  // and only now the slot: the next process in it reads its sockets
@@ -93,7 +94,7 @@ void Adapter::abandon_in_child() noexcept {
   groups_.abandon_in_child();
   engine_.abandon_in_child();
   peers_.peers().abandon_in_child();
-  gsi_.abandon_in_child();
+  management_->abandon_in_child();
   link_->close();
   shared_port_.abandon_in_child();
   slot_ = host::Slot{};
@@ -141,7 +142,7 @@ Status Adapter::open(std::string& message) {
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   progress_.use(*link_);
   dispatch_.open(slot_.number());
-  if (auto opened = gsi_.open(); !opened) return opened;
+  if (auto opened = management_->open(); !opened) return opened;
   peers_.admit({.admits_peers = path_policy_ != DataPathPolicy::kPackets,
                 .has_peer_calls = link_config->has_peer_calls});
   if (auto started = engine_.start(); !started) return started;
@@ -235,7 +236,7 @@ void Adapter::take_addresses(PortChange& change) {
     const std::lock_guard lock(mutex_);
     if (receivers && !receivers->empty() && udp_.add(std::move(receivers->front()))) {
       engine_.watch_link();
-      gsi_.open_at(address.gid);
+      management_->handle_address(address.gid);
     } else {
       std::erase(change.gained, address.gid);
     }
@@ -265,7 +266,7 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
   if (change.went_down) tell(AsyncEvent::kPortError);
   if (change.went_up) tell(AsyncEvent::kPortActive);
   if (change.has_new_gids()) tell(AsyncEvent::kGidChange);
-  gsi_.handle_port_change(change);
+  management_->handle_port_change(change);
 }
 
 // ---- Paths ----

@@ -14,7 +14,7 @@
 #include "device/config.h"
 #include "device/engine.h"
 #include "device/event_pipe.h"
-#include "device/gsi.h"
+#include "device/management_port.h"
 #include "device/multicast_groups.h"
 #include "device/peer_service.h"
 #include "device/port_info.h"
@@ -47,7 +47,7 @@ class Adapter {
   using Lock = host::AdapterLock;
 
   /// See open_adapter().
-  explicit Adapter(const PortInfo& port);
+  Adapter(const PortInfo& port, ManagementPort::Maker make_management);
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
   ~Adapter();
@@ -86,7 +86,7 @@ class Adapter {
   [[nodiscard]] Quotas& quotas() noexcept { return quotas_; }
   [[nodiscard]] Visitors& visitors() noexcept { return visitors_; }
   [[nodiscard]] PeerService& peers() noexcept { return peers_; }
-  [[nodiscard]] Gsi& gsi() noexcept { return gsi_; }
+  [[nodiscard]] ManagementPort& management() noexcept { return *management_; }
   [[nodiscard]] AdapterProgress& work() noexcept { return progress_; }
 
   /// Where events that concern the device go; remove_events() before the pipe is destroyed.
@@ -169,13 +169,13 @@ class Adapter {
 
   MulticastGroups groups_;
   Visitors visitors_;
+  const std::unique_ptr<ManagementPort> management_;
   Surroundings surroundings_;
   loop::Agenda<QueuePair> agenda_;
   AdapterDispatch dispatch_;
   AdapterProgress progress_;
   QueuePairPeerEvents peer_events_;
   PeerService peers_;
-  Gsi gsi_;
   Engine engine_;
 };
 

@@ -57,7 +57,9 @@ ExistingAdapters& existing() {
 
 }  // namespace
 
-Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port, std::string& message) {
+Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port,
+                                                ManagementPort::Maker make_management,
+                                                std::string& message) {
   const ForkPause pause;
   Registry& all = registry();
   std::shared_ptr<Adapter> adapter;  // one that fails to open goes when the lock is free again
@@ -67,7 +69,7 @@ Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port, std::strin
     const bool is_same = open->port().interface_index == port.interface_index;
     if (is_same && !open->is_removed()) return open;
   }
-  adapter = std::make_shared<Adapter>(port);
+  adapter = std::make_shared<Adapter>(port, make_management);
   (void)process_rehoming();  // before a fork asks for it
   g_has_opened = true;
   existing().add(adapter.get());

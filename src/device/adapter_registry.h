@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/expected.h"
+#include "device/management_port.h"
 #include "device/port_info.h"
 
 /// The adapters of this process: one for each port that the program has opened, how they go through
@@ -14,8 +15,9 @@ namespace verbatim::device {
 class Adapter;
 
 /// The process's adapter for this port, opened at first use. On failure `message` says why and what
-/// to do about it.
+/// to do about it. All callers in a process pass the same `make_management`.
 [[nodiscard]] Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port,
+                                                              ManagementPort::Maker make_management,
                                                               std::string& message);
 
 /// For the end of an adapter's destructor, under a ForkPause: a fork does not look at it any more.

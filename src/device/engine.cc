@@ -19,7 +19,7 @@
 #include "base/own_threads.h"
 #include "device/adapter_work.h"
 #include "device/clock.h"
-#include "device/gsi.h"
+#include "device/management_port.h"
 #include "device/peer_service.h"
 #include "device/region_homes.h"
 #include "host/ring.h"
@@ -117,8 +117,8 @@ Status Engine::start() noexcept {
   watching_ = true;
   watch_link();
   // Requests for connections come in whoever polls: never unwatched.
-  epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.gsi.descriptor()}};
-  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.gsi.descriptor(), &requests);
+  epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.management.descriptor()}};
+  ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.management.descriptor(), &requests);
   if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;
   sigset_t all;
   sigset_t before;
@@ -180,20 +180,15 @@ void Engine::note_deadline(Instant deadline) noexcept {
   host::ring(bell_);
 }
 
-void Engine::note_connection_events() noexcept {
-  if (has_connection_events_.exchange(true) || is_in_turn_) return;  // it looks after its turn
+void Engine::note_management_news() noexcept {
+  if (has_management_news_.exchange(true) || is_in_turn_) return;  // it looks after its turn
   host::ring(bell_);
 }
 
-void Engine::tell_connection_reader() noexcept {
-  if (!has_connection_events_.load(std::memory_order_relaxed)) return;
-  has_connection_events_.store(false);
-  CmReader* reader = nullptr;
-  {
-    const std::lock_guard lock(parts_.lock);
-    reader = parts_.gsi.reader();
-  }
-  if (reader != nullptr) reader->handle_news();
+void Engine::deliver_management_news() noexcept {
+  if (!has_management_news_.load(std::memory_order_relaxed)) return;
+  has_management_news_.store(false);
+  parts_.management.deliver_news();
 }
 
 bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
@@ -237,7 +232,7 @@ void Engine::run() noexcept {
     // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
-    tell_connection_reader();
+    deliver_management_news();
     std::unique_lock lock(parts_.lock, std::defer_lock);
     if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
       // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
@@ -250,7 +245,7 @@ void Engine::run() noexcept {
     const Instant deadline = take_turn();
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
-    tell_connection_reader();
+    deliver_management_news();
     if (parts_.homes->has_strays()) parts_.homes->run_moves();
     sleep_until(deadline);
   }
@@ -313,13 +308,13 @@ Instant Engine::take_turn() noexcept {
     parts_.peers.take_bells();
     parts_.progress.serve_owed(now());
   }
-  if (has_requests_) parts_.gsi.take_forwarded();
+  if (has_requests_) parts_.management.take_forwarded();
   const Instant later = now();
   parts_.progress.flush_due(later);  // no caller may make progress in time
-  parts_.gsi.run_timer(later);
+  parts_.management.run_timer(later);
   if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
-  return std::min({parts_.progress.next_deadline(), parts_.gsi.next_deadline(), nap_ends});
+  return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends});
 }
 
 /// Who sends a stream pays for waking up its receiver with every train: its processor calls ours.
@@ -367,7 +362,7 @@ int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
 /// them is used any more.
 void Engine::end_without_descriptors() noexcept {
   parts_.handle_loss();
-  tell_connection_reader();
+  deliver_management_news();
   stop_.wait(false);
 }
 
@@ -382,7 +377,7 @@ void Engine::sleep_until(Instant deadline) noexcept {
     if (descriptor == bell_.number()) {
       if (bell_.is_still_own()) (void)!::read(bell_.number(), &rung, sizeof rung);
       has_rung_ = true;
-    } else if (descriptor == parts_.gsi.descriptor()) {
+    } else if (descriptor == parts_.management.descriptor()) {
       has_requests_ = true;
     } else if (!is_link_socket(descriptor)) {
       has_news_ = true;

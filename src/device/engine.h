@@ -23,7 +23,7 @@
 
 namespace verbatim::device {
 
-class Gsi;
+class ManagementPort;
 class PeerService;
 class RegionHomes;
 
@@ -47,7 +47,7 @@ class Engine {
     link::Link* const& link;  // the present one
     const host::Slot& slot;
     AdapterProgress& progress;
-    Gsi& gsi;
+    ManagementPort& management;
     PeerService& peers;
     const std::unique_ptr<RegionHomes>& homes;
     std::function<void()> handle_loss{};  // of the descriptors; without any lock
@@ -73,9 +73,9 @@ class Engine {
   [[nodiscard]] const host::OwnDescriptor& bell() const noexcept { return bell_; }
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
-  /// Connections have events that their reader is to be told of, by the engine's thread when it
-  /// holds no lock. With the adapter's lock held.
-  void note_connection_events() noexcept;
+  /// ManagementPort::deliver_news() is to be called, by the engine's thread when it holds no lock.
+  /// With the adapter's lock held.
+  void note_management_news() noexcept;
   /// An application thread has just looked at the sockets itself.
   void note_caller(Instant now) noexcept {
     caller_seen_.store(now.since_start().count(), std::memory_order_relaxed);
@@ -90,7 +90,7 @@ class Engine {
   [[nodiscard]] bool serve_absent_caller() noexcept;
   void leave_to_callers() noexcept;
   void take_news() noexcept;
-  void tell_connection_reader() noexcept;
+  void deliver_management_news() noexcept;
   [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
   [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) noexcept;
@@ -112,8 +112,8 @@ class Engine {
   bool has_rung_ = false;              // somebody has woken it
   bool has_news_ = false;              // of other processes
   bool is_in_turn_ = false;            // guarded by the adapter's lock
-  std::atomic<bool> has_connection_events_{false};  // and the reader was not told yet
-  std::mutex sockets_mutex_;                        // its thread naps without the adapter's lock
+  std::atomic<bool> has_management_news_{false};
+  std::mutex sockets_mutex_;  // its thread naps without the adapter's lock
   std::vector<int> sockets_;
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
   int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not

@@ -29,7 +29,7 @@ enum class ForkRank : int {
   kMovedMemory,  // device/adapter_registry.cc: how the child gets the memory that has moved; no
                  // lock
   kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
-  kGivenPorts,   // device/gsi.cc: the ports that were given to ids
+  kGivenPorts,   // connect/given_ports.cc: the ports that were given to ids
   kHandles,      // abi/verbs/handles.cc: which handles exist
   kDevices,      // abi/verbs/device.cc: the devices that programs have seen
   kExistingAdapters,  // device/adapter_registry.cc: which adapters there are

@@ -2,7 +2,6 @@
 #include "device/surroundings.h"
 
 #include "device/forwarded_packet.h"
-#include "device/gsi.h"
 
 namespace verbatim::device {
 
@@ -23,14 +22,14 @@ bool Surroundings::is_own_address(const wire::Gid& gid) const noexcept {
 
 void Surroundings::handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
                                      const wire::IcrcSeed& seed, loop::Came came) noexcept {
-  parts_.gsi.handle({.incoming = incoming,
-                     .packet = packet,
-                     .seed = seed,
-                     .was_forwarded = came == loop::Came::kForwarded});
+  parts_.management.handle({.incoming = incoming,
+                            .packet = packet,
+                            .seed = seed,
+                            .was_forwarded = came == loop::Came::kForwarded});
 }
 
 void Surroundings::handle_first_data(wire::CommId communication) noexcept {
-  parts_.gsi.handle_first_data(communication);
+  parts_.management.handle_first_data(communication);
 }
 
 std::optional<Surroundings::Forwarded> Surroundings::take_forwarded() noexcept {

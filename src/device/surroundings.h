@@ -12,6 +12,7 @@
 #include "device/adapter_record.h"
 #include "device/engine.h"
 #include "device/fault_guard.h"
+#include "device/management_port.h"
 #include "device/port_info.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
@@ -27,8 +28,6 @@
 
 namespace verbatim::device {
 
-class Gsi;
-
 /// The device around Dispatch and Progress: sockets, other processes, the general services
 /// interface and the engine. With the adapter's lock held.
 class Surroundings {
@@ -41,7 +40,7 @@ class Surroundings {
     const link::UdpLink& udp;
     const SegmentLayout& layout;
     Visitors& visitors;
-    Gsi& gsi;
+    ManagementPort& management;
     Engine& engine;
   };
   explicit Surroundings(const Parts& parts);

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "connect/general_services.h"
 #include "device/adapter_registry.h"
 #include "device/config.h"
 #include "device/queue_pair.h"
@@ -39,7 +40,7 @@ class AdapterHostile : public ::testing::Test {
     ASSERT_TRUE(config.ok()) << message;
     const auto ports = device::find_ports(*config);
     ASSERT_EQ(ports.size(), 1U);
-    auto opened = device::open_adapter(ports[0], message);
+    auto opened = device::open_adapter(ports[0], &connect::GeneralServices::make, message);
     ASSERT_TRUE(opened.ok()) << message;
     adapter = *opened;
     const auto& gids = adapter->port().gids;

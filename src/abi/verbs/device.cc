@@ -18,6 +18,7 @@
 #include "base/environment.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
+#include "connect/general_services.h"
 #include "device/adapter_registry.h"
 #include "device/clock.h"
 #include "device/limits.h"
@@ -244,7 +245,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   const Uncancelled uncancelled;
   DeviceHandle& handle = handle_of<DeviceHandle>(device);
   std::string message;
-  auto adapter = device::open_adapter(port_of(device), message);
+  auto adapter = device::open_adapter(port_of(device), &connect::GeneralServices::make, message);
   if (!adapter) {
     std::fprintf(stderr, "verbatim: cannot open %s: %s\n", device->name, message.c_str());
     return as_null<ibv_context>(adapter.error());

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "connect/general_services.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+
+#include "connect/device.h"
+#include "device/adapter_work.h"
+#include "device/clock.h"
+#include "device/engine.h"
+#include "device/forwarded_packet.h"
+#include "device/slot_of.h"
+#include "loop/dispatch.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers/flow_entropy.h"
+#include "wire/headers/packet_builder.h"
+
+namespace verbatim::connect {
+namespace {
+
+// Forwarded requests that one turn takes from each service.
+constexpr int kRequestsPerTurn = 32;
+// How long a request for a service that no process holds waits before it is refused: it is looked
+// at again after 1 ms, 2 ms, and so on up to kLastLook, 127 ms in all. It is 2 s if there is a
+// connection with this port: programs that listen once for each connection may have to repeat a
+// packet of the last connection before they listen again.
+constexpr Duration kFirstLook = std::chrono::milliseconds(1);
+constexpr Duration kLastLook = std::chrono::milliseconds(64);
+constexpr Duration kLastLookOfConnected = std::chrono::milliseconds(1024);
+// How many messages that name no process are forwarded to all processes.
+constexpr int kTellsPerPeriod = 64;
+constexpr Duration kTellPeriod = std::chrono::seconds(1);
+constexpr std::size_t kEarlyMax = 256;  // requests that wait at a time
+
+wire::Guid guid_of(const std::array<std::uint8_t, 8>& octets) noexcept {
+  std::uint64_t value = 0;
+  for (const std::uint8_t octet : octets) value = value << 8 | octet;
+  return wire::Guid{value};
+}
+
+wire::PacketHeaders headers_of(wire::Psn psn) noexcept {
+  wire::PacketHeaders headers;
+  headers.bth.opcode = wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly);
+  headers.bth.migrated = true;
+  headers.bth.dest_qp = wire::QpNumber::kGsi;
+  headers.bth.psn = psn;
+  headers.deth = {.qkey = wire::QKey::kGsi, .source_qp = wire::QpNumber::kGsi};
+  return headers;
+}
+
+bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
+  return packet.opcode() == wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly) &&
+         packet.deth().qkey == wire::QKey::kGsi &&
+         wire::pkeys_match(packet.bth().pkey(), wire::PKey::kDefault);
+}
+
+}  // namespace
+
+std::unique_ptr<device::ManagementPort> GeneralServices::make(const Parts& parts) {
+  return std::make_unique<GeneralServices>(parts);
+}
+
+GeneralServices::GeneralServices(const Parts& parts)
+    : parts_(parts),
+      claims_({.port = parts.port, .slot = parts.slot, .udp = parts.udp}),
+      message_(sizeof(device::ForwardHeader) + link::kFrameOctets) {}
+
+Status GeneralServices::open() noexcept {
+  epoll_ = host::OwnDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.is_open()) return Errc::kNoMemory;
+  const auto seed = static_cast<std::uint64_t>(device::now().since_start().count()) ^
+                    (static_cast<std::uint64_t>(::getpid()) << 40);
+  agent_ = std::make_unique<cm::Agent>(
+      cm::Agent::Config{.slot = static_cast<std::uint8_t>(parts_.slot.number()),
+                        .ca_guid = guid_of(parts_.port.guid),
+                        .seed = seed,
+                        .communications_max = cm::Agent::kCommunicationsMax});
+  claims_.steer_all();
+  // Without the watch the end of another process is noticed later, by timeouts.
+  if (watch_.open(parts_.slot.number(), epoll_.number())) {
+    if (const auto directory = claims_.read_directory()) {
+      for (const std::uint32_t slot : directory->slots) watch_.watch(slot);
+    }
+  }
+  return Ok{};
+}
+
+void GeneralServices::abandon_in_child() noexcept {
+  watch_.close();
+  claims_.abandon_in_child();
+  reader_ = nullptr;
+  epoll_.close();
+}
+
+void GeneralServices::leave() noexcept {
+  if (agent_ != nullptr) claims_.leave();
+}
+
+// ---- In ----
+
+void GeneralServices::handle(const Arrival& arrival) noexcept {
+  if (agent_ == nullptr || !is_datagram_for_gsi(arrival.packet)) return;
+  if (!wire::verify_icrc(arrival.seed, arrival.incoming.octets)) return;
+  const Whose whose = arrival.was_forwarded ? whose_forwarded(arrival) : forward_elsewhere(arrival);
+  if (whose == Whose::kOthers) return;
+  if (whose == Whose::kNone && keep_early(arrival)) return;
+  take(arrival);
+}
+
+void GeneralServices::take(const Arrival& arrival) noexcept {
+  if (has_news()) note_deaths();  // before a new process in the slot of a dead one is answered
+  (void)agent_->handle_mad(
+      device::now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
+      arrival.packet.payload());  // counted there
+  serve();
+}
+
+/// A datagram that another process has forwarded is for this process, except a request that has
+/// come between rdma_bind_addr, which gives this process the name of the service, and rdma_listen.
+GeneralServices::Whose GeneralServices::whose_forwarded(const Arrival& arrival) const noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto* service = std::get_if<wire::ServiceId>(&to);
+  const bool is_early =
+      service != nullptr && !agent_->listens_for(*service, arrival.incoming.destination);
+  return is_early ? Whose::kNone : Whose::kThisProcess;
+}
+
+/// Forwards a datagram that is for another process. This process refuses a request for a service
+/// that no process holds.
+GeneralServices::Whose GeneralServices::forward_elsewhere(const Arrival& arrival) noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto octets = device::pack_forwarded(arrival.incoming, message_);
+  const auto message = std::span<const std::byte>(message_).first(octets);
+  if (const auto* id = std::get_if<wire::CommId>(&to)) {
+    const std::uint32_t slot = cm::slot_of(*id);
+    if (slot == parts_.slot.number()) return Whose::kThisProcess;
+    using Slot = link::SharedPort::Whose;
+    const Slot whose = whose_slot(slot, arrival.incoming.destination);
+    // The datagram is lost, and the sender repeats it.
+    if (whose == Slot::kAnotherUsers || whose == Slot::kBusy) return Whose::kOthers;
+    // If that process has ended, this one answers: a disconnect must be acknowledged.
+    return parts_.slot.forward(slot, message) ? Whose::kOthers : Whose::kThisProcess;
+  }
+  if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    const wire::Gid& at = arrival.incoming.destination;
+    if (agent_->listens_for(*service, at)) return Whose::kThisProcess;
+    const host::Service wanted = service_at(at, *service);
+    const int through = parts_.slot.descriptor();
+    const bool has_gone =
+        !claims_.holds(wanted) &&
+        (host::ServiceName::forward(through, wanted, message) ||
+         (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
+    return has_gone ? Whose::kOthers : Whose::kNone;
+  }
+  if (std::holds_alternative<cm::EveryAgent>(to) && may_tell_all(device::now())) {
+    for (const std::uint32_t slot : watch_.living()) (void)parts_.slot.forward(slot, message);
+  }
+  return Whose::kThisProcess;
+}
+
+/// One packet from anywhere costs a system call for each process of this user. If it is not
+/// forwarded, the other processes notice by their own timeouts.
+bool GeneralServices::may_tell_all(Instant at) noexcept {
+  if (at - tells_since_ >= kTellPeriod) {
+    tells_since_ = at;
+    tells_ = 0;
+  }
+  return tells_++ < kTellsPerPeriod;
+}
+
+bool GeneralServices::keep_early(const Arrival& arrival) noexcept {
+  if (early_.size() >= kEarlyMax) return false;
+  const auto octets =
+      static_cast<std::ptrdiff_t>(device::pack_forwarded(arrival.incoming, message_));
+  early_.push_back({.message = {message_.begin(), message_.begin() + octets},
+                    .look_again = device::now() + kFirstLook,
+                    .wait = kFirstLook});
+  parts_.engine.note_deadline(early_.back().look_again);
+  return true;
+}
+
+Duration GeneralServices::patience_with(const Arrival& arrival) const noexcept {
+  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const auto* service = std::get_if<wire::ServiceId>(&to);
+  const bool is_connected =
+      service != nullptr && agent_->has_connection(*service, {.local = arrival.incoming.destination,
+                                                              .remote = arrival.incoming.source});
+  return is_connected ? kLastLookOfConnected : kLastLook;
+}
+
+/// Forwards the requests for which there is a listener now, and refuses those that have waited long
+/// enough.
+void GeneralServices::look_at_early(Instant at) noexcept {
+  std::vector<Early> all;
+  all.swap(early_);
+  for (Early& early : all) {
+    const auto incoming = device::unpack_forwarded(early.message);
+    const auto packet = wire::PacketView::parse(incoming->octets);
+    const auto seed =
+        wire::IcrcSeed::roce_v2(incoming->source, incoming->destination, incoming->source_port);
+    const Arrival arrival{
+        .incoming = *incoming, .packet = *packet, .seed = seed, .was_forwarded = true};
+    if (early.look_again > at) {
+      early_.push_back(std::move(early));
+      continue;
+    }
+    const Whose whose = forward_elsewhere(arrival);
+    if (whose == Whose::kNone && early.wait < patience_with(arrival)) {
+      early.wait *= 2;
+      early.look_again = at + early.wait;
+      early_.push_back(std::move(early));
+    } else if (whose != Whose::kOthers) {
+      take(arrival);
+    }
+  }
+}
+
+/// Whether a socket of the claims or of the watch is readable.
+bool GeneralServices::has_news() const noexcept {
+  pollfd readable{.fd = epoll_.number(), .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, 0) == 1;
+}
+
+void GeneralServices::note_deaths() noexcept {
+  const Instant at = device::now();
+  for (const std::uint32_t slot : watch_.take_deaths()) {
+    deaths_.push_back({.slot = slot,
+                       .communications = communications_with(slot),
+                       .look_again = at,
+                       .wait = kFirstLook});
+  }
+}
+
+/// The number of the queue pair at the other end contains the slot of its process: at the addresses
+/// of this host all numbers do.
+std::vector<wire::CommId> GeneralServices::communications_with(std::uint32_t slot) const {
+  return agent_->find_all([&](const cm::QpSettings& settings) {
+    return device::slot_of(settings.remote_qpn) == slot &&
+           parts_.port.has(settings.address.remote) &&
+           whose_slot(slot, settings.address.remote) != link::SharedPort::Whose::kAnotherUsers;
+  });
+}
+
+/// After the end of a process one of the others steers its traffic anew. Each of the others ends
+/// its communications with it, once a datagram to it cannot be lost in a socket that is about to be
+/// closed: the disconnect then finds no process and is acknowledged here. If a new process has got
+/// the slot, only the communications that are older than its start are ended.
+void GeneralServices::look_at_deaths(Instant at) noexcept {
+  if (deaths_.empty()) return;
+  const auto living = claims_.read_directory().value_or(host::ServiceDirectory{}).slots;
+  std::vector<Death> all;
+  all.swap(deaths_);
+  for (Death& death : all) {
+    const bool is_listed = std::find(living.begin(), living.end(), death.slot) != living.end();
+    if (death.look_again > at) {
+      deaths_.push_back(std::move(death));
+    } else if (is_listed && death.wait < kLastLook) {
+      death.wait *= 2;
+      death.look_again = at + death.wait;
+      deaths_.push_back(std::move(death));
+    } else {
+      if (!living.empty() && living.front() == parts_.slot.number()) claims_.steer_all();
+      for (const wire::CommId id :
+           is_listed ? death.communications : communications_with(death.slot)) {
+        (void)agent_->disconnect(at, id);  // refused where there is nothing to end
+      }
+    }
+  }
+  serve();
+}
+
+void GeneralServices::take_forwarded() noexcept {
+  note_deaths();
+  look_at_deaths(device::now());
+  for (std::size_t i = 0; i < claims_.count(); ++i) {
+    for (int count = 0; count < kRequestsPerTurn && i < claims_.count(); ++count) {
+      const auto message = claims_.take_forwarded(i, message_);
+      if (!message) break;
+      // The message is handled from a copy: answers are written into the same room.
+      const std::vector<std::byte> request(message->begin(), message->end());
+      const auto incoming = device::unpack_forwarded(request);
+      if (!incoming) continue;
+      parts_.dispatch.handle(*incoming, loop::Came::kForwarded, device::now());
+    }
+  }
+}
+
+void GeneralServices::handle_first_data(wire::CommId communication) noexcept {
+  (void)agent_->handle_first_data(device::now(), communication);  // it may have ended since
+  serve();
+}
+
+// ---- Out ----
+
+void GeneralServices::send() noexcept {
+  while (auto datagram = agent_->poll_transmit()) transmit(*datagram);
+  parts_.link->flush(device::now());
+  parts_.engine.note_deadline(next_deadline());
+}
+
+void GeneralServices::serve() noexcept {
+  send();
+  if (reader_ != nullptr && agent_->has_events()) parts_.engine.note_management_news();
+}
+
+void GeneralServices::deliver_news() noexcept {
+  Device* reader = nullptr;
+  {
+    const std::lock_guard lock(parts_.lock);
+    reader = reader_;
+  }
+  if (reader != nullptr) reader->handle_news();
+}
+
+void GeneralServices::handle_port_change(const device::PortChange& change) noexcept {
+  if (reader_ == nullptr) return;
+  port_changes_.push_back(change);
+  parts_.engine.note_management_news();
+}
+
+std::optional<device::PortChange> GeneralServices::poll_port_change() noexcept {
+  if (port_changes_.empty()) return std::nullopt;
+  device::PortChange change = std::move(port_changes_.front());
+  port_changes_.pop_front();
+  return change;
+}
+
+void GeneralServices::run_timer(Instant at) noexcept {
+  if (next_deadline() > at) return;
+  look_at_early(at);
+  look_at_deaths(at);
+  agent_->handle_timeout(at);
+  serve();
+}
+
+Instant GeneralServices::next_deadline() const noexcept {
+  if (agent_ == nullptr) return Instant::never();
+  Instant earliest = agent_->next_timeout().value_or(Instant::never());
+  for (const Early& early : early_) earliest = std::min(earliest, early.look_again);
+  for (const Death& death : deaths_) earliest = std::min(earliest, death.look_again);
+  return earliest;
+}
+
+void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
+  const cm::Address& address = datagram.address;
+  const std::uint16_t source_port =
+      parts_.udp.source_port(address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
+  const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
+  auto headers = headers_of(next_psn_);
+  next_psn_ = next_psn_ + 1;
+
+  link::Incoming as_received;
+  as_received.source = address.local;
+  as_received.destination = address.remote;
+  as_received.source_port = source_port;
+  as_received.hop_limit = 64;
+  std::array<std::byte, 512> packet{};
+  wire::PacketBuilder builder(packet, headers, datagram.octets.size(), {.seed = &seed});
+  builder.append(datagram.octets);
+  as_received.octets = std::span(packet).first(builder.finish());
+  if (hand_over(datagram, as_received)) return;
+
+  const auto frame = parts_.link->next_frame();
+  if (frame.octets.size() < packet.size()) return;
+  wire::PacketBuilder framed(frame.octets, headers, datagram.octets.size(),
+                             {.seed = &seed, .ipv4_identification = frame.identification});
+  framed.append(datagram.octets);
+  parts_.link->commit(
+      device::now(),
+      {.source = address.local, .destination = address.remote, .source_port = source_port},
+      framed.finish());
+}
+
+link::SharedPort::Whose GeneralServices::whose_slot(std::uint32_t slot,
+                                                    const wire::Gid& address) const noexcept {
+  return parts_.shared_port.whose({.gid = address, .scope = parts_.port.interface_index}, slot);
+}
+
+/// Sends a datagram to a process of the same address without the network. If there is none, this
+/// process handles the datagram as if it had arrived. False when it is to be sent by the network:
+/// the queue of the other process is full.
+bool GeneralServices::hand_over(const cm::Datagram& datagram,
+                                const link::Incoming& as_received) noexcept {
+  const auto& gids = parts_.port.gids;
+  const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const device::GidEntry& entry) {
+    return entry.gid == datagram.address.remote;
+  });
+  if (!is_here) return false;
+  const auto octets = device::pack_forwarded(as_received, message_);
+  const auto message = std::span<const std::byte>(message_).first(octets);
+  const cm::Addressee to = cm::addressee_of(datagram.octets);
+  bool has_gone = false;
+  if (const auto* id = std::get_if<wire::CommId>(&to)) {
+    const std::uint32_t slot = cm::slot_of(*id);
+    const bool is_this_users =
+        whose_slot(slot, datagram.address.remote) == link::SharedPort::Whose::kThisUsers;
+    if (!is_this_users) return false;  // the kernel steers the datagram
+    has_gone = parts_.slot.forward(slot, message);
+  } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    has_gone = host::ServiceName::forward(parts_.slot.descriptor(),
+                                          service_at(datagram.address.remote, *service), message);
+  } else {
+    return false;
+  }
+  if (has_gone || errno != ECONNREFUSED) return has_gone;
+  // A request goes by the network to a process of the user that has the port, which hands it over.
+  const bool is_request = std::holds_alternative<wire::ServiceId>(to);
+  if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;
+  parts_.dispatch.handle(as_received, loop::Came::kByWire, device::now());
+  return true;
+}
+
+}  // namespace verbatim::connect

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "cm/addressee.h"
+#include "cm/agent.h"
+#include "connect/service_claims.h"
+#include "device/adapter.h"
+#include "device/management_port.h"
+#include "host/own_descriptor.h"
+#include "host/peer_watch.h"
+#include "udp/shared_port.h"
+#include "wire/cm/service_id.h"
+#include "wire/headers/psn.h"
+
+namespace verbatim::connect {
+
+class Device;
+
+/// Queue pair 1 of an adapter, the general services interface: the communication management of this
+/// process, one of several behind the same addresses.
+///
+/// A datagram that reaches the wrong process is forwarded: an answer to the slot that the
+/// communication ID contains, a request to the process that holds the service. Between processes of
+/// one address datagrams are sent that way from the start, so they pass through no third process.
+///
+/// A request for a service that no process holds is not refused at once: programs tell a peer to
+/// connect and call listen a moment later.
+///
+/// Every process that opens an adapter has one, also if the program uses no connections: it
+/// forwards the datagrams of the other processes.
+///
+/// With the adapter's lock held, unless a function says otherwise.
+class GeneralServices final : public device::ManagementPort {
+ public:
+  /// For device::open_adapter().
+  [[nodiscard]] static std::unique_ptr<ManagementPort> make(const Parts& parts);
+  /// The one of an adapter that was opened with make(). All adapters of the libraries are.
+  [[nodiscard]] static GeneralServices& of(device::Adapter& adapter) noexcept {
+    return static_cast<GeneralServices&>(adapter.management());
+  }
+  explicit GeneralServices(const Parts& parts);
+
+  // ---- For connections ----
+
+  /// After a command: send(), and then the caller polls the events.
+  [[nodiscard]] cm::Agent& agent() noexcept { return *agent_; }
+  /// Sends the messages of the agent and sets the timer.
+  void send() noexcept;
+  /// Device::handle_news() is called when there are events. The reader outlives the engine's
+  /// thread. Without a reader changes of the port are not kept.
+  void set_reader(Device* reader) noexcept { reader_ = reader; }
+  /// What has happened to the adapter's port, oldest first.
+  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept;
+
+  /// See ServiceClaims.
+  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept {
+    return claims_.claim(address, service, epoll_.number());
+  }
+  void release(const wire::Gid& address, wire::ServiceId service) noexcept {
+    claims_.release(address, service);
+  }
+  void attract(const wire::Gid& address, wire::ServiceId service) noexcept {
+    claims_.attract(address, service);
+  }
+
+  // ---- For the adapter ----
+
+  [[nodiscard]] Status open() noexcept override;
+  void leave() noexcept override;
+  void abandon_in_child() noexcept override;
+  void handle(const Arrival& arrival) noexcept override;
+  void handle_first_data(wire::CommId communication) noexcept override;
+  void handle_address(const wire::Gid& address) noexcept override { claims_.steer(address); }
+  void handle_port_change(const device::PortChange& change) noexcept override;
+  [[nodiscard]] int descriptor() const noexcept override { return epoll_.number(); }
+  void take_forwarded() noexcept override;
+  void run_timer(Instant at) noexcept override;
+  [[nodiscard]] Instant next_deadline() const noexcept override;
+  void deliver_news() noexcept override;
+
+ private:
+  /// Sends, and tells the engine where there are events.
+  void serve() noexcept;
+  [[nodiscard]] link::SharedPort::Whose whose_slot(std::uint32_t slot,
+                                                   const wire::Gid& address) const noexcept;
+  [[nodiscard]] bool has_news() const noexcept;
+  void note_deaths() noexcept;
+  void look_at_deaths(Instant at) noexcept;
+  [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const;
+  void transmit(const cm::Datagram& datagram) noexcept;
+  [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
+                               const link::Incoming& as_received) noexcept;
+  /// The process that a datagram is for.
+  enum class Whose : std::uint8_t { kThisProcess, kOthers, kNone };
+  [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept;
+  [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept;
+  /// Whether a message that names no process may be forwarded to all processes.
+  [[nodiscard]] bool may_tell_all(Instant at) noexcept;
+  /// Gives the datagram to the agent.
+  void take(const Arrival& arrival) noexcept;
+
+  /// A request for which there may be a listener soon.
+  struct Early {
+    std::vector<std::byte> message;  // as it would be forwarded
+    Instant look_again{};
+    Duration wait{};
+  };
+  [[nodiscard]] bool keep_early(const Arrival& arrival) noexcept;
+  /// The longest wait for a listener.
+  [[nodiscard]] Duration patience_with(const Arrival& arrival) const noexcept;
+  void look_at_early(Instant at) noexcept;
+
+  Parts parts_;
+  std::unique_ptr<cm::Agent> agent_;
+  Device* reader_ = nullptr;
+  std::deque<device::PortChange> port_changes_;  // that the reader has not taken yet
+  ServiceClaims claims_;
+  std::vector<Early> early_;
+  /// A process that is ending: the kernel closes its sockets one by one.
+  struct Death {
+    std::uint32_t slot = 0;
+    std::vector<wire::CommId> communications;  // with it, when its end was noticed
+    Instant look_again{};
+    Duration wait{};
+  };
+  std::vector<Death> deaths_;
+  host::PeerWatch watch_;
+  Instant tells_since_{};  // when the present period of messages to all processes began
+  int tells_ = 0;
+  host::OwnDescriptor epoll_;  // over the sockets of all claims, and the watch
+  wire::Psn next_psn_{};
+  std::vector<std::byte> message_;  // a forwarded request, or one to forward
+};
+
+}  // namespace verbatim::connect
