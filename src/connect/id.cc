@@ -120,8 +120,13 @@ Route Id::ends() const {
 }
 
 Id::Terms Id::terms() const {
-  const std::lock_guard lock(connections_mutex());
-  return terms_;
+  Terms terms;
+  {
+    const std::lock_guard lock(connections_mutex());
+    terms = terms_;
+  }
+  terms.settings = settings();
+  return terms;
 }
 
 std::optional<cm::QpSettings> Id::settings() const {

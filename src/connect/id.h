@@ -80,12 +80,13 @@ class Id {
     wire::QpNumber qpn{};                       // zero: none
     std::span<const std::byte> private_data{};  // borrowed for the call
   };
-  /// The parameters that the peer and this end have sent so far.
+  /// What both ends have agreed on so far.
   struct Terms {
     wire::Psn starting_psn{};  // of the first packet that the peer sends
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
     wire::Ece remote_ece{};
+    std::optional<cm::QpSettings> settings{};  // nothing before there is a reply or a request
   };
 
   Id(System& system, EventQueue& queue, wire::PortSpace space);
@@ -101,8 +102,6 @@ class Id {
   /// The current addresses of both ends. The device is null if there is none yet.
   [[nodiscard]] Route ends() const;
   [[nodiscard]] Terms terms() const;
-  /// The settings that both ends have agreed on. Nothing before there is a reply or a request.
-  [[nodiscard]] std::optional<cm::QpSettings> settings() const;
 
   /// kAddressNotAvailable: not an address of this host. kNoDevice: not one of a device.
   [[nodiscard]] Outcome bind(const IpEndpoint& source);
@@ -167,6 +166,7 @@ class Id {
   [[nodiscard]] static std::unique_ptr<Event> event_of(Id& id, const cm::Event& from);
   void push(std::unique_ptr<Event> event);
   void tell_failure(EventKind kind, Error error);
+  [[nodiscard]] std::optional<cm::QpSettings> settings() const;
   void attach_to(Device& device);
   void remember(wire::CommId communication);
   [[nodiscard]] bool names_own_queue_pair(wire::QpNumber qpn) const;
@@ -194,7 +194,7 @@ class Id {
   std::atomic<IdState> state_{
       IdState::kIdle};            // read by any thread, also while the address is resolved
   Route ends_{};                  // connections_mutex()
-  Terms terms_{};                 // connections_mutex()
+  Terms terms_{};                 // connections_mutex(); without the settings
   wire::CommId communication_{};  // zero: none
   bool has_ended_ = false;
   bool failed_to_connect_ = false;  // later events of the failure are not delivered

@@ -37,8 +37,8 @@ TEST(IdConnecting, TwoEndsConnectAndDisconnect) {
   hosts.client.expect(EventKind::kEstablished);
   EXPECT_EQ(client->state(), IdState::kConnected);
   EXPECT_EQ(asks.readied, 1);
-  ASSERT_TRUE(client->settings());
-  EXPECT_EQ(client->settings()->remote_qpn, wire::QpNumber{0x11});
+  ASSERT_TRUE(client->terms().settings);
+  EXPECT_EQ(client->terms().settings->remote_qpn, wire::QpNumber{0x11});
   hosts.deliver();
   hosts.server.expect(EventKind::kEstablished);
   EXPECT_EQ(server->state(), IdState::kConnected);

@@ -22,7 +22,7 @@ void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
     return;
   }
   attr.qp_access_flags = 0;
-  if (const auto settings = id.object->settings()) {
+  if (const auto settings = id.object->terms().settings) {
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (settings->responder_resources > 0) {
       attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -34,7 +34,8 @@ void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
 int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   mask = IBV_QP_STATE;
   if (id.is_datagram()) return 0;
-  const auto settings = id.object->settings();
+  const connect::Id::Terms terms = id.object->terms();
+  const auto& settings = terms.settings;
   if (!settings) return EINVAL;
   attr.ah_attr = address_vector(id, settings->address);
   attr.ah_attr.grh.flow_label = settings->travel.flow_label;
@@ -43,7 +44,7 @@ int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   attr.ah_attr.sl = settings->travel.service_level;
   attr.path_mtu = static_cast<ibv_mtu>(settings->path_mtu);
   attr.dest_qp_num = static_cast<std::uint32_t>(settings->remote_qpn);
-  attr.rq_psn = id.object->terms().starting_psn.raw();
+  attr.rq_psn = terms.starting_psn.raw();
   mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (id.id.qp_type == IBV_QPT_UC) return 0;
   attr.max_dest_rd_atomic = std::min(settings->responder_resources, connect::kResourcesMax);
@@ -56,7 +57,7 @@ int fill_rts(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   attr.sq_psn = 0;
   if (id.is_datagram()) return 0;
-  const auto settings = id.object->settings();
+  const auto settings = id.object->terms().settings;
   if (!settings) return EINVAL;
   attr.sq_psn = settings->send_psn.raw();
   if (id.id.qp_type == IBV_QPT_UC) return 0;
