@@ -26,10 +26,8 @@ class Loop {
  public:
   Loop(wire::PathMtu mtu, std::size_t buffer_octets) {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      ends_[i] = std::make_unique<sim::Endpoint>(sim::Endpoint::Config{
-          .address = sim::ipv4_gid(10, 0, 0, static_cast<std::uint8_t>(i + 1)),
-          .first_key_index = 0x100 * (i + 1),
-          .first_qp_number = 0x11 * (i + 1)});
+      const auto index = cluster_.add_endpoint({.slot = i, .first_key_index = 0x100 * (i + 1)});
+      ends_[i] = &cluster_.endpoint(index);
       (void)ends_[i]->create_cq(4096);
       (void)ends_[i]->create_qp({.send_depth = 128,
                                  .receive_depth = 512,
@@ -84,22 +82,22 @@ class Loop {
     std::size_t octets[kBurst];
     std::size_t count = 0;
     while (count < kBurst) {
-      octets[count] = ends_[from]->qp(0).poll_transmit(now_, frame(count)).octets;
+      octets[count] = ends_[from]->qp(0).machine().poll_transmit(now_, frame(count)).octets;
       if (octets[count] == 0) break;
       ++count;
     }
     static constexpr std::array<std::byte, transport::kGrhOctets> kNoHeader{};
-    const auto seed = ends_[to]->qp(0).path();
+    const auto seed = ends_[to]->qp(0).machine().path();
     const auto arriving =
         wire::IcrcSeed::roce_v2(ends_[from]->address(), ends_[to]->address(), seed.source_port);
     for (std::size_t i = 0; i < count; ++i) {
       const auto packet_octets = frame(i).first(octets[i]);
       auto packet = wire::PacketView::parse(packet_octets);
       if (!packet || !wire::verify_icrc(arriving, packet_octets)) std::abort();
-      ends_[to]->qp(0).handle_packet(now_, {.packet = *packet,
-                                            .source = ends_[from]->address(),
-                                            .destination = ends_[to]->address(),
-                                            .network_header = kNoHeader});
+      ends_[to]->qp(0).machine().handle_packet(now_, {.packet = *packet,
+                                                      .source = ends_[from]->address(),
+                                                      .destination = ends_[to]->address(),
+                                                      .network_header = kNoHeader});
     }
     now_ = now_ + std::chrono::microseconds(1);
   }
@@ -108,7 +106,8 @@ class Loop {
     return std::span(frames_).subspan(i * kFrameOctets, kFrameOctets);
   }
 
-  std::unique_ptr<sim::Endpoint> ends_[2];
+  sim::Cluster cluster_{{}, 1};  // its network and its loop are not used
+  sim::Endpoint* ends_[2]{};
   std::span<std::byte> buffers_[2];
   wire::MemoryKey keys_[2]{};
   std::vector<std::byte> frames_;

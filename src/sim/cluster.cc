@@ -17,52 +17,32 @@ std::size_t Cluster::add_endpoint(Endpoint::Config config) {
   if (config.address == wire::Gid{}) {
     config.address = ipv4_gid(10, 0, 0, static_cast<std::uint8_t>(index + 1));
   }
-  endpoints_.push_back(std::make_unique<Endpoint>(config));
+  endpoints_.push_back(std::make_unique<Endpoint>(config, network_, mailboxes_));
   return index;
 }
 
-Endpoint* Cluster::find(const wire::Gid& address) noexcept {
-  const auto found = std::ranges::find_if(
-      endpoints_, [&](const auto& endpoint) { return endpoint->address() == address; });
-  return found == endpoints_.end() ? nullptr : found->get();
-}
-
-void Cluster::inject(Frame frame) {
+void Cluster::handle_frame(Instant now, const Frame& frame, Fate fate) {
   ++frames_;
   const auto digest = wire::crc32_update(static_cast<std::uint32_t>(trace_), frame.octets);
   trace_ = (trace_ << 7) ^ (trace_ >> 57) ^ digest ^
-           static_cast<std::uint64_t>(now_.since_start().count());
-  if (observer_ == nullptr) {
-    network_.send(now_, std::move(frame));
-    return;
-  }
-  const Frame seen = frame;
-  const Fate fate = network_.send(now_, std::move(frame));
-  observer_->handle_frame(now_, seen, fate);
+           static_cast<std::uint64_t>(now.since_start().count());
+  if (observer_ != nullptr) observer_->handle_frame(now, frame, fate);
 }
 
 void Cluster::transmit() {
-  for (auto& endpoint : endpoints_) {
-    Frame frame;
-    while (endpoint->poll_transmit(now_, frame)) inject(frame);
-  }
+  for (auto& endpoint : endpoints_) endpoint->transmit(now_);
 }
 
 bool Cluster::step(Instant no_later_than) {
   Instant next = std::min(network_.next_arrival(), no_later_than);
-  for (const auto& endpoint : endpoints_) next = std::min(next, endpoint->next_timeout());
+  for (const auto& endpoint : endpoints_) next = std::min(next, endpoint->next_event());
   if (next == Instant::never()) return false;
   now_ = std::max(now_, next);
-  arrived_.clear();
-  while (auto frame = network_.take_arrived(now_)) arrived_.push_back(std::move(*frame));
-  for (std::span<const Frame> left = arrived_; !left.empty();) {
-    const auto ends = std::ranges::find_if(
-        left, [&](const Frame& frame) { return frame.destination != left.front().destination; });
-    const auto here = left.first(static_cast<std::size_t>(ends - left.begin()));
-    if (Endpoint* endpoint = find(here.front().destination)) endpoint->handle_frames(now_, here);
-    left = left.subspan(here.size());
+  for (auto& endpoint : endpoints_) {
+    if (endpoint->polls() || endpoint->next_event() <= now_) endpoint->receive(now_);
   }
-  for (auto& endpoint : endpoints_) endpoint->handle_timeouts(now_);
+  while (network_.take_arrived(now_)) {  // no endpoint has the address
+  }
   return true;
 }
 
@@ -78,9 +58,10 @@ void must(Status status) noexcept { VB_ASSERT(status.ok()); }
 
 void connect_one(Endpoint& endpoint, std::size_t index, const Endpoint& peer, wire::QpNumber theirs,
                  bool is_first, const Connection& connection) {
-  transport::QueuePairMachine& qp = endpoint.qp(index);
-  const bool reliable = qp.config().type != QpType::kUc;
-  const auto path = endpoint.path_to(peer.address(), qp.config().number, theirs);
+  QueuePair& qp = endpoint.qp(index);
+  const QpType type = qp.machine().config().type;
+  const bool reliable = type != QpType::kUc;
+  const auto path = endpoint.path_to(peer.address(), qp.number(), theirs);
   QpAttributes wanted;
   wanted.state = QpState::kInit;
   wanted.access = connection.access;
@@ -94,7 +75,6 @@ void connect_one(Endpoint& endpoint, std::size_t index, const Endpoint& peer, wi
   wanted.min_rnr_timer = connection.min_rnr_timer;
   QpMask mask =
       QpMask::kState | QpMask::kAddress | QpMask::kPathMtu | QpMask::kDestQp | QpMask::kReceivePsn;
-  const QpType type = qp.config().type;
   if (type == QpType::kRc || type == QpType::kXrcTarget) {
     mask = mask | QpMask::kMaxDestReadAtomic | QpMask::kMinRnrTimer;
   }
@@ -124,7 +104,7 @@ void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_
 }
 
 void ready_datagrams(Endpoint& endpoint, std::size_t index, wire::QKey qkey) {
-  transport::QueuePairMachine& qp = endpoint.qp(index);
+  QueuePair& qp = endpoint.qp(index);
   QpAttributes wanted;
   wanted.qkey = qkey;
   wanted.state = QpState::kInit;

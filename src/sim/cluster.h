@@ -14,10 +14,12 @@ namespace verbatim::sim {
 
 /// Endpoints, the network between them and one virtual clock. Nothing happens unless step() is
 /// called, and everything that happens follows from the seeds.
-class Cluster {
+class Cluster final : private Observer {
  public:
   Cluster(const Faults& faults, std::uint64_t seed, Observer* observer = nullptr)
-      : network_(faults, seed), observer_(observer) {}
+      : network_(faults, seed), observer_(observer) {
+    network_.set_observer(this);
+  }
 
   /// Returns the endpoint's index. Its address is 10.0.0.(index + 1) unless the configuration has
   /// one.
@@ -27,25 +29,26 @@ class Cluster {
   [[nodiscard]] LossyNetwork& network() noexcept { return network_; }
   [[nodiscard]] Instant now() const noexcept { return now_; }
 
-  /// Sends every frame that endpoints want to send now.
+  /// Sends the packets that endpoints have to send now.
   void transmit();
   /// Advances the time to the next arrival or timeout, or to `no_later_than`, and handles the
   /// events of that time. False when no event is left.
   bool step(Instant no_later_than = Instant::never());
   /// Sends a frame that no endpoint has made, as from a peer that breaks the protocol.
-  void inject(Frame frame);
+  void inject(Frame frame) { (void)network_.send(now_, std::move(frame)); }
 
   /// A number that is equal for two runs with the same frames.
   [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
   [[nodiscard]] std::uint64_t frame_count() const noexcept { return frames_; }
 
  private:
-  [[nodiscard]] Endpoint* find(const wire::Gid& address) noexcept;
+  /// Of the network.
+  void handle_frame(Instant now, const Frame& frame, Fate fate) override;
 
   LossyNetwork network_;
+  Mailboxes mailboxes_;  // for endpoints that share an address
   Observer* observer_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
-  std::vector<Frame> arrived_;  // at this instant
   Instant now_{};
   std::uint64_t trace_ = 0;
   std::uint64_t frames_ = 0;

@@ -6,7 +6,6 @@
 
 #include "base/pointer.h"
 #include "wire/headers/flow_entropy.h"
-#include "wire/headers/packet.h"
 
 namespace verbatim::sim {
 namespace {
@@ -17,18 +16,25 @@ constexpr std::byte kGuard{0xa5};
 
 }  // namespace
 
-Endpoint::Endpoint(const Config& config)
+Endpoint::Endpoint(const Config& config, LossyNetwork& network, Mailboxes& mailboxes)
     : config_(config),
+      network_(network),
       domain_entries_(kDomainCount),
       domains_(domain_entries_),
       free_keys_(kKeyCount),
-      scratch_(kTrainPackets * wire::kMaxTransportOctets) {
+      outside_({.address = config.address, .slot = config.slot}, mailboxes),
+      link_(network, config.address),
+      dispatch_({.queue_pairs = table_, .groups = groups_, .agenda = agenda_, .outside = outside_}),
+      progress_(agenda_, dispatch_, outside_) {
   const auto block = take_shared(kKeyCount * sizeof(memory::KeyEntry));
   auto* entries = pointer_as<memory::KeyEntry>(block.data());
   std::uninitialized_value_construct_n(entries, kKeyCount);
   registry_ = std::make_unique<memory::KeyRegistry>(
       memory::KeyTable({entries, kKeyCount}, config.first_key_index), free_keys_, config.seed);
   domain_ = open_domain();
+  table_.open(config.slot, config.seed);
+  dispatch_.open(config.slot);
+  progress_.use(link_);
 }
 
 std::span<std::byte> Endpoint::take_shared(std::size_t octets) {
@@ -140,23 +146,24 @@ std::size_t Endpoint::create_qp(const QpSetup& setup) {
   parts.replay = pointer_as<transport::ReplayEntry>(replay.data());
   parts.keys = registry_->table();
 
-  const auto number = config_.first_qp_number + static_cast<std::uint32_t>(qps_.size());
+  qps_.push_back(
+      std::make_unique<QueuePair>(QueuePair::Parts{.agenda = agenda_, .shared = shared_}));
+  const auto number = table_.add(*qps_.back());
+  VB_ASSERT(number.ok());
   const bool own_domain = setup.domain == memory::DomainId::kNone;
-  qps_.push_back(std::make_unique<transport::QueuePairMachine>(
-      transport::QueuePairMachine::Config{.type = setup.type,
-                                          .number = wire::QpNumber{number},
-                                          .domain = own_domain ? domain_ : setup.domain,
-                                          .signal_all = setup.signal_all,
-                                          .port_mtu = config_.port_mtu,
-                                          .window_packets = setup.window_packets,
-                                          .read_chunk_packets = setup.read_chunk_packets},
-      parts));
+  qps_.back()->start({.type = setup.type,
+                      .number = *number,
+                      .domain = own_domain ? domain_ : setup.domain,
+                      .signal_all = setup.signal_all,
+                      .port_mtu = config_.port_mtu,
+                      .window_packets = setup.window_packets,
+                      .read_chunk_packets = setup.read_chunk_packets},
+                     parts);
+  progress_.count_packet_users(1);
   return qps_.size() - 1;
 }
 
-wire::QpNumber Endpoint::number_of(std::size_t qp) const noexcept {
-  return qps_[qp]->config().number;
-}
+wire::QpNumber Endpoint::number_of(std::size_t qp) const noexcept { return qps_[qp]->number(); }
 
 transport::Path Endpoint::path_to(const wire::Gid& peer, wire::QpNumber ours,
                                   wire::QpNumber theirs) const noexcept {
@@ -168,132 +175,46 @@ transport::Path Endpoint::path_to(const wire::Gid& peer, wire::QpNumber ours,
   return path;
 }
 
-void Endpoint::handle_frames(Instant now, std::span<const Frame> frames) {
-  while (!frames.empty()) {
-    const Frame& first = frames.front();
-    const auto ends = std::ranges::find_if(frames, [&](const Frame& frame) {
-      return frame.source != first.source || frame.source_port != first.source_port ||
-             frame.destination != first.destination || frame.octets.size() != first.octets.size();
-    });
-    const auto alike = frames.first(static_cast<std::size_t>(ends - frames.begin()));
-    std::size_t taken = handle_train(alike);
-    if (taken == 0) {
-      handle_frame(now, first);
-      taken = 1;
-    }
-    frames = frames.subspan(taken);
-  }
+void Endpoint::join(const wire::Gid& group, std::size_t qp) {
+  const auto joined = groups_.add(group, *qps_[qp]);
+  VB_ASSERT(joined.ok());
+  network_.join(group, config_.address);
 }
 
-/// Passes frames of one flow and one length on as a link does: as one train, with numbered
-/// identifications.
-std::size_t Endpoint::handle_train(std::span<const Frame> frames) {
-  const Frame& first = frames.front();
-  const auto bth = wire::BthView::parse(first.octets);
-  if (!bth || first.octets.size() < wire::Bth::kSize + wire::kIcrcSize) return 0;
-  const auto index = static_cast<std::uint32_t>(bth->dest_qp()) - config_.first_qp_number;
-  if (index >= qps_.size()) return 0;
-  std::vector<std::byte> train;
-  for (std::size_t number = 0; number < frames.size(); ++number) {
-    const auto& octets = frames[number].octets;
-    train.insert(train.end(), octets.begin(), octets.end());
-    if (!first.source.is_ipv4_mapped()) continue;
-    wire::change_identification(std::span(train).last(octets.size()), 0,
-                                static_cast<std::uint16_t>(number));
-  }
-  const auto seed = wire::IcrcSeed::roce_v2(first.source, first.destination, first.source_port);
-  return qps_[index]->handle_train({.octets = train,
-                                    .packet_octets = first.octets.size(),
-                                    .identification = 0,
-                                    .seed = &seed,
-                                    .source = first.source,
-                                    .destination = first.destination});
+void Endpoint::leave(const wire::Gid& group, std::size_t qp) {
+  const auto left = groups_.remove(group, *qps_[qp]);
+  VB_ASSERT(left.ok());
+  if (groups_.members(group).empty()) network_.leave(group, config_.address);
 }
 
-void Endpoint::handle_frame(Instant now, const Frame& frame) {
-  const auto count = [&](wire::WireError error) {
-    ++drops_.malformed[static_cast<std::size_t>(error)];
-  };
-  auto packet = wire::PacketView::parse(frame.octets);
-  if (!packet) return count(packet.error());
-  const auto seed = wire::IcrcSeed::roce_v2(frame.source, frame.destination, frame.source_port);
-  // Endpoints send identification 0; any other would be a corruption that the ICRC happens to fit.
-  if (wire::verify_icrc(seed, frame.octets) != std::uint16_t{0}) {
-    return count(wire::WireError::kBadChecksum);
-  }
-  const auto index = static_cast<std::uint32_t>(packet->bth().dest_qp()) - config_.first_qp_number;
-  if (index >= qps_.size()) {
-    ++drops_.unknown_qp;
+void Endpoint::receive(Instant now) {
+  outside_.pass_deadline(now);
+  if (!config_.polls) {
+    (void)progress_.receive(Progress::Look::kEverywhere, now);
     return;
   }
-  transport::SharedReceiveRing xrc_shared;
-  if (packet->info().has(wire::OpcodeInfo::kXrcEth)) {
-    const auto number = static_cast<std::uint32_t>(packet->xrceth().srq);
-    if (number < shared_.size()) xrc_shared = shared_[number];
-  }
-  std::array<std::byte, transport::kGrhOctets> network_header{};
-  std::ranges::transform(frame.source.octets, network_header.begin() + 8,
-                         [](std::uint8_t octet) { return std::byte{octet}; });
-  std::ranges::transform(frame.destination.octets, network_header.begin() + 24,
-                         [](std::uint8_t octet) { return std::byte{octet}; });
-  const transport::Arrival arrival{.packet = *packet,
-                                   .source = frame.source,
-                                   .destination = frame.destination,
-                                   .network_header = network_header};
-  qps_[index]->handle_packet(now, arrival, xrc_shared);
-}
-
-void Endpoint::handle_timeouts(Instant now) {
-  for (auto& qp : qps_) {
-    if (qp->next_timeout() <= now) qp->handle_timeout(now);
+  if (progress_.receive_for_caller(now)) {
+    progress_.keep(now);
+  } else {
+    progress_.serve_owed(now);
   }
 }
 
-Instant Endpoint::next_timeout() const noexcept {
-  Instant next = Instant::never();
-  for (const auto& qp : qps_) next = std::min(next, qp->next_timeout());
-  return next;
+bool Endpoint::take_posted() noexcept {
+  bool has_posted = false;
+  for (auto& qp : qps_) has_posted = qp->take_posted() || has_posted;
+  return has_posted;
 }
 
-bool Endpoint::poll_transmit(Instant now, Frame& frame) {
-  if (written_ == train_.packets && !poll_train(now)) return false;
-  frame = addressed_;
-  const std::size_t each = train_.octets / train_.packets;
-  const auto packet = std::span(scratch_).subspan(written_ * each, each);
-  frame.octets.assign(packet.begin(), packet.end());
-  const auto written_as = static_cast<std::uint16_t>(train_.identification + written_++);
-  if (frame.source.is_ipv4_mapped()) {
-    wire::change_identification(frame.octets, written_as, 0);  // frames leave one by one
-  }
-  return true;
+void Endpoint::transmit(Instant now) {
+  const bool has_posted = take_posted();
+  if (config_.polls && !has_posted) return;
+  while (progress_.owes_answers()) progress_.serve(now);
 }
 
-/// The queue pairs write packets as for a link that sends trains, sometimes to continue an open
-/// train.
-bool Endpoint::poll_train(Instant now) {
-  const transport::TrainRoom room{.frame = scratch_,
-                                  .identification = kTrainPackets / 2,
-                                  .packet_octets = train_octets_,
-                                  .packets_left = kTrainPackets / 2,
-                                  .packets_max = kTrainPackets,
-                                  .octets_max = scratch_.size()};
-  for (std::size_t tried = 0; tried < qps_.size(); ++tried) {
-    const auto sent = qps_[turn_]->poll_train(now, room);
-    if (sent.octets == 0) {
-      turn_ = turn_ + 1 == qps_.size() ? 0 : turn_ + 1;
-      continue;
-    }
-    addressed_.source = sent.path->source;
-    addressed_.destination = sent.path->destination;
-    addressed_.source_port = sent.path->source_port;
-    addressed_.hop_limit = sent.path->hop_limit;
-    addressed_.traffic_class = sent.path->traffic_class;
-    train_ = sent;
-    train_octets_ = train_octets_ == 0 ? sent.octets / sent.packets : 0;
-    written_ = 0;
-    return true;
-  }
-  return false;
+Instant Endpoint::next_event() const noexcept {
+  if (outside_.has_forwarded()) return Instant{};
+  return std::min(progress_.next_deadline(), outside_.deadline());
 }
 
 }  // namespace verbatim::sim

@@ -1,34 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "loop/agenda.h"
+#include "loop/dispatch.h"
+#include "loop/multicast_table.h"
+#include "loop/packet_counters.h"
+#include "loop/progress.h"
+#include "loop/queue_pair_table.h"
 #include "memory/key_registry.h"
-#include "sim/frame.h"
+#include "sim/lossy_network.h"
+#include "sim/mailboxes.h"
 #include "sim/memory_source.h"
+#include "sim/network_link.h"
+#include "sim/queue_pair.h"
+#include "sim/surroundings.h"
 #include "transport/queue_pair_machine.h"
-#include "wire/headers/wire_error.h"
 
 namespace verbatim::sim {
 
-/// An adapter inside the simulator: memory, keys, completion queues and queue pairs of one host at
-/// one address, without threads, sockets or a clock. Its objects exist as long as the endpoint.
+/// An adapter inside the simulator: the memory, keys, completion queues and queue pairs of one
+/// process, its link, and the loop that a device has (docs/decisions/0030). It has no threads,
+/// sockets or clock. Its objects exist as long as the endpoint.
 ///
 /// Each registered buffer lies between guard zones, so that a write next to it is detected.
 class Endpoint {
  public:
   struct Config {
     wire::Gid address{};
+    std::uint32_t slot = 0;  // of its queue pair numbers; endpoints of one address differ in it
     std::uint32_t first_key_index = 0x100;
-    std::uint32_t first_qp_number = 0x11;
     std::uint64_t seed = 1;
+    bool polls = false;  // a thread of the program makes progress, else the engine
     wire::PathMtu port_mtu = wire::PathMtu::k4096;
     MemorySource* shared = nullptr;  // for memory that a peer process may touch; null: private
   };
@@ -48,12 +56,10 @@ class Endpoint {
     std::uint32_t read_chunk_packets = 16;
   };
 
-  struct Drops {
-    std::array<std::uint64_t, wire::kWireErrorCount> malformed{};
-    std::uint64_t unknown_qp = 0;
-  };
-
-  explicit Endpoint(const Config& config);
+  /// The network and the mailboxes outlive the endpoint.
+  Endpoint(const Config& config, LossyNetwork& network, Mailboxes& mailboxes);
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
   [[nodiscard]] const wire::Gid& address() const noexcept { return config_.address; }
   [[nodiscard]] memory::DomainId domain() const noexcept { return domain_; }
@@ -77,7 +83,7 @@ class Endpoint {
   [[nodiscard]] transport::SharedReceiveRing& shared_queue(std::size_t index) noexcept {
     return shared_[index];
   }
-  [[nodiscard]] transport::QueuePairMachine& qp(std::size_t index) noexcept { return *qps_[index]; }
+  [[nodiscard]] QueuePair& qp(std::size_t index) noexcept { return *qps_[index]; }
   [[nodiscard]] std::size_t qp_count() const noexcept { return qps_.size(); }
   [[nodiscard]] wire::QpNumber number_of(std::size_t qp) const noexcept;
 
@@ -85,25 +91,36 @@ class Endpoint {
   [[nodiscard]] transport::Path path_to(const wire::Gid& peer, wire::QpNumber ours,
                                         wire::QpNumber theirs) const noexcept;
 
-  void handle_frame(Instant now, const Frame& frame);
-  /// Handles the frames that arrived at one instant, in order. Packets of one flow are handled as
-  /// trains.
-  void handle_frames(Instant now, std::span<const Frame> frames);
-  void handle_timeouts(Instant now);
-  [[nodiscard]] Instant next_timeout() const noexcept;
-  /// The next frame that any queue pair wants to send; false when there is none.
-  [[nodiscard]] bool poll_transmit(Instant now, Frame& frame);
+  /// A datagram queue pair gets a copy of the packets to a multicast group, or no longer.
+  void join(const wire::Gid& group, std::size_t qp);
+  void leave(const wire::Gid& group, std::size_t qp);
 
-  [[nodiscard]] const Drops& drops() const noexcept { return drops_; }
+  /// Handles the packets that have arrived until now, and the timers that are due. If the program
+  /// polls, answers may be sent, or kept for its next request.
+  void receive(Instant now);
+  /// Sends all packets that queue pairs have to send. If the program polls, it does so when the
+  /// program has posted something: then the answers leave, too.
+  void transmit(Instant now);
+  /// When receive() has something to do next.
+  [[nodiscard]] Instant next_event() const noexcept;
+  [[nodiscard]] bool polls() const noexcept { return config_.polls; }
+
+  /// The packets that reached no queue pair.
+  [[nodiscard]] const loop::PacketCounters& counters() noexcept { return outside_.counters(); }
+  [[nodiscard]] const link::LinkCounters& link_counters() const noexcept {
+    return link_.counters();
+  }
 
  private:
+  using Dispatch = loop::Dispatch<QueuePair, Surroundings>;
+  using Progress = loop::Progress<QueuePair, Dispatch, Surroundings>;
+
   static constexpr std::size_t kGuardOctets = 64;
-  static constexpr std::uint32_t kTrainPackets = 8;
   [[nodiscard]] std::span<std::byte> take_shared(std::size_t octets);
-  [[nodiscard]] std::size_t handle_train(std::span<const Frame> frames);
-  [[nodiscard]] bool poll_train(Instant now);
+  [[nodiscard]] bool take_posted() noexcept;
 
   Config config_;
+  LossyNetwork& network_;
   MemorySource private_;
   std::vector<memory::DomainTable::Entry> domain_entries_;
   memory::DomainTable domains_;
@@ -121,14 +138,15 @@ class Endpoint {
   std::vector<transport::CompletionBoard> boards_;
   std::vector<std::unique_ptr<transport::CompletionLanes>> cqs_;
   std::vector<transport::SharedReceiveRing> shared_;
-  std::vector<std::unique_ptr<transport::QueuePairMachine>> qps_;
-  std::size_t turn_ = 0;                           // which queue pair sends next
-  std::vector<std::byte> scratch_;                 // the packets that a queue pair wrote last
-  transport::QueuePairMachine::Transmit train_{};  // how many they are and how long
-  std::uint32_t written_ = 0;                      // how many of them have left
-  Frame addressed_{};                              // their addresses
-  std::size_t train_octets_ = 0;  // packet length of the open train that is simulated
-  Drops drops_;
+  std::vector<std::unique_ptr<QueuePair>> qps_;
+
+  Surroundings outside_;
+  NetworkLink link_;
+  loop::QueuePairTable<QueuePair> table_;
+  loop::MulticastTable<QueuePair> groups_;
+  loop::Agenda<QueuePair> agenda_;
+  Dispatch dispatch_;
+  Progress progress_;
 };
 
 }  // namespace verbatim::sim

@@ -17,6 +17,7 @@ struct Frame {
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
   std::vector<std::byte> octets{};
+  bool is_damaged = false;  // the network has changed bits of it
 };
 
 }  // namespace verbatim::sim

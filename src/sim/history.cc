@@ -18,9 +18,10 @@ class History {
   History(const HistoryOptions& options, Observer* observer)
       : options_(options), prng_(options.seed), cluster_(options.faults, prng_.next(), observer) {
     for (std::uint32_t side = 0; side < 2; ++side) {
-      cluster_.add_endpoint({.first_key_index = 0x100 + side * 0x1000,
-                             .first_qp_number = 0x11 + side * 0x1000,
+      cluster_.add_endpoint({.slot = side,
+                             .first_key_index = 0x100 + side * 0x1000,
                              .seed = prng_.next(),
+                             .polls = side == 0 ? options.first_polls : options.second_polls,
                              .shared = options.shared});
       (void)cluster_.endpoint(side).create_cq(4096, 64);
       (void)cluster_.endpoint(side).create_cq(4096, 64);
@@ -143,7 +144,7 @@ class History {
       Endpoint& endpoint = cluster_.endpoint(side);
       if (!endpoint.guards_are_intact()) complaint_ = "a guard zone was written";
       for (std::size_t i = 0; i < endpoint.qp_count(); ++i) {
-        const transport::QueuePairMachine& qp = endpoint.qp(i);
+        const transport::QueuePairMachine& qp = endpoint.qp(i).machine();
         // The last packet within the window may request a whole piece of a READ.
         if (qp.in_flight() > options_.window_packets - 1 + options_.read_chunk_packets) {
           complaint_ = "the window was exceeded";
@@ -208,6 +209,8 @@ HistoryOptions HistoryOptions::random(std::uint64_t seed) {
   options.send_depth = static_cast<std::uint32_t>(prng.between(1, 24));
   options.receive_depth = static_cast<std::uint32_t>(prng.between(1, 24));
   options.hostile = prng.one_in(4);
+  options.first_polls = prng.one_in(2);
+  options.second_polls = prng.one_in(2);
   return options;
 }
 

@@ -21,6 +21,8 @@ struct HistoryOptions {
   std::uint32_t read_chunk_packets = 16;
   std::uint32_t send_depth = 16;
   std::uint32_t receive_depth = 16;
+  bool first_polls = false;  // the program of the first endpoint makes progress, else its engine
+  bool second_polls = false;
   bool hostile = false;  // a third endpoint sends arbitrary packets
   std::uint64_t step_limit = 400'000;
   MemorySource* shared = nullptr;

@@ -9,6 +9,7 @@ namespace verbatim::sim {
 namespace {
 
 constexpr std::uint32_t kStrangerQp = 0x00ab'cdef;  // the attacker's number, as the victim knows it
+constexpr std::uint32_t kUnknownQp = 0x0c;          // which no queue pair has
 constexpr std::size_t kAllowedOctets = 1024;
 
 }  // namespace
@@ -23,14 +24,14 @@ Hostile::Hostile(Cluster& cluster, Endpoint& victim, std::uint64_t seed)
       allowed_, memory::Access::kLocalWrite | memory::Access::kRemoteWrite |
                     memory::Access::kRemoteRead | memory::Access::kRemoteAtomic);
   payload_.resize(4096);
-  transport::QueuePairMachine& qp = victim.qp(own_qp_);
+  QueuePair& qp = victim.qp(own_qp_);
   transport::QpAttributes wanted;
   wanted.access = memory::Access::kRemoteWrite | memory::Access::kRemoteRead;
   wanted.dest_qp = wire::QpNumber{kStrangerQp};
   wanted.max_dest_read_atomic = 2;
   wanted.retry_count = 1;
   wanted.max_read_atomic = 1;
-  const auto path = victim.path_to(address_, qp.config().number, wire::QpNumber{kStrangerQp});
+  const auto path = victim.path_to(address_, qp.number(), wire::QpNumber{kStrangerQp});
   const auto go = [&](QpState state, QpMask mask) {
     wanted.state = state;
     const auto done = qp.modify(QpMask::kState | mask, wanted, &path);
@@ -57,9 +58,9 @@ void Hostile::send_one() {
         static_cast<std::uint8_t>(prng_.one_in(2) ? prng_.below(0x20) : prng_.below(256)));
   } while (!wire::describe(headers.bth.opcode).known());
   const auto target = prng_.one_in(2) ? own_qp_ : prng_.below(victim_.qp_count() + 1);
-  const auto number = static_cast<std::uint32_t>(victim_.number_of(0)) + target;
-  const auto& state = victim_.qp(own_qp_).responder_state();
-  headers.bth.dest_qp = wire::QpNumber{static_cast<std::uint32_t>(number)};
+  const auto& state = victim_.qp(own_qp_).machine().responder_state();
+  headers.bth.dest_qp =
+      target < victim_.qp_count() ? victim_.number_of(target) : wire::QpNumber{kUnknownQp};
   headers.bth.psn = state.expected_psn + static_cast<std::uint32_t>(prng_.below(5)) - 2;
   headers.bth.solicited = prng_.one_in(2);
   headers.bth.ack_request = prng_.one_in(2);

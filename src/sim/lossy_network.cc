@@ -6,19 +6,26 @@
 namespace verbatim::sim {
 
 Fate LossyNetwork::send(Instant now, Frame frame) {
+  const auto [fate, comes_twice, leaves] = choose(now, frame);
+  if (observer_ != nullptr) observer_->handle_frame(now, frame, fate);
+  if (fate == Fate::kCut || fate == Fate::kLost || fate == Fate::kOverflowed) return fate;
+  if (comes_twice) deliver(leaves, frame);
+  if (fate == Fate::kCorrupted) corrupt(frame);
+  deliver(leaves, std::move(frame));
+  return fate;
+}
+
+LossyNetwork::Choice LossyNetwork::choose(Instant now, const Frame& frame) {
   // All random numbers are drawn for every frame, so that one fault does not change later ones.
-  const bool lost = prng_.per_mille(faults_.loss_per_mille);
-  const bool twice = prng_.per_mille(faults_.duplicate_per_mille);
-  const bool damaged = prng_.per_mille(faults_.corrupt_per_mille);
-  if (cuts_.contains({frame.source.octets, frame.destination.octets})) return Fate::kCut;
-  if (lost) return Fate::kLost;
+  const bool is_lost = prng_.per_mille(faults_.loss_per_mille);
+  const bool comes_twice = prng_.per_mille(faults_.duplicate_per_mille);
+  const bool is_corrupted = prng_.per_mille(faults_.corrupt_per_mille);
+  if (cuts_.contains({frame.source.octets, frame.destination.octets})) return {Fate::kCut};
+  if (is_lost) return {Fate::kLost};
   const auto leaves = departure(now, frame);
-  if (!leaves) return Fate::kOverflowed;
-  if (twice) deliver(*leaves, frame);
-  if (damaged) corrupt(frame);
-  deliver(*leaves, std::move(frame));
-  if (damaged) return Fate::kCorrupted;
-  return twice ? Fate::kDuplicated : Fate::kDelivered;
+  if (!leaves) return {Fate::kOverflowed};
+  const Fate otherwise = comes_twice ? Fate::kDuplicated : Fate::kDelivered;
+  return {is_corrupted ? Fate::kCorrupted : otherwise, comes_twice, *leaves};
 }
 
 /// The time at which the frame has left the sender's buffer; nothing when the buffer is full.
@@ -35,16 +42,28 @@ std::optional<Instant> LossyNetwork::departure(Instant now, const Frame& frame) 
   return free;
 }
 
-void LossyNetwork::deliver(Instant now, Frame frame) {
+void LossyNetwork::deliver(Instant leaves, Frame frame) {
+  const Address destination = frame.destination.octets;
+  if (!frame.destination.is_multicast()) {
+    return deliver_at(destination, leaves, std::move(frame));
+  }
+  const auto group = groups_.find(destination);
+  if (group == groups_.end()) return;
+  for (const Address& member : group->second) deliver_at(member, leaves, frame);
+}
+
+void LossyNetwork::deliver_at(Address address, Instant leaves, Frame frame) {
   const auto extra = static_cast<std::uint64_t>(faults_.jitter.count());
   const Duration jitter{static_cast<Duration::rep>(prng_.below(extra + 1))};
   const bool overtaken =
       faults_.reorder_per_mille > 0 && prng_.per_mille(faults_.reorder_per_mille);
   const Duration wait = overtaken ? faults_.reorder_delay : Duration(0);
-  in_flight_.emplace(now + faults_.delay + jitter + wait, std::move(frame));
+  in_flight_[address].emplace(Arrival(leaves + faults_.delay + jitter + wait, deliveries_++),
+                              std::move(frame));
 }
 
 void LossyNetwork::corrupt(Frame& frame) noexcept {
+  frame.is_damaged = true;
   const std::uint64_t flips = prng_.between(1, 4);
   for (std::uint64_t i = 0; i < flips; ++i) {
     std::byte& victim = frame.octets[prng_.below(frame.octets.size())];
@@ -52,30 +71,47 @@ void LossyNetwork::corrupt(Frame& frame) noexcept {
   }
 }
 
-std::optional<Frame> LossyNetwork::take_arrived(Instant now) {
-  if (in_flight_.empty() || in_flight_.begin()->first > now) return std::nullopt;
-  Frame frame = std::move(in_flight_.begin()->second);
-  in_flight_.erase(in_flight_.begin());
+std::optional<Frame> LossyNetwork::take_first(InFlight::iterator at, Instant now) {
+  if (at == in_flight_.end()) return std::nullopt;
+  const auto first = at->second.begin();
+  if (first->first.first > now) return std::nullopt;
+  Frame frame = std::move(first->second);
+  at->second.erase(first);
+  if (at->second.empty()) in_flight_.erase(at);
   return frame;
+}
+
+std::optional<Frame> LossyNetwork::take_arrived(Instant now) {
+  return take_first(std::ranges::min_element(in_flight_, {},
+                                             [](const InFlight::value_type& entry) {
+                                               return entry.second.begin()->first;
+                                             }),
+                    now);
 }
 
 Instant LossyNetwork::next_arrival() const noexcept {
-  return in_flight_.empty() ? Instant::never() : in_flight_.begin()->first;
+  Instant next = Instant::never();
+  for (const auto& [address, frames] : in_flight_) {
+    next = std::min(next, frames.begin()->first.first);
+  }
+  return next;
 }
 
 std::optional<Frame> LossyNetwork::take_arrived_at(const wire::Gid& address, Instant now) {
-  const auto found = std::ranges::find_if(
-      in_flight_, [&](const auto& entry) { return entry.second.destination == address; });
-  if (found == in_flight_.end() || found->first > now) return std::nullopt;
-  Frame frame = std::move(found->second);
-  in_flight_.erase(found);
-  return frame;
+  return take_first(in_flight_.find(address.octets), now);
 }
 
 Instant LossyNetwork::next_arrival_at(const wire::Gid& address) const noexcept {
-  const auto found = std::ranges::find_if(
-      in_flight_, [&](const auto& entry) { return entry.second.destination == address; });
-  return found == in_flight_.end() ? Instant::never() : found->first;
+  const auto found = in_flight_.find(address.octets);
+  return found == in_flight_.end() ? Instant::never() : found->second.begin()->first.first;
+}
+
+void LossyNetwork::join(const wire::Gid& group, const wire::Gid& address) {
+  groups_[group.octets].insert(address.octets);
+}
+
+void LossyNetwork::leave(const wire::Gid& group, const wire::Gid& address) {
+  groups_[group.octets].erase(address.octets);
 }
 
 void LossyNetwork::cut(const wire::Gid& a, const wire::Gid& b, bool is_cut) {

@@ -6,11 +6,11 @@
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "base/prng.h"
 #include "base/time.h"
 #include "sim/frame.h"
+#include "sim/observer.h"
 
 namespace verbatim::sim {
 
@@ -27,18 +27,19 @@ struct Faults {
   std::uint64_t buffer_octets = 0;      // waiting to be sent; more is dropped; 0: unlimited
 };
 
-/// What happened to a frame, for an Observer.
-enum class Fate : std::uint8_t { kDelivered, kLost, kDuplicated, kCorrupted, kOverflowed, kCut };
-
 /// Carries frames between addresses and applies Faults to them, with every choice from one seed. It
-/// does not look into the frames.
+/// does not look into the frames. A frame to a multicast address arrives at every address that has
+/// joined the group, with one fate for all copies.
 class LossyNetwork {
  public:
   LossyNetwork(const Faults& faults, std::uint64_t seed) noexcept : faults_(faults), prng_(seed) {}
 
+  /// The observer sees every frame from now on; null: none. It outlives the network.
+  void set_observer(Observer* observer) noexcept { observer_ = observer; }
+
   /// Returns what happens to the frame; a duplicated or corrupted one is delivered as well.
   Fate send(Instant now, Frame frame);
-  /// The next frame that has arrived until `now`.
+  /// The next frame that has arrived until `now`, at any address.
   [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
   [[nodiscard]] Instant next_arrival() const noexcept;
   /// The same for the frames to one address.
@@ -46,22 +47,43 @@ class LossyNetwork {
   [[nodiscard]] Instant next_arrival_at(const wire::Gid& address) const noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }
 
+  /// Frames to the group arrive at this address, or no longer.
+  void join(const wire::Gid& group, const wire::Gid& address);
+  void leave(const wire::Gid& group, const wire::Gid& address);
+
   void set_faults(const Faults& faults) noexcept { faults_ = faults; }
   /// Cuts or restores the connection between two addresses, in both directions.
   void cut(const wire::Gid& a, const wire::Gid& b, bool is_cut);
 
  private:
-  using Direction = std::pair<decltype(wire::Gid::octets), decltype(wire::Gid::octets)>;
+  using Address = decltype(wire::Gid::octets);
+  using Direction = std::pair<Address, Address>;
+  /// The time of arrival; equal times in order of sending.
+  using Arrival = std::pair<Instant, std::uint64_t>;
+  using Frames = std::map<Arrival, Frame>;
+  using InFlight = std::map<Address, Frames>;
 
-  void deliver(Instant now, Frame frame);
+  /// What was chosen for a frame. A corrupted one may come twice; its other copy is whole then.
+  struct Choice {
+    Fate fate{};
+    bool comes_twice = false;
+    Instant leaves{};  // the sender's buffer
+  };
+  [[nodiscard]] Choice choose(Instant now, const Frame& frame);
+  void deliver(Instant leaves, Frame frame);
+  void deliver_at(Address address, Instant leaves, Frame frame);
   [[nodiscard]] std::optional<Instant> departure(Instant now, const Frame& frame);
   void corrupt(Frame& frame) noexcept;
+  [[nodiscard]] std::optional<Frame> take_first(InFlight::iterator at, Instant now);
 
   Faults faults_;
   Prng prng_;
-  std::multimap<Instant, Frame> in_flight_;  // by arrival; equal instants in order of sending
-  std::map<Direction, Instant> wire_free_;   // when the sender has sent everything before
+  Observer* observer_ = nullptr;
+  InFlight in_flight_;  // by receiver; none without frames
+  std::uint64_t deliveries_ = 0;
+  std::map<Direction, Instant> wire_free_;  // when the sender has sent everything before
   std::set<Direction> cuts_;
+  std::map<Address, std::set<Address>> groups_;
 };
 
 }  // namespace verbatim::sim

@@ -9,8 +9,12 @@
 
 namespace verbatim::sim {
 
-/// The link of one address on a simulated network. Packets leave one by one, with identification 0
-/// over IPv4, also if they were written as a train. They arrive one by one as well.
+/// The link of one address on a simulated network. Packets may be written as trains, as for UDP
+/// with GSO. On the network each packet is a frame of its own, with identification 0 over IPv4.
+/// Frames of one flow and one length that are taken together arrive as a train, as with GRO.
+///
+/// The ICRC over IPv4 does not detect every damage (see wire::verify_icrc). The checksums of a real
+/// network do, nearly always: a damaged frame that the ICRC would accept is dropped here.
 class NetworkLink final : public link::Link {
  public:
   /// The network outlives the link.
@@ -33,11 +37,16 @@ class NetworkLink final : public link::Link {
   void close() noexcept override { write_to(nullptr); }
 
  private:
+  void take_arrived(Instant now);
+  [[nodiscard]] std::size_t train_length(std::span<const Frame> frames) const noexcept;
+  [[nodiscard]] std::span<const std::byte> join(std::span<const Frame> frames);
+
   LossyNetwork& network_;
   wire::Gid address_;
   link::Burst burst_;
   link::LinkCounters counters_;
-  std::vector<Frame> arrived_;  // the packets of the last receive()
+  std::vector<Frame> arrived_;                  // the frames of the last receive()
+  std::vector<std::vector<std::byte>> trains_;  // those of them that make trains, joined
   std::vector<link::Incoming> incoming_;
 };
 

@@ -43,15 +43,72 @@ TEST_F(NetworkLinkTest, APacketArrivesAtItsAddressWhenItIsDue) {
 
 TEST_F(NetworkLinkTest, APacketOfATrainIsAloneOnTheNetwork) {
   send_all(near, 3);
-  const auto arrived = far.receive(at_ms(1));
-  ASSERT_EQ(arrived.size(), 3U);
   const link::Outgoing to = outgoing();
   const auto seed = wire::IcrcSeed::roce_v2(to.source, to.destination, to.source_port);
-  for (const link::Incoming& incoming : arrived) {
-    EXPECT_EQ(incoming.segment_octets, 0U);
-    EXPECT_EQ(incoming.source, to.source);
-    EXPECT_EQ(wire::verify_icrc(seed, incoming.octets), 0);
+  for (int i = 0; i < 3; ++i) {
+    const auto frame = network.take_arrived_at(address(2), at_ms(1));
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(frame->source, to.source);
+    EXPECT_EQ(wire::verify_icrc(seed, frame->octets), 0);
   }
+  EXPECT_TRUE(network.is_empty());
+  EXPECT_EQ(near.counters().trains_sent, 1U);
+}
+
+TEST_F(NetworkLinkTest, PacketsOfOneFlowArriveAsANumberedTrain) {
+  send_all(near, 3);
+  const auto arrived = far.receive(at_ms(1));
+  ASSERT_EQ(arrived.size(), 1U);
+  const link::Outgoing to = outgoing();
+  const auto seed = wire::IcrcSeed::roce_v2(to.source, to.destination, to.source_port);
+  EXPECT_EQ(arrived[0].source, to.source);
+  EXPECT_GT(arrived[0].segment_octets, 0U);
+  std::uint16_t number = 0;
+  arrived[0].for_each_packet([&](std::span<const std::byte> packet) {
+    EXPECT_EQ(wire::verify_icrc(seed, packet, number), number);
+    ++number;
+  });
+  EXPECT_EQ(number, 3);
+  EXPECT_EQ(far.counters().packets_received, 3U);
+  EXPECT_EQ(far.counters().trains_received, 1U);
+}
+
+TEST_F(NetworkLinkTest, PacketsOfDifferentFlowsArriveAlone) {
+  link::Outgoing other = outgoing();
+  other.source_port = static_cast<std::uint16_t>(other.source_port + 1);
+  put(near, at_ms(0), 1);
+  put(near, at_ms(0), 2, other);
+  put(near, at_ms(0), 3);
+  near.flush(at_ms(0));
+  EXPECT_EQ(far.receive(at_ms(1)).size(), 3U);
+}
+
+TEST_F(NetworkLinkTest, ADamagedFrameThatTheIcrcWouldAcceptIsDropped) {
+  send_all(near, 1);
+  auto frame = *network.take_arrived_at(address(2), at_ms(1));
+  wire::change_identification(frame.octets, 0, 77);  // the ICRC cannot tell it from a numbered one
+  network.send(at_ms(1), frame);
+  EXPECT_EQ(far.receive(at_ms(2)).size(), 1U);
+  frame.is_damaged = true;
+  network.send(at_ms(2), frame);
+  EXPECT_TRUE(far.receive(at_ms(3)).empty());
+}
+
+TEST_F(NetworkLinkTest, AFrameToAGroupArrivesAtEachMember) {
+  link::Outgoing to = outgoing();
+  to.destination.octets[12] = 239;
+  network.join(to.destination, address(1));
+  network.join(to.destination, address(2));
+  put(near, at_ms(0), 1, to);
+  near.flush(at_ms(0));
+  EXPECT_EQ(received_psns(near, at_ms(1)), (Psns{1}));
+  EXPECT_EQ(received_psns(far, at_ms(1)), (Psns{1}));
+  network.leave(to.destination, address(1));
+  put(near, at_ms(1), 2, to);
+  near.flush(at_ms(1));
+  EXPECT_TRUE(near.receive(at_ms(2)).empty());
+  EXPECT_EQ(received_psns(far, at_ms(2)), (Psns{2}));
+  EXPECT_TRUE(network.is_empty());
 }
 
 TEST_F(NetworkLinkTest, FaultsWrapItInSimulatedTime) {

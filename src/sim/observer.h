@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "base/time.h"
 #include "sim/frame.h"
-#include "sim/lossy_network.h"
 
 namespace verbatim::sim {
 
-/// Sees every frame on the network: a ladder diagram, a capture, a test.
+/// What the network does to a frame.
+enum class Fate : std::uint8_t { kDelivered, kLost, kDuplicated, kCorrupted, kOverflowed, kCut };
+
+/// Sees every frame on the network, as it was sent: a ladder diagram, a capture, a test.
 class Observer {
  public:
   Observer() = default;

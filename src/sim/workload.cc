@@ -393,7 +393,7 @@ bool Workload::is_finished() const noexcept {
   if (has_failed_connection()) return true;
   const bool sent = posted_ == requests_.size();
   const bool received = receives_seen_ == receives_expected_.size();
-  return sent && received && from_.qp(from_qp_).has_no_sends();
+  return sent && received && from_.qp(from_qp_).machine().has_no_sends();
 }
 
 void Workload::check_final() {

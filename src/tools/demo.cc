@@ -29,8 +29,7 @@ class Demo {
             {.loss_per_mille = options.loss_percent * 10, .delay = std::chrono::microseconds(3)},
             options.seed, &ladder_) {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      cluster_.add_endpoint(
-          {.first_key_index = 0x100 * (i + 1), .first_qp_number = 0x11 * (i + 1)});
+      cluster_.add_endpoint({.slot = i, .first_key_index = 0x100 * (i + 1), .seed = i + 1});
       (void)host(i).create_cq(64);
       (void)host(i).create_qp({});
       buffers_[i] = host(i).allocate(kBufferOctets);

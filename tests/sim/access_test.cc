@@ -61,7 +61,7 @@ TEST_P(BadAccess, IsRefusedAndChangesNothing) {
   const auto completions = collect(user, kSendCq);
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].status, attempt.expected);
-  EXPECT_EQ(owner.qp(0).state(), QpState::kError);
+  EXPECT_EQ(owner.qp(0).machine().state(), QpState::kError);
   EXPECT_TRUE(owner.guards_are_intact());
   EXPECT_EQ(std::ranges::count(region.octets, kUntouched), std::ptrdiff_t{kRegionOctets});
   EXPECT_EQ(std::ranges::count(mine.octets, std::byte{0}), std::ptrdiff_t{kRegionOctets});

@@ -56,8 +56,8 @@ TEST(Drain, UnderTrafficFinishesWhatBeganAndStartsNothing) {
     post_writes(peer, sources[1], targets[0], 0, kWrites);
     (void)run_until(
         cluster, [] { return false; }, cluster.now() + microseconds(60));
-    auto& qp = drained.qp(0);
-    ASSERT_FALSE(qp.has_no_sends());
+    QueuePair& qp = drained.qp(0);
+    ASSERT_FALSE(qp.machine().has_no_sends());
 
     QpAttributes wanted;
     wanted.state = QpState::kSendQueueDrained;
@@ -66,11 +66,12 @@ TEST(Drain, UnderTrafficFinishesWhatBeganAndStartsNothing) {
     post_writes(drained, sources[0], targets[1], kWrites / 2, kWrites / 2);
     bool told = false;
     ASSERT_TRUE(run_until(cluster, [&] {
-      if (const auto event = qp.poll_event()) told = event == transport::QpEvent::kSendQueueDrained;
+      if (const auto event = qp.machine().poll_event())
+        told = event == transport::QpEvent::kSendQueueDrained;
       return told;
     }));
-    EXPECT_FALSE(qp.is_draining());
-    EXPECT_EQ(qp.in_flight(), 0U);
+    EXPECT_FALSE(qp.machine().is_draining());
+    EXPECT_EQ(qp.machine().in_flight(), 0U);
     auto done = collect(drained, kSendCq);
     EXPECT_LT(done.size(), kWrites / 2);
     const std::size_t landed = done.size() * kOctets;

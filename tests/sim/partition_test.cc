@@ -55,15 +55,15 @@ class Partition : public testing::Test {
     cluster_.network().cut(cluster_.endpoint(0).address(), cluster_.endpoint(1).address(), is_cut);
   }
   [[nodiscard]] bool is_lost(std::size_t side) {
-    return cluster_.endpoint(side).qp(0).state() == QpState::kError;
+    return cluster_.endpoint(side).qp(0).machine().state() == QpState::kError;
   }
   /// Runs until a few packets have gone, with more to send on both sides.
   void run_into_the_middle() {
     const Instant soon = cluster_.now() + microseconds(40);
     (void)run_until(
         cluster_, [] { return false; }, soon);
-    ASSERT_FALSE(cluster_.endpoint(0).qp(0).has_no_sends());
-    ASSERT_FALSE(cluster_.endpoint(1).qp(0).has_no_sends());
+    ASSERT_FALSE(cluster_.endpoint(0).qp(0).machine().has_no_sends());
+    ASSERT_FALSE(cluster_.endpoint(1).qp(0).machine().has_no_sends());
   }
 
   static constexpr std::uint64_t kReceives = 3;
@@ -95,14 +95,14 @@ TEST_F(Partition, OneThatHealsInTimeIsNotNoticed) {
 
 TEST_F(Partition, OneThatHealsAgainAndAgainSpendsNoRetryForEver) {
   post_writes(0);
-  const auto& peer = cluster_.endpoint(1).qp(0).responder_state();
+  const auto& peer = cluster_.endpoint(1).qp(0).machine().responder_state();
   for (int i = 0; i < 5; ++i) {
     const wire::Psn before = peer.expected_psn;
     ASSERT_TRUE(run_until(cluster_, [&] { return peer.expected_psn != before; }));
     const Instant soon = cluster_.now() + microseconds(20);  // the acknowledgement arrives
     (void)run_until(
         cluster_, [] { return false; }, soon);
-    ASSERT_FALSE(cluster_.endpoint(0).qp(0).has_no_sends());
+    ASSERT_FALSE(cluster_.endpoint(0).qp(0).machine().has_no_sends());
     set_cut(true);
     const Instant heals = cluster_.now() + 3 * kAckTimeout;
     (void)run_until(

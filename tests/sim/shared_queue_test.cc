@@ -154,10 +154,10 @@ TEST_F(Xrc, AMessageGoesToTheSharedQueueThatItNames) {
 TEST_F(Xrc, AnEmptySharedQueueHoldsUpTheConnectionUntilItIsFilled) {
   post_message(from_, source_, 1, 1, wire::SrqNumber{0});
   EXPECT_FALSE(run_until(
-      cluster_, [&] { return from_.qp(0).has_no_sends(); },
+      cluster_, [&] { return from_.qp(0).machine().has_no_sends(); },
       cluster_.now() + std::chrono::milliseconds(5)));
   post_receives(1);
-  EXPECT_TRUE(run_until(cluster_, [&] { return from_.qp(0).has_no_sends(); }));
+  EXPECT_TRUE(run_until(cluster_, [&] { return from_.qp(0).machine().has_no_sends(); }));
   EXPECT_EQ(collect(to_, kReceiveCq).size(), 1U);
 }
 
@@ -170,8 +170,8 @@ TEST_F(Xrc, AQueueThatDoesNotExistEndsTheConnection) {
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].status, WcStatus::kSuccess);
   EXPECT_EQ(sent[1].status, WcStatus::kRemoteInvalidRequest);
-  EXPECT_EQ(from_.qp(0).state(), QpState::kError);
-  EXPECT_EQ(to_.qp(0).state(), QpState::kError);
+  EXPECT_EQ(from_.qp(0).machine().state(), QpState::kError);
+  EXPECT_EQ(to_.qp(0).machine().state(), QpState::kError);
 }
 
 }  // namespace

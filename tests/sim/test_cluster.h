@@ -44,9 +44,8 @@ inline Faults bad_network() {
 /// of sends and one for those of receives.
 inline void add_endpoints(Cluster& cluster, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    const auto index = cluster.add_endpoint({.first_key_index = 0x100 + i * 0x1000,
-                                             .first_qp_number = 0x11 + i * 0x1000,
-                                             .seed = i + 1});
+    const auto index =
+        cluster.add_endpoint({.slot = i, .first_key_index = 0x100 + i * 0x1000, .seed = i + 1});
     ASSERT_EQ(cluster.endpoint(index).create_cq(8192, 64), kSendCq);
     ASSERT_EQ(cluster.endpoint(index).create_cq(8192, 64), kReceiveCq);
   }

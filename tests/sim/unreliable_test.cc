@@ -116,7 +116,7 @@ void check_unreliable_connection(std::uint64_t seed) {
     previous = number;
   }
   EXPECT_TRUE(to.guards_are_intact());
-  EXPECT_EQ(to.qp(0).state(), QpState::kReadyToSend);
+  EXPECT_EQ(to.qp(0).machine().state(), QpState::kReadyToSend);
 }
 
 TEST(Unreliable, EveryMessageOfAConnectionArrivesWholeOrNotAtAll) {
@@ -202,7 +202,7 @@ class Datagrams {
   void check(std::size_t i) {
     Endpoint& endpoint = cluster_.endpoint(i);
     EXPECT_TRUE(collect(endpoint, kSendCq).empty());  // unsignaled
-    EXPECT_TRUE(endpoint.qp(0).has_no_sends());
+    EXPECT_TRUE(endpoint.qp(0).machine().has_no_sends());
     std::uint64_t next = 0;
     for (const Completion& completion : collect(endpoint, kReceiveCq)) {
       ASSERT_EQ(completion.status, WcStatus::kSuccess);
@@ -217,9 +217,14 @@ class Datagrams {
       const auto place = receives_[i].octets.subspan(
           completion.wr_id * (kLong + transport::kGrhOctets), completion.octets);
       EXPECT_TRUE(std::ranges::equal(place.subspan(transport::kGrhOctets), datagram.data));
+      // In front of the payload is the IPv4 header, in the last 20 of 40 octets.
       const auto same = [](std::byte a, std::uint8_t b) { return a == std::byte{b}; };
-      EXPECT_TRUE(std::ranges::equal(place.subspan(8, 16), sender.address().octets, same));
-      EXPECT_TRUE(std::ranges::equal(place.subspan(24, 16), endpoint.address().octets, same));
+      const auto ipv4_of = [](const Endpoint& of) {
+        return std::span(of.address().octets).last(4);
+      };
+      EXPECT_EQ(place[20], std::byte{0x45});
+      EXPECT_TRUE(std::ranges::equal(place.subspan(32, 4), ipv4_of(sender), same));
+      EXPECT_TRUE(std::ranges::equal(place.subspan(36, 4), ipv4_of(endpoint), same));
       EXPECT_LE(++seen_[completion.imm_or_key], copies_.of(completion.imm_or_key));
     }
     EXPECT_TRUE(endpoint.guards_are_intact());

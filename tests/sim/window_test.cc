@@ -60,9 +60,9 @@ class Windows : public testing::TestWithParam<std::uint64_t> {
   }
   void expect_refusal(WcStatus status) {
     EXPECT_EQ(status, WcStatus::kRemoteAccess);
-    EXPECT_EQ(user_.qp(0).state(), QpState::kError);
-    EXPECT_EQ(owner_.qp(0).state(), QpState::kError);
-    EXPECT_EQ(owner_.qp(0).poll_event(), transport::QpEvent::kAccessError);
+    EXPECT_EQ(user_.qp(0).machine().state(), QpState::kError);
+    EXPECT_EQ(owner_.qp(0).machine().state(), QpState::kError);
+    EXPECT_EQ(owner_.qp(0).machine().poll_event(), transport::QpEvent::kAccessError);
   }
 
   Cluster cluster_{bad_network(), GetParam()};
@@ -130,7 +130,7 @@ TEST_P(Windows, OfAnotherConnectionGrantNothing) {
   const auto refused = collect(user_, kSendCq);
   ASSERT_EQ(refused.size(), 1U);
   EXPECT_EQ(refused[0].status, WcStatus::kRemoteAccess);
-  EXPECT_EQ(user_.qp(other).state(), QpState::kError);
+  EXPECT_EQ(user_.qp(other).machine().state(), QpState::kError);
   EXPECT_EQ(write_whole(), WcStatus::kSuccess);  // the rightful one is unharmed
 }
 
