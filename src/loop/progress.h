@@ -35,7 +35,7 @@ namespace verbatim::loop {
 ///   using Room                        how unreliable services wait for their receiver, see
 ///                                     Backpressure: Receiver, kUnlimited, kNextLook, charge()
 ///   Room::Receiver receiver_at(gid, slot);  std::size_t room_at(receiver, at)
-///   std::optional<Forwarded> take_forwarded()     a packet that another process received for us
+///   std::optional<Forwarded> take_forwarded()     a packet that another process received
 ///   void note_deadline(Instant)       the engine must be awake by then
 ///   void note_caller(Instant)         a thread of the program looks for packets now
 ///   Instant next_chore();  void do_chores(Instant)   other work that has a time
