@@ -29,7 +29,7 @@ constexpr Duration kFirstLook = std::chrono::microseconds(250);
 constexpr Duration kReceiveLooksMax = std::chrono::milliseconds(4);
 constexpr Duration kAnswerLooksMax = std::chrono::milliseconds(64);
 // When the peer process has ended, a request fails this much later. Otherwise it could fail before
-// our program has polled what the peer had sent. Programs that end with the last message they wait
+// its program has polled what the peer had sent. Programs that end with the last message they wait
 // for, although other requests are posted, rely on the time that an adapter's retries take.
 constexpr Duration kPeerGoneDelay = std::chrono::milliseconds(20);
 constexpr std::uint8_t kForever = 7;  // an RNR retry count of seven means no limit (9.7.5.2.8)

@@ -154,7 +154,7 @@ class Requester {
     std::uint8_t tries_left = 0;
     bool peer_has_gone = false;        // as the wait has noticed
     Instant until = Instant::never();  // the next try then counts as a retry
-    Instant look = Instant::never();   // the next try before that: not every change wakes us
+    Instant look = Instant::never();   // the next try before that: not every change wakes it
     Duration pause{0};                 // since the last look
   };
   /// The state of an errand for the first request of the queue.
@@ -166,7 +166,7 @@ class Requester {
   wire::Psn next_psn_{};
   bool paused_ = false;
   bool failed_ = false;
-  bool has_met_ = false;    // the target's half takes our requests
+  bool has_met_ = false;    // the target has been met
   bool is_inside_ = false;  // a visit goes on
   OnErrand on_errand_ = OnErrand::kNo;
   Wait wait_;

@@ -11,7 +11,7 @@
 
 namespace verbatim::direct {
 
-// ---- In the peer ----
+// ---- In the half of the peer ----
 
 inline std::byte* Target::recall(const transport::ShortRequest& request,
                                  memory::Access need) noexcept {
@@ -84,7 +84,7 @@ inline bool Target::send_short(const transport::ShortRequest& request,
   return publish_receive(completion) == Answer::kDone;
 }
 
-// ---- On our side ----
+// ---- In the requester ----
 
 inline bool Requester::execute_short(transport::ShortRequest& request) noexcept {
   using transport::SendFlags;

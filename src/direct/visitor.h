@@ -19,8 +19,8 @@ class Visitor {
   Visitor() noexcept = default;
   /// `peer` is null for this very process.
   Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting);
-  /// The requester of queue pair `number` of that peer; not exists() when the peer's segment has no
-  /// place for it.
+  /// The requester of queue pair `number` of that peer; exists() is false when the peer's segment
+  /// has no place for it.
   static Visitor of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
                     wire::QpNumber number);
 

@@ -56,7 +56,7 @@ class Loop {
  public:
   explicit Loop(unsigned lost_per_mille) : lost_per_mille_(lost_per_mille), requester_(config()) {}
 
-  /// One request of each kind, again and again, each to the end.
+  /// Requests of each kind in turn, each until it completes.
   bool run(int rounds) {
     std::array<Completion, 8> completions;
     for (int round = 0; round < rounds; ++round) {

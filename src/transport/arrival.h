@@ -15,7 +15,7 @@ namespace verbatim::transport {
 /// Octets in front of a datagram's payload in the receive buffer (IBA Vol 1, 11.4.2.1).
 inline constexpr std::size_t kGrhOctets = 40;
 
-/// A packet that arrived for a queue pair, with what the link knows about its way.
+/// A packet that arrived for a queue pair, with its addresses and its network header.
 struct Arrival {
   const wire::PacketView& packet;
   wire::Gid source{};
@@ -23,7 +23,7 @@ struct Arrival {
   std::span<const std::byte, kGrhOctets> network_header;
 };
 
-/// Why a packet for this queue pair was dropped before either half saw it.
+/// Why a packet for this queue pair was dropped before the requester or the responder saw it.
 enum class PacketDrop : std::uint8_t {
   kWrongState,      // the queue pair does not take packets, or not this kind, in its state
   kWrongTransport,  // an opcode of another service
@@ -36,12 +36,12 @@ inline constexpr std::size_t kPacketDropCount = 4;
 [[nodiscard]] inline bool is_of_service(QpType type, const wire::PacketView& packet) noexcept {
   if (packet.opcode() == wire::Opcode::kCnp) return true;
   if (packet.transport() != transport_of(type) || type == QpType::kRawPacket) return false;
-  // Each end of an XRC connection has one half only.
+  // An XRC target has no requester, and an XRC initiator has no responder.
   return type != (packet.info().is_response ? QpType::kXrcTarget : QpType::kXrcInitiator);
 }
 
 /// Why a queue pair of this type that is connected by `path` drops the packet in any state; nothing
-/// when it does not (IBA Vol 1, 9.6). A datagram may come from anywhere.
+/// when it does not (IBA Vol 1, 9.6). A datagram may come from any address.
 ///
 /// Inline: it is called for each packet.
 [[nodiscard]] inline std::optional<PacketDrop> find_fault(QpType type, const Path& path,

@@ -25,7 +25,7 @@ wire::Gid gid(std::uint8_t last) {
   return made;
 }
 
-/// What becomes of a packet from `source` to `destination`, where the path is from 1 to 2.
+/// Why a packet from `source` to `destination` is dropped, where the path is from 1 to 2.
 std::optional<PacketDrop> fault_of(QpType type, wire::Opcode opcode,
                                    wire::PKey pkey = wire::PKey::kDefault, std::uint8_t source = 2,
                                    std::uint8_t destination = 1) {
@@ -84,7 +84,7 @@ TEST(Arrival, OnlyDatagramsComeFromAnywhere) {
   }
 }
 
-TEST(Arrival, AnotherPartitionIsDroppedBeforeTheSourceIsLookedAt) {
+TEST(Arrival, ThePartitionIsCheckedBeforeTheSource) {
   for (const QpType type :
        {QpType::kRc, QpType::kUc, QpType::kXrcTarget, QpType::kUd, QpType::kGsi}) {
     SCOPED_TRACE(static_cast<int>(type));

@@ -8,12 +8,12 @@
 
 namespace verbatim::transport {
 
-/// Where a packet goes and how it is addressed: what an address vector becomes once the adapter has
-/// resolved it. The transport only needs the part that the ICRC covers; the link reads the rest.
+/// The destination and the addresses of a packet: an address vector that the adapter has resolved.
+/// The transport needs only the part that the ICRC covers; the link reads the rest.
 struct Path {
   wire::Gid source{};
   wire::Gid destination{};
-  std::uint16_t source_port = 0xc000;  // UDP; one per queue pair, or packets overtake each other
+  std::uint16_t source_port = 0xc000;  // UDP; one per queue pair, so that packets stay in order
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::uint32_t flow_label = 0;

@@ -60,17 +60,17 @@ enum class QpMask : std::uint32_t {
   return (mask & part) == part;
 }
 
-/// The attributes that the transport itself lives by. Addresses, ports and partitions belong to the
-/// adapter, which gives the queue pair a finished Path.
+/// The attributes that the transport itself uses. Addresses, ports and partitions belong to the
+/// adapter, which gives the queue pair a resolved Path.
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState current_state = QpState::kReset;        // kCurrentState: what the caller believes
-  memory::Access access = memory::Access::kNone;  // what the peer may do at all
+  memory::Access access = memory::Access::kNone;  // operations that the peer may use
   wire::QKey qkey{};
   wire::PathMtu path_mtu = wire::PathMtu::k1024;
   std::uint8_t timeout = 0;      // 4.096 us * 2^timeout; 0 is never, at most 31
   std::uint8_t retry_count = 0;  // 0..7
-  std::uint8_t rnr_retry = 0;    // 0..7; 7 is for ever
+  std::uint8_t rnr_retry = 0;    // 0..7; 7 means no limit
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t max_read_atomic = 0;       // READs and atomics in flight as a requester
   std::uint8_t max_dest_read_atomic = 0;  // READs and atomics remembered as a responder
@@ -85,7 +85,7 @@ struct QpAttributes {
 [[nodiscard]] Status check_values(QpMask mask, const QpAttributes& wanted,
                                   wire::PathMtu port_mtu) noexcept;
 
-/// Takes over the values that `mask` names, but for the two states.
+/// Copies the values that `mask` names, except the two states.
 void adopt(QpAttributes& into, QpMask mask, const QpAttributes& wanted) noexcept;
 
 }  // namespace verbatim::transport

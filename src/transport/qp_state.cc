@@ -92,9 +92,9 @@ constexpr auto rows() noexcept {
 }
 constexpr auto kRows = rows();
 
-/// What makes the table a table: each type has a transition once, no attribute is both required and
-/// optional, the state itself is neither, and the current state is named only from where it may
-/// have changed by itself.
+/// Whether the table is consistent: each type has a transition at most once, no attribute is both
+/// required and optional, the state itself is neither, and the current state is named only in
+/// states that the queue pair may have left by itself.
 constexpr bool is_well_formed() noexcept {
   for (const Row& row : kRows) {
     const bool current_state_is_known =

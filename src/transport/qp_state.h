@@ -6,7 +6,7 @@
 
 namespace verbatim::transport {
 
-/// What one transition of one service type takes (IBA Vol 1, 11.2.5.2, as Linux applies it).
+/// The attributes of one transition of one service type (IBA Vol 1, 11.2.5.2, as Linux applies it).
 struct Transition {
   bool exists = false;
   QpMask required = QpMask::kNone;

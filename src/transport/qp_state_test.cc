@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::set<std::string>;
 
-/// The table of docs/PROTOCOL.md, section 4, in its own words.
+/// The table of docs/PROTOCOL.md, section 4, written out again.
 struct Line {
   const char* from;
   const char* to;
@@ -108,7 +108,7 @@ std::uint32_t mask_of(const Words& words) {
   return mask;
 }
 
-/// What the documents say of one transition of one type.
+/// The documented rule for one transition of one type.
 struct Expectation {
   bool exists = false;
   Words required{};

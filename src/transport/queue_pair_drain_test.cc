@@ -17,7 +17,7 @@ constexpr auto kSqd = QpState::kSendQueueDrained;
 constexpr auto kSqe = QpState::kSendQueueError;
 constexpr auto kErr = QpState::kError;
 
-/// Begins to drain, and asks to be told when it is done.
+/// Begins to drain, and asks for the event.
 Status drain(TestEnd& end) {
   end.wanted.sqd_notify = true;
   return end.step(kSqd, QpMask::kSqdNotify);
@@ -52,7 +52,7 @@ TEST_F(DrainTest, AnIdleQueueIsDrainedAtOnce) {
   EXPECT_TRUE(a_.events().empty());
 }
 
-TEST_F(DrainTest, NobodyIsToldWhoDidNotAsk) {
+TEST_F(DrainTest, NoEventIsRaisedUnlessAskedFor) {
   ASSERT_TRUE(a_.step(kSqd).ok());
   EXPECT_FALSE(a_.qp().is_draining());
   EXPECT_TRUE(a_.events().empty());
@@ -62,7 +62,7 @@ TEST_F(DrainTest, NobodyIsToldWhoDidNotAsk) {
   EXPECT_TRUE(a_.events().empty());
 }
 
-TEST_F(DrainTest, AskingOnceIsForOneDrain) {
+TEST_F(DrainTest, ARequestForTheEventIsForOneDrain) {
   ASSERT_TRUE(drain(a_).ok());
   EXPECT_EQ(a_.events().size(), 1U);
   ASSERT_TRUE(resume(a_).ok());
@@ -101,7 +101,7 @@ TEST_F(DrainTest, StartedSendsFinishAndOthersWait) {
   EXPECT_TRUE(a_.events().empty());
 }
 
-TEST_F(DrainTest, AReadDrainsWhenItsDataIsThere) {
+TEST_F(DrainTest, AReadIsDrainedWhenItsDataHasArrived) {
   ASSERT_TRUE(a_.post({.wr_id = 1,
                        .opcode = SendOpcode::kRead,
                        .remote_address = TestEnd::address(0),
@@ -129,7 +129,7 @@ TEST_F(DrainTest, ALostPacketIsSentAgain) {
   EXPECT_EQ(a_.events(), Events{QpEvent::kSendQueueDrained});
 }
 
-TEST_F(DrainTest, TheOtherDirectionGoesOn) {
+TEST_F(DrainTest, TheOtherDirectionContinues) {
   ASSERT_TRUE(drain(a_).ok());
   ASSERT_TRUE(a_.post_receive(7).ok());
   ASSERT_TRUE(b_.post_send(8, 700).ok());
@@ -165,7 +165,7 @@ TEST_F(DrainTest, LocalOperationsWaitLikeTheOthers) {
   EXPECT_EQ(endings(a_.sends()), (Endings{{1, WcStatus::kSuccess}}));
 }
 
-TEST_F(DrainTest, MayBeGivenUpWhileItDrains) {
+TEST_F(DrainTest, MayEnterErrorWhileItDrains) {
   for (const auto to : {kErr, QpState::kReset}) {
     TestEnd a({.index = 0});
     TestEnd b({.index = 1});
@@ -294,7 +294,7 @@ TEST_P(StoppedTest, GoesOnWhereItStopped) {
   EXPECT_EQ(b_.receives().size(), 2U);
 }
 
-TEST_P(StoppedTest, MayBeGivenUp) {
+TEST_P(StoppedTest, MayEnterError) {
   ASSERT_TRUE(a_.post_receive(7).ok());
   ASSERT_TRUE(a_.post_broken_send(1).ok());
   EXPECT_FALSE(a_.transmit().has_value());

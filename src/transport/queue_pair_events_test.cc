@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program hears when a connection is established, fails or ends: the completion, the event
-// and the answer to the peer (IBA Vol 1, 9.9 and 11.6.3).
+// What follows when a connection is established, fails or ends: the completion, the event and the
+// answer to the peer (IBA Vol 1, 9.9 and 11.6.3).
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ wire::PacketHeaders headers_at(std::uint32_t psn) {
 
 const std::vector<std::byte> kEight(8);
 
-// ---- Failures of the receiving half
+// ---- Failures of the responder
 
 class ResponderFailure : public testing::Test {
  protected:
@@ -32,8 +32,8 @@ class ResponderFailure : public testing::Test {
     peer_.connect(end_);
     end_.connect(peer_);
   }
-  /// The connection is over, and this is what everybody hears: the peer, the program by a receive
-  /// or by an event.
+  /// The connection has ended, with this NAK for the peer, these completions of receives and these
+  /// events.
   void expect_end(Nak nak, const Endings& receives, const Events& events) {
     const auto answer = end_.transmit();
     EXPECT_EQ(end_.qp().state(), QpState::kError);
@@ -61,7 +61,7 @@ TEST_F(ResponderFailure, AnOpcodeOutOfOrderIsARequestError) {
   expect_end(Nak::kInvalidRequest, {{1, WcStatus::kFlushed}}, {QpEvent::kRequestError});
 }
 
-TEST_F(ResponderFailure, AnOpcodeOutOfOrderInsideAMessageIsToldByItsReceive) {
+TEST_F(ResponderFailure, AnOpcodeOutOfOrderInsideAMessageFailsItsReceive) {
   ASSERT_TRUE(end_.post_receive(1).ok());
   ASSERT_TRUE(end_.post_receive(2).ok());
   const std::vector<std::byte> whole(TestEnd::kMtu);
@@ -113,20 +113,20 @@ TEST_F(ResponderFailure, MoreReadsThanAgreedAreARequestError) {
   EXPECT_EQ(end_.events(), Events{QpEvent::kRequestError});
 }
 
-TEST_F(ResponderFailure, AMessageThatDoesNotFitIsToldByItsReceive) {
+TEST_F(ResponderFailure, AMessageThatDoesNotFitFailsItsReceive) {
   ASSERT_TRUE(end_.post_receive(1, 0, 7).ok());
   end_.handle(end_.packet(Operation::kSendOnly, headers_at(0), kEight));
   expect_end(Nak::kInvalidRequest, {{1, WcStatus::kLocalLength}}, {});
 }
 
-TEST_F(ResponderFailure, AReceiveIntoForeignMemoryIsToldByIt) {
+TEST_F(ResponderFailure, AReceiveIntoForeignMemoryFails) {
   const memory::Sge list[] = {{.address = 0, .octets = 64, .lkey = wire::MemoryKey{1}}};
   ASSERT_TRUE(end_.qp().post_receive({.wr_id = 1, .list = list}).ok());
   end_.handle(end_.packet(Operation::kSendOnly, headers_at(0), kEight));
   expect_end(Nak::kRemoteOperation, {{1, WcStatus::kLocalProtection}}, {});
 }
 
-TEST_F(ResponderFailure, AnInvalidateOfTheWrongKeyIsToldByItsReceive) {
+TEST_F(ResponderFailure, AnInvalidateOfTheWrongKeyFailsItsReceive) {
   ASSERT_TRUE(end_.post_receive(1).ok());
   auto headers = headers_at(0);
   headers.ieth.rkey = end_.key();  // a region: not to be invalidated
@@ -167,7 +167,7 @@ TEST_F(ResponderFailure, AnswersThatWereOwedComeBeforeTheRefusal) {
   EXPECT_EQ(answers[1].view().aeth().syndrome, wire::Syndrome::nak(Nak::kRemoteAccess));
 }
 
-TEST_F(ResponderFailure, AKeyThatGoesWhileItIsReadIsAnAccessError) {
+TEST_F(ResponderFailure, AKeyThatIsWithdrawnDuringAReadIsAnAccessError) {
   const auto key = end_.region(memory::Access::kRemoteRead);
   end_.handle(
       end_.packet(Operation::kReadRequest, to_memory(TestEnd::address(0), 4 * TestEnd::kMtu, key)));
@@ -176,7 +176,7 @@ TEST_F(ResponderFailure, AKeyThatGoesWhileItIsReadIsAnAccessError) {
   expect_end(Nak::kRemoteAccess, {}, {QpEvent::kAccessError});
 }
 
-// ---- Failures of the sending half: the completion says it all
+// ---- Failures of the requester: only the completion reports them
 
 TEST(RequesterFailure, EndsTheConnectionWithoutAnEvent) {
   struct Case {
@@ -254,7 +254,7 @@ TEST(RequesterFailure, EndsTheConnectionWithoutAnEvent) {
   }
 }
 
-TEST(RequesterFailure, APeerWithoutReceivesIsGivenUp) {
+TEST(RequesterFailure, APeerWithoutReceivesEndsTheConnection) {
   TestEnd a({.index = 0});
   TestEnd b({.index = 1});
   a.wanted.rnr_retry = 2;
@@ -326,7 +326,7 @@ TEST_P(Establishing, TheFirstPacketInRtrIsReportedOnce) {
   EXPECT_EQ(end_.receives().size(), 3U);
 }
 
-TEST_P(Establishing, InRtsEverybodyKnowsAlready) {
+TEST_P(Establishing, InRtsNothingIsReported) {
   end_.connect(peer_);
   ASSERT_TRUE(end_.post_receive(1).ok());
   end_.handle(request(0));
@@ -429,7 +429,7 @@ TEST(CompletionOverrun, EndsAQueuePairForGood) {
 TEST(CompletionOverrun, OfAReceiveThatFindsNoPlaceIsFatal) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     SCOPED_TRACE(static_cast<int>(type));
-    // The lane of a shared queue may be too small, as nobody knows who will use the receives.
+    // The lane may be too small for a shared queue: any queue pair may use its receives.
     TestEnd end({.type = type, .index = 0, .receive_lane_depth = 1, .has_shared_queue = true});
     TestEnd peer({.type = type, .index = 1});
     end.connect(peer);
@@ -460,7 +460,7 @@ TEST(MemoryFault, FailsTheRequestThatWasBeingSent) {
   }
 }
 
-TEST(MemoryFault, InAReceiveIsToldByIt) {
+TEST(MemoryFault, FailsTheReceiveThatWasBeingFilled) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     TestEnd end({.type = type, .index = 0});
     TestEnd peer({.type = type, .index = 1});

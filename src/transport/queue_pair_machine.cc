@@ -32,7 +32,7 @@ QueuePairMachine::QueuePairMachine(const Config& config, const Parts& parts) noe
   start_sender(true);
 }
 
-// ---- What it is ----
+// ---- Queries ----
 
 std::uint32_t QueuePairMachine::path_mtu() const noexcept {
   return octets_of(is_datagram(config_.type) ? config_.port_mtu : attributes_.path_mtu);
@@ -78,7 +78,7 @@ QpAttributes QueuePairMachine::attributes() const noexcept {
   return now;
 }
 
-// ---- Changing it ----
+// ---- Changes ----
 
 Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
                                 const Path* path) noexcept {
@@ -93,7 +93,7 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   const bool leaves_sqd = from == QpState::kSendQueueDrained && to == QpState::kReadyToSend;
   if (leaves_sqd && is_draining()) return Errc::kInvalidArgument;
   const bool begins_to_drain = to == QpState::kSendQueueDrained && from != to;
-  if (begins_to_drain) attributes_.sqd_notify = false;  // to be asked for each time
+  if (begins_to_drain) attributes_.sqd_notify = false;  // each drain needs its own request
   adopt(attributes_, mask, wanted);
   if (names(mask, QpMask::kAddress)) path_ = *path;
   publish_to_responder();
@@ -103,10 +103,10 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   return Ok{};
 }
 
-/// The responder half reads these from its own state, which a peer process may share.
+/// The responder reads these from its own state, which a peer process may share.
 void QueuePairMachine::publish_to_responder() noexcept {
   ResponderState& responder = *parts_.responder;
-  // What stays as it is may be read by a requester at the same time.
+  // Only changes are stored: a requester may be reading a value that stays the same.
   const auto put = [](auto& field, auto value) {
     if (field != value) field = value;
   };
@@ -123,7 +123,8 @@ void QueuePairMachine::publish_to_responder() noexcept {
 
 ResponderState QueuePairMachine::copy_of_responder() const noexcept {
   ResponderState& now = *parts_.responder;
-  // First: what is no longer taken was completed before that, and the queues tell of it.
+  // This is read first: a receive that is no longer taken was completed before, and the queues
+  // show that.
   const bool taken = std::atomic_ref(now.receive_taken).load(std::memory_order_acquire);
   ResponderState copy = now;
   copy.receive_taken = taken;
@@ -220,7 +221,7 @@ void QueuePairMachine::start_sender(bool afresh) noexcept {
   unreliable_.resume();
 }
 
-/// Everything queued is forgotten without completions; what is in the completion queues stays.
+/// Drops all queued requests without completions; completions in the completion queues stay.
 void QueuePairMachine::reset() noexcept {
   parts_.send_queue.clear();
   rc_.landing().clear();
@@ -230,10 +231,10 @@ void QueuePairMachine::reset() noexcept {
   path_ = Path{};
   *parts_.responder = ResponderState{};
   publish_to_responder();
-  start_sender(true);  // with no failure of an earlier life; flushes need to know who we are
+  start_sender(true);  // clears an earlier failure; flush completions need the number
 }
 
-/// ERR: the sends, then the receives, each as flushed (10.3.1.7).
+/// ERR: completes the sends, then the receives, each as flushed (10.3.1.7).
 void QueuePairMachine::enter_error() noexcept {
   attributes_.state = QpState::kError;
   flush_sends();
@@ -245,14 +246,13 @@ void QueuePairMachine::flush_sends() noexcept {
   is_reliable() ? requester_.flush() : unreliable_.flush();
 }
 
-/// Draws the consequences of what the halves have come to.
 void QueuePairMachine::follow_halves() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   ResponderState& responder = *parts_.responder;
   if (transport::has_failed(responder)) {
     if (responder.event_due) raise(responder.event);
     responder.event_due = false;
-    enter_error();  // what the responder owes, its refusal last, is still sent
+    enter_error();  // answers that the responder owes are still sent, its refusal last
     return;
   }
   if (is_reliable() ? requester_.has_failed() : unreliable_.has_failed()) {
@@ -341,7 +341,7 @@ Status QueuePairMachine::post_send(SendRequest request) noexcept {
     return posted;
   }
   if (state() == QpState::kError || state() == QpState::kSendQueueError) flush_sends();
-  sender_turn_ = true;  // somebody waits for what was asked for just now
+  sender_turn_ = true;  // a program waits for the request that it has just posted
   return Ok{};
 }
 
@@ -468,15 +468,14 @@ QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
 
 [[gnu::flatten]] QueuePairMachine::Transmit QueuePairMachine::poll_train(
     Instant now, const TrainRoom& room) noexcept {
-  // Answers and requests take turns, so that neither a long READ nor a long WRITE starves the
-  // other.
+  // Answers and requests alternate, so that neither a long READ nor a long WRITE delays the other.
   const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();
   if (!owes || sender_turn_) {
     sender_turn_ = false;
     const Transmit transmit = poll_sender(now, room);
     if (transmit.octets > 0 || !owes) return transmit;
   }
-  if (!rc_.owes_answers()) return {};  // the sender's failure has ended the connection
+  if (!rc_.owes_answers()) return {};  // a failure of the requester has ended the connection
   sender_turn_ = true;
   work_ = Work::kAnswering;
   const Transmit transmit{.octets = rc_.poll_transmit(path_, room.frame, room.identification),

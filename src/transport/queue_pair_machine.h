@@ -22,16 +22,15 @@
 namespace verbatim::transport {
 
 /// One queue pair of any service type (IBA Vol 1, 10.2.4 and 10.3): the state machine of the verbs
-/// around a sending and a receiving half.
+/// around a requester and a responder.
 ///
 /// Pure: no I/O, no clock, no allocation. Its owner
-///   1. calls modify() and post_*(), and hands it packets and timeouts (handle_*), in
-///   non-decreasing
+///   1. calls modify() and post_*(), and reports packets and timeouts (handle_*), in non-decreasing
 ///      time;
 ///   2. then drains poll_transmit() until it returns no octets, and poll_event();
 ///   3. then sleeps no longer than next_timeout().
 /// Completions appear in the completion queues that its ports belong to.
-/// Thread: whoever holds the queue pair's lock.
+/// Thread: the one that holds the queue pair's lock.
 class alignas(64) QueuePairMachine {
  public:
   struct Config {
@@ -40,14 +39,15 @@ class alignas(64) QueuePairMachine {
     memory::DomainId domain = memory::DomainId::kNone;
     bool signal_all = false;                        // every send request completes visibly
     wire::PathMtu port_mtu = wire::PathMtu::k4096;  // the most that a path may have
-    // In flight at most, and asked for by one READ request: whichever is less at the path's MTU.
+    // Limits of what is in flight, and of one READ request. The smaller one counts, at the path's
+    // MTU.
     std::uint32_t window_packets = 128;
     std::uint32_t window_octets = 1U << 30;
     std::uint32_t read_chunk_packets = 128;
     std::uint32_t read_chunk_octets = 1U << 30;
     RatePolicy::Limit unreliable_rate{};  // of UC and UD
   };
-  /// What it works on. The blocks and queues are the caller's; they outlive the queue pair.
+  /// The blocks and queues that it uses. They belong to the caller and outlive the queue pair.
   struct Parts {
     SendQueue send_queue;
     CompletionPort send_port;
@@ -80,7 +80,7 @@ class alignas(64) QueuePairMachine {
   [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  /// Whether that many send requests would find room.
+  /// Whether the send queue has room for that many requests.
   [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
     return parts_.send_queue.has_room_for(requests, parts_.send_port.uncollected());
   }
@@ -96,20 +96,20 @@ class alignas(64) QueuePairMachine {
   /// `xrc_shared` is the shared receive queue that the packet's XRCETH names, if it has one.
   void handle_packet(Instant now, const Arrival& arrival,
                      SharedReceiveRing xrc_shared = {}) noexcept;
-  /// Takes as many packets from the front of a train as go on with the message that is arriving,
-  /// and returns how many. Their ICRC is checked here, as they are placed. The others, and those
-  /// that are wrong in any way, are for handle_packet().
+  /// Takes packets from the front of a train as long as they continue the message that is arriving,
+  /// and returns how many. Their ICRC is checked here, while they are placed. All other packets,
+  /// also those with any error, are for handle_packet().
   [[nodiscard]] std::size_t handle_train(const TrainArrival& train) noexcept;
   void handle_timeout(Instant now) noexcept;
-  /// The owner caught a fault inside a call that handles or polls packets: memory that a request or
-  /// a receive names is registered, but the program has unmapped it. What was at work fails.
+  /// The owner has caught a fault in a call that handles or polls packets: memory that a request or
+  /// a receive names is registered, but the program has unmapped it. That request or receive fails.
   void handle_memory_fault() noexcept;
-  /// The owner saw that a completion queue overran: the queue pair is lost.
+  /// The owner has found that a completion queue overran: the queue pair goes to ERR.
   void handle_completion_overrun() noexcept;
 
-  /// Whether it hears of losses: RC and XRC.
+  /// Whether losses are detected: RC and XRC.
   [[nodiscard]] bool is_reliable() const noexcept { return transport::is_reliable(config_.type); }
-  /// False when poll_train() would surely write nothing.
+  /// False when poll_train() would certainly write nothing.
   [[nodiscard]] bool may_have_more() const noexcept {
     return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
   }
@@ -118,7 +118,7 @@ class alignas(64) QueuePairMachine {
     return is_reliable() && rc_.owes_answers() && rc_.state().replay_pending == 0 &&
            !requester_.has_unsent();
   }
-  /// Writes one packet, or several alike.
+  /// Writes one packet, or several of equal length.
   [[nodiscard]] Transmit poll_train(Instant now, const TrainRoom& room) noexcept;
   /// Writes one packet into `frame`, which holds wire::kMaxTransportOctets.
   [[nodiscard]] Transmit poll_transmit(Instant now, std::span<std::byte> frame,
@@ -126,18 +126,18 @@ class alignas(64) QueuePairMachine {
     return poll_train(now, {.frame = frame, .identification = ipv4_identification});
   }
   /// Where an unreliable service sends next; nothing when it has nothing to send now, and for
-  /// reliable ones, which hear of losses.
+  /// reliable services, whose window limits them.
   [[nodiscard]] std::optional<UnreliableSender::Destination> next_unreliable_destination(
       Instant now) const noexcept;
-  /// The owner saw no room there: an unreliable service sends nothing before `until`.
+  /// The destination has no room: an unreliable service sends nothing before `until`.
   void hold_until(Instant until) noexcept { unreliable_.hold_until(until); }
   [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept;
 
-  // ---- Where a peer of this host executes, and is executed, directly (docs/ARCHITECTURE.md, 4)
-  // ----
+  // ---- The direct path (docs/ARCHITECTURE.md, section 4) ----
 
-  /// From now on somebody else executes what is posted to the send queue, or no longer.
+  /// With true, direct::Requester executes the send queue from now on; with false, this machine
+  /// sends it in packets.
   void hand_over_sends(bool elsewhere) noexcept { sends_elsewhere_ = elsewhere; }
   [[nodiscard]] SendQueue& send_queue() noexcept { return parts_.send_queue; }
   [[nodiscard]] const CompletionPort& send_port() const noexcept { return parts_.send_port; }
@@ -146,51 +146,50 @@ class alignas(64) QueuePairMachine {
     return state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
   }
   [[nodiscard]] bool takes_requests() const noexcept { return transport::takes_requests(state()); }
-  /// A request that somebody else executed has failed, and has been completed.
+  /// A request that the direct requester executed has failed, and has been completed.
   void handle_send_failure() noexcept;
-  /// The first request was executed in our receiving half.
+  /// The first request of the peer was executed in this queue pair's half.
   void handle_first_request() noexcept;
-  /// Whether the packet is one of those that come to this queue pair: of its service and partition,
-  /// from the peer that it is connected to, or with its Q_Key. All others are dropped.
+  /// Whether this queue pair accepts the packet: it is of its service and partition, and from the
+  /// peer that it is connected to, or with its Q_Key. All others are dropped.
   [[nodiscard]] bool is_addressed_by(const Arrival& arrival) const noexcept;
-  /// Whether the packet would be lost for want of a receive: those of services that say so to
-  /// nobody. How many were ever posted tells whether one has come since; it wraps.
+  /// Whether the packet would be lost because no receive is posted: UC and UD have no RNR NAK. A
+  /// change of receives_posted(), which wraps, shows that a receive was posted since.
   [[nodiscard]] bool lacks_receive_for(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::uint32_t receives_posted() const noexcept {
     return rc_.landing().receives_posted();
   }
-  /// Where the receiving half lies.
+  /// Where the half lies.
   struct Receiving {
     ResponderState* responder = nullptr;  // a copy_of_responder()
     ReceiveQueue receive_queue;           // absent with a shared one
     CompletionPort receive_port;
   };
-  /// The receiving half lies elsewhere from now on, with the contents it had: first the state is
-  /// copied, then the queues are moved, then this. A requester that is still at work in the old
-  /// place is left behind there; a shared receive that it has claimed stays with the claimant that
-  /// this queue pair was until now.
+  /// The half lies elsewhere from now on, with the same contents. The caller has copied the state
+  /// and then moved the queues. A requester that is still inside the old half stays there. A shared
+  /// receive that it has claimed stays with the claimant that this queue pair was until now.
   void move_receiving(const Receiving& to) noexcept;
   [[nodiscard]] ResponderState copy_of_responder() const noexcept;
-  /// Who claims shared receives for this queue pair.
+  /// The claimant of shared receives for this queue pair.
   [[nodiscard]] std::uint32_t shared_claimant() const noexcept {
     return Landing::claimant_of(config_.number, life_);
   }
   [[nodiscard]] const ReceiveQueue& receive_queue() const noexcept { return parts_.receive_queue; }
-  /// Draws the consequences of what others have done to the halves.
+  /// Changes the state and raises events when the requester or the half has failed or has drained.
   void follow_halves() noexcept;
-  /// The same when nobody is at work in the receiving half: whoever was about to say that it has
-  /// failed, and did not come to it, has said so.
+  /// The same when no requester is inside the half. A requester that died after mark_failing()
+  /// counts as one that has called mark_failed().
   void follow_abandoned_half() noexcept {
     if (is_failing(*parts_.responder)) mark_failed(*parts_.responder);
     follow_halves();
   }
 
   [[nodiscard]] bool is_draining() const noexcept;
-  /// Whether every send request that was posted has come to its end.
+  /// Whether every send request that was posted has completed.
   [[nodiscard]] bool has_no_sends() const noexcept { return parts_.send_queue.is_empty(); }
   /// Sequence numbers sent and not acknowledged; 0 for unreliable services.
   [[nodiscard]] std::uint32_t in_flight() const noexcept;
-  /// What has gone through packets.
+  /// The counters of the packet path.
   [[nodiscard]] Traffic traffic() const noexcept;
   [[nodiscard]] const RcRequester& requester() const noexcept { return requester_; }
   [[nodiscard]] const RcResponder& responder() const noexcept { return rc_; }
@@ -201,7 +200,7 @@ class alignas(64) QueuePairMachine {
   }
 
  private:
-  /// Whose memory is being read or written, for a fault that interrupts it.
+  /// The activity that reads or writes registered memory, for a fault that interrupts it.
   enum class Work : std::uint8_t { kSending, kAnswering, kExecuting, kPlacing };
 
   [[nodiscard]] std::uint32_t path_mtu() const noexcept;
@@ -223,16 +222,16 @@ class alignas(64) QueuePairMachine {
   Path path_;
   RcRequester requester_;        // RC and XRC initiators
   UnreliableSender unreliable_;  // UC and UD
-  RcResponder rc_;               // RC and XRC targets; its landing serves every type
+  RcResponder rc_;               // RC and XRC targets; its landing is used for every type
   UcResponder uc_;
   UdResponder ud_;
-  std::uint8_t life_ = 0;         // counts the places where the receiving half has been
+  std::uint8_t life_ = 0;         // counts the moves of the half
   std::uint8_t events_ = 0;       // QpEvents not yet collected, a bit each
-  Work work_ = Work::kSending;    // what handles or polls packets now
+  Work work_ = Work::kSending;    // the present activity
   bool established_ = false;      // a packet has arrived
   bool drain_reported_ = false;   // SQD: the event was raised
-  bool sends_elsewhere_ = false;  // somebody else executes the send queue
-  bool sender_turn_ = false;      // whose turn it is to send, when both have something
+  bool sends_elsewhere_ = false;  // direct::Requester executes the send queue
+  bool sender_turn_ = false;      // the requester sends next, not the responder
   std::array<std::uint64_t, kPacketDropCount> dropped_{};
 };
 

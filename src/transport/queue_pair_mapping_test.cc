@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a peer process may touch, in memory that is mapped at two addresses: whole
-// histories in which every step may come through either of them end as they do in private memory
-// (completions are produced through either, and collected through the second). So nothing in that
-// state is a pointer.
+// Everything that a peer process may touch lies in memory that is mapped at two addresses. Whole
+// histories, in which every step may use either mapping, end as they do in private memory
+// (completions are produced through either mapping, and collected through the second). So that
+// state contains no pointer.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 namespace verbatim::transport::test {
 namespace {
 
-/// One piece of memory at two addresses, full of rubbish.
+/// One piece of memory at two addresses, filled with a pattern.
 class TwoMappings {
  public:
   static constexpr std::size_t kOctets = 1 << 18;
@@ -67,7 +67,7 @@ class TwoMappings {
   std::array<std::span<std::byte>, 2> mappings_{};
 };
 
-/// What a peer process makes of an end's state: views of its own, at other addresses.
+/// A peer's views of the state of an end, at other addresses.
 class OtherView {
  public:
   OtherView(TestEnd& end, const TwoMappings& memory) {
@@ -111,8 +111,9 @@ class OtherView {
   std::unique_ptr<CompletionLanes> receive_queue;
 };
 
-// The memory of each end: what it sends from, where its own READs land, where messages land, and
-// what the peer reads and writes. Nothing is written by two hands, so that timing changes nothing.
+// The memory of each end: the source of its messages, the destination of its READs, its receives,
+// and the range that the peer reads and writes. No range has two writers, so that timing changes
+// nothing.
 constexpr std::size_t kSources = 0;
 constexpr std::size_t kLandings = 8 * 1024;
 constexpr std::size_t kReceives = 16 * 1024;
@@ -138,7 +139,7 @@ std::vector<Operation> random_operations(Prng& prng, std::size_t count) {
   bool after_read = false;
   for (Operation& each : all) {
     each.opcode = kOpcodes[prng.below(std::size(kOpcodes))];
-    // What a READ brings back is only certain if later changes wait for it (IBA Vol 1, 10.8.3.3).
+    // The data of a READ is certain only if later changes wait for it (IBA Vol 1, 10.8.3.3).
     each.is_fenced = prng.one_in(8) || after_read;
     after_read = each.opcode == SendOpcode::kRead;
     each.octets = static_cast<std::uint32_t>(prng.below(kLongest + 1));
@@ -182,8 +183,8 @@ std::string describe(const Completion& completion) {
          " flags " + std::to_string(static_cast<int>(completion.flags));
 }
 
-/// Two connected ends that work through a plan. With `other` views, every step that may be done
-/// through them is, half of the time, and packets get lost.
+/// Two connected ends that execute a plan. With `other` views, half of the steps that can use them
+/// do so, and packets are lost.
 class History {
  public:
   struct Half {
@@ -303,7 +304,7 @@ class History {
     return TestPacket::written(std::span(frame).first(octets));
   }
 
-  /// Whoever collects does so from the beginning to the end.
+  /// One view collects all completions, from the beginning to the end.
   void collect(Half& half) {
     std::array<Completion, 4> into;
     const bool is_other = half.other != nullptr;
@@ -316,7 +317,7 @@ class History {
     }
   }
 
-  /// Nothing moves by itself: the next timer must.
+  /// No packet is on its way: the next timer must expire.
   bool wait_for_timers() {
     const Instant next =
         std::min(halves_[0].end->qp().next_timeout(), halves_[1].end->qp().next_timeout());
@@ -409,7 +410,7 @@ class MappedEnd : public testing::Test {
   OtherView other_{end_, memory_};
 };
 
-TEST_F(MappedEnd, AFailureThroughOneMappingIsDealtWithThroughTheOther) {
+TEST_F(MappedEnd, AFailureThroughOneMappingIsHandledThroughTheOther) {
   ASSERT_TRUE(end_.post_receive(1).ok());
   ASSERT_TRUE(end_.post_send(2).ok());
   handle_through_other(end_.packet(wire::Operation::kWriteOnly,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a modify applies, what it refuses, and what a query says.
+// What a modify applies, what it refuses, and what a query returns.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -110,7 +110,7 @@ TEST_F(ModifyTest, TheFirstPacketHasTheNumberThatWasAskedFor) {
 
 // ---- Refusing
 
-TEST_F(ModifyTest, RefusesValuesThatMakeNoSense) {
+TEST_F(ModifyTest, RefusesInvalidValues) {
   struct Case {
     QpState to;
     std::function<void(QpAttributes&)> spoil;
@@ -148,7 +148,7 @@ TEST_F(ModifyTest, RefusesValuesThatMakeNoSense) {
   }
 }
 
-TEST_F(ModifyTest, TakesTheLargestValuesThatMakeSense) {
+TEST_F(ModifyTest, TakesTheLargestValidValues) {
   a_.wanted.path_mtu = wire::PathMtu::k1024;
   a_.wanted.max_read_atomic = a_.wanted.max_dest_read_atomic = kMaxReadAtomic;
   a_.wanted.min_rnr_timer = 31;
@@ -167,7 +167,7 @@ TEST_F(ModifyTest, RefusesADestinationBeyondTwentyFourBits) {
   EXPECT_FALSE(a_.qp().modify(a_.mask_to(QpState::kReadyToReceive), wanted, &path).ok());
 }
 
-TEST_F(ModifyTest, RefusesAnAddressThatIsNotThere) {
+TEST_F(ModifyTest, RefusesAMissingAddress) {
   a_.connect(b_, QpState::kInit);
   QpAttributes wanted = a_.wanted;
   wanted.state = QpState::kReadyToReceive;
@@ -200,7 +200,7 @@ TEST_F(ModifyTest, RefusesACallerThatIsMistakenAboutTheState) {
   EXPECT_EQ(a_.qp().attributes().access, memory::Access::kNone);
 }
 
-// ---- What changes takes effect
+// ---- Changes take effect
 
 TEST_F(ModifyTest, RightsThatAreTakenAwayAreGone) {
   connect();
@@ -216,7 +216,7 @@ TEST_F(ModifyTest, RightsThatAreTakenAwayAreGone) {
   EXPECT_EQ(endings(a_.sends()), (Endings{{1, WcStatus::kRemoteInvalidRequest}}));
 }
 
-TEST_F(ModifyTest, ANewRnrTimerIsToldToThePeer) {
+TEST_F(ModifyTest, ANewRnrTimerIsInTheNextRnrNak) {
   connect();
   ASSERT_TRUE(modify(b_, QpMask::kMinRnrTimer, [](auto& w) { w.min_rnr_timer = 27; }).ok());
   ASSERT_TRUE(a_.post_send(1).ok());
@@ -296,9 +296,9 @@ TEST_F(ModifyTest, AResponderMayRememberLessThanItHas) {
   }
 }
 
-// ---- Sequence numbers are those of now
+// ---- A query returns the present sequence numbers
 
-TEST_F(ModifyTest, AQueryTellsHowFarBothDirectionsAre) {
+TEST_F(ModifyTest, AQueryReturnsTheNextNumbersOfBothDirections) {
   a_.wanted.send_psn = b_.wanted.receive_psn = Psn(0x1000);
   a_.wanted.receive_psn = b_.wanted.send_psn = Psn(0x2000);
   connect();
@@ -323,7 +323,7 @@ TEST_F(ModifyTest, AQueryTellsHowFarBothDirectionsAre) {
   }
 }
 
-TEST_F(ModifyTest, AQueryOfADatagramQueuePairTellsHowFarItIs) {
+TEST_F(ModifyTest, AQueryOfADatagramQueuePairReturnsItsNextNumber) {
   TestEnd end({.type = QpType::kUd, .index = 0});
   end.wanted.send_psn = Psn(7);
   end.connect(end);

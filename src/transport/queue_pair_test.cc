@@ -41,7 +41,7 @@ TestPacket acknowledge(const TestEnd& to, std::uint32_t psn) {
   return to.packet(Operation::kAcknowledge, headers);
 }
 
-// ---- Every state, and what may be done in it (IBA Vol 1, 10.3.1)
+// ---- What each state allows (IBA Vol 1, 10.3.1)
 
 /// Brings a fresh queue pair into a state the way a program would.
 void bring_to(TestEnd& end, TestEnd& peer, QpState state) {
@@ -300,7 +300,7 @@ TEST(QueuePairMachine, AFailureOfOneConnectedToItselfEndsIt) {
   }
   EXPECT_EQ(end.qp().state(), QpState::kError);
   EXPECT_EQ(endings(end.receives()), (Endings{{7, WcStatus::kFlushed}}));
-  // The responder's own failure comes first: the refusal finds nobody who waits for it.
+  // The responder's own failure comes first: when the refusal arrives, no request waits for it.
   EXPECT_EQ(endings(end.sends()), (Endings{{1, WcStatus::kFlushed}, {2, WcStatus::kFlushed}}));
   EXPECT_EQ(end.events(), Events{QpEvent::kAccessError});
 }
@@ -335,7 +335,7 @@ TEST(QueuePairMachine, AnswersAndRequestsTakeTurns) {
 
 // ---- Signalling
 
-TEST(QueuePairMachine, SaysWhenThereIsNothingMoreToSend) {
+TEST(QueuePairMachine, HasNoMoreWhenThereIsNothingToSend) {
   Pair ends;
   ends.connect();
   ASSERT_TRUE(ends.b.post_receive(1).ok());
@@ -420,7 +420,7 @@ TEST(QueuePairMachine, ErrFlushesSendsAndReceivesInOrder) {
   }
 }
 
-TEST(QueuePairMachine, WhatIsFlushedKnowsItsQueuePairInEveryState) {
+TEST(QueuePairMachine, FlushCompletionsNameTheQueuePairInEveryState) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     for (const auto from : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
       Pair pair(type);
@@ -438,7 +438,7 @@ TEST(QueuePairMachine, WhatIsFlushedKnowsItsQueuePairInEveryState) {
   }
 }
 
-TEST(QueuePairMachine, AnOwnerThatEndsTheConnectionOwesNothingAnyMore) {
+TEST(QueuePairMachine, ModifyToErrDropsOwedAnswers) {
   Pair pair;
   pair.connect();
   ASSERT_TRUE(pair.b.post_receive(1).ok());
@@ -480,7 +480,7 @@ TEST(QueuePairMachine, ResetForgetsWithoutCompletions) {
     ASSERT_TRUE(pair.a.post_send(4, 8, &pair.b).ok());
     ASSERT_TRUE(pair.a.post_send(5, 8, &pair.b).ok());
     ASSERT_TRUE(pair.a.transmit().has_value());
-    const bool was_sent = type != QpType::kRc;  // the unreliable ones are done with it
+    const bool was_sent = type != QpType::kRc;  // unreliable services complete it when it is sent
     ASSERT_TRUE(pair.a.step(QpState::kReset).ok());
     EXPECT_EQ(pair.a.qp().state(), QpState::kReset);
     EXPECT_EQ(pair.a.qp().in_flight(), 0U);
@@ -542,7 +542,7 @@ TEST(QueuePairMachine, ServesAgainAfterReset) {
   }
 }
 
-// ---- Packets that are not for us
+// ---- Packets for another queue pair
 
 TEST(QueuePairMachine, DropsWhatIsNotFromItsPeer) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
@@ -582,7 +582,7 @@ TEST(QueuePairMachine, DropsWhatIsOfAnotherPartition) {
     headers.bth.pkey = wire::PKey{0x8001};
     pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
     EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongPartition), 1U);
-    headers.bth.pkey = wire::PKey{0x7fff};  // a limited member of ours
+    headers.bth.pkey = wire::PKey{0x7fff};  // a limited member of the same partition
     pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
     EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongPartition), 1U);
     EXPECT_EQ(pair.a.receives().size(), 1U);
@@ -626,7 +626,7 @@ TEST(QueuePairMachine, CountsCongestionNotifications) {
   EXPECT_FALSE(pair.a.transmit().has_value());
 }
 
-// ---- XRC halves do only their half
+// ---- XRC initiators and targets
 
 TEST(QueuePairMachine, AnXrcInitiatorTakesNoRequests) {
   TestEnd end({.type = QpType::kXrcInitiator});

@@ -8,8 +8,8 @@
 
 namespace verbatim::transport {
 
-/// What exactly went wrong, finer than a completion status: it travels in the vendor error of the
-/// completion, so that an error can be traced to the check that failed.
+/// The cause of an error, finer than a completion status. The completion has it in its vendor
+/// error, so that an error can be traced to the check that failed.
 enum class Reason : std::uint32_t {
   kNone = 0,
   kOutOfOrderOpcode = 1,     // Middle or Last outside a message, First or Only inside one
@@ -25,8 +25,8 @@ enum class Reason : std::uint32_t {
   kReceiverNotReady = 11,    // every RNR retry found no receive
   kCompletionOverrun = 12,   // the completion queue has no place
   kNoReadsAllowed = 13,      // READ or atomic with max_rd_atomic 0
-  kUnknownSharedQueue = 14,  // an XRC request for a shared receive queue that is not there
-  kRemoteNak = 15,           // the peer says no; its own reason stays there
+  kUnknownSharedQueue = 14,  // an XRC request for a shared receive queue that does not exist
+  kRemoteNak = 15,           // the peer has refused the request; its reason is not known here
   kMemoryGone = 16,          // registered memory that is no longer mapped
   kReservedValue = 17,       // a field of a request has a value that is not defined
   kNotOfThisService = 18,    // an operation that queue pairs of this type do not have
@@ -43,7 +43,7 @@ enum class Reason : std::uint32_t {
   return Reason(static_cast<std::uint32_t>(Reason::kWindow) + static_cast<std::uint32_t>(refusal));
 }
 
-/// One phrase for a person.
+/// A phrase for messages.
 [[nodiscard]] const char* describe(Reason reason) noexcept;
 
 }  // namespace verbatim::transport

@@ -25,7 +25,7 @@ TEST(Reason, EveryRefusalOfABindKeepsItsName) {
   }
 }
 
-TEST(Reason, NoTwoReasonsSoundTheSame) {
+TEST(Reason, NoTwoReasonsHaveTheSameDescription) {
   std::set<std::string> said;
   std::uint32_t count = 0;
   for (std::uint32_t raw = 0; raw < 0x100; ++raw) {
@@ -37,7 +37,7 @@ TEST(Reason, NoTwoReasonsSoundTheSame) {
   EXPECT_EQ(count, static_cast<std::uint32_t>(Reason::kNotEight) + 1);
 }
 
-TEST(Reason, NumbersThatMeanNothingSaySo) {
+TEST(Reason, UndefinedNumbersAreDescribedAsUnknown) {
   for (const std::uint32_t raw :
        {0xffU, 0x100U + static_cast<std::uint32_t>(memory::kRefusalCount), 0x1ffU,
         0x200U + static_cast<std::uint32_t>(memory::kBindRefusalCount), 0x300U, 0xffff'ffffU}) {

@@ -8,7 +8,7 @@ namespace {
 
 using wire::Operation;
 
-/// The four shapes of a message's packets.
+/// The operations of the first, middle, last and only packet of a message.
 struct Shapes {
   Operation first;
   Operation middle;

@@ -15,7 +15,7 @@ namespace verbatim::transport {
   return octets == 0 ? 1U : static_cast<std::uint32_t>((octets + mtu - 1) / mtu);
 }
 
-/// Whether an operation is answered by data or a value, not by a mere acknowledgement.
+/// Whether an operation is answered by data or a value, not only by an acknowledgement.
 [[nodiscard]] constexpr bool is_answered(SendOpcode opcode) noexcept {
   switch (opcode) {
     case SendOpcode::kRead:
@@ -36,7 +36,7 @@ namespace verbatim::transport {
   return false;
 }
 
-/// Whether it is done in the adapter, without a packet.
+/// Whether the operation is executed in the adapter, without a packet.
 [[nodiscard]] constexpr bool is_local(SendOpcode opcode) noexcept {
   return opcode == SendOpcode::kLocalInvalidate || opcode == SendOpcode::kBindWindow;
 }
@@ -50,7 +50,7 @@ struct Segment {
   bool is_last = false;
 };
 
-/// Cuts message `opcode` of `message_octets` at the MTU and names packet `index` of it.
+/// Packet `index` of a message of `message_octets` that is divided into packets of the MTU.
 [[nodiscard]] Segment segment_at(SendOpcode opcode, std::uint32_t message_octets, std::uint32_t mtu,
                                  std::uint32_t index) noexcept;
 

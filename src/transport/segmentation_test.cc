@@ -81,7 +81,7 @@ TEST(Segmentation, ALongerMessageBeginsWithFirstAndEndsWithLast) {
   }
 }
 
-TEST(Segmentation, TheLongestMessageIsCutWithoutOverflow) {
+TEST(Segmentation, TheLongestMessageIsDividedWithoutOverflow) {
   constexpr auto kLongest = static_cast<std::uint32_t>(kMaxMessageOctets);
   for (const std::uint32_t mtu : kMtus) {
     const std::uint32_t last = kLongest / mtu - 1;

@@ -6,17 +6,17 @@
 #include "transport/segmentation.h"
 #include "wire/headers/packet_builder.h"
 
-/// What the sending halves of all service types share.
+/// Shared by the requesters of all service types.
 namespace verbatim::transport {
 
 /// Copies one segment's payload from the entry's gather list, or from its inline data, into a
-/// packet. The entry remembers where it stands, so that packets in order cost no search.
+/// packet. The entry keeps its position in the list, so that packets in order need no search.
 [[nodiscard]] BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
                                                   const Segment& segment,
                                                   const memory::LocalAccess& access,
                                                   wire::PacketBuilder& builder) noexcept;
 
-/// What became of an operation that needs no packet: a bind or a local invalidate.
+/// The outcome of an operation that needs no packet: a bind or a local invalidate.
 struct LocalOutcome {
   WcStatus status = WcStatus::kSuccess;
   Reason reason = Reason::kNone;

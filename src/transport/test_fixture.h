@@ -23,13 +23,13 @@
 #include "wire/headers/packet.h"
 #include "wire/headers/packet_builder.h"
 
-/// What the tests and fuzzers of the transport share: storage, registered memory between guard
-/// zones, completions and packets. Nothing but tests and fuzzers includes this.
+/// Shared by the tests and fuzzers of the transport: storage, registered memory between guard
+/// zones, completions and packets. Only tests and fuzzers include this file.
 namespace verbatim::transport::test {
 
 using Octets = std::vector<std::byte>;
 
-/// Sanitizers make everything some twenty times slower; the longest tests are for builds without.
+/// Sanitizers make code about twenty times slower; the longest tests run in builds without them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsSanitized = true;
 #elif defined(__has_feature)
@@ -66,14 +66,14 @@ class Block {
   std::size_t count_;
 };
 
-/// Whether all of them have that value. Fuzzers ask this of much memory, so it is one memcmp.
+/// Whether all octets have that value. Fuzzers check much memory, so it is one memcmp.
 inline bool is_all(std::span<const std::byte> octets, std::byte value) noexcept {
   if (octets.empty()) return true;
   const bool alike = std::memcmp(octets.data(), octets.data() + 1, octets.size() - 1) == 0;
   return alike && octets.front() == value;
 }
 
-/// Octets that can be registered, between guard zones that nobody may write, and the key table.
+/// Octets that can be registered, between guard zones that must not be written, and the key table.
 class Arena {
  public:
   static constexpr std::size_t kOctets = 256 * 1024;
@@ -121,7 +121,7 @@ class Arena {
     return {.address = address(offset), .octets = count, .lkey = everything_};
   }
 
-  /// Puts octets that differ from their neighbours there and returns a copy.
+  /// Fills the range with octets that differ from their neighbours, and returns a copy.
   Octets scribble(std::size_t offset, std::size_t count, std::uint64_t seed = 7) {
     Prng prng(seed);
     for (std::byte& octet : octets(offset, count)) octet = std::byte(prng.below(256));
@@ -140,7 +140,7 @@ class Arena {
   wire::MemoryKey everything_;
 };
 
-/// A completion queue and whatever feeds it.
+/// A completion queue and its lanes.
 class Completions {
  public:
   static constexpr std::uint32_t kLanes = 4;

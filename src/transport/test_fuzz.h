@@ -7,8 +7,8 @@
 
 namespace verbatim::transport::test {
 
-/// The choices of a fuzzer, one after the other; zeroes when they have run out. Nothing but fuzzers
-/// includes this.
+/// The choices of a fuzzer, one after the other; zeroes after the last. Only fuzzers include this
+/// file.
 class FuzzInput {
  public:
   FuzzInput(const std::uint8_t* data, std::size_t size) noexcept : octets_(data, size) {}

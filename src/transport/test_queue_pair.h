@@ -16,10 +16,10 @@
 #include "transport/queue_pair_machine.h"
 #include "transport/test_fixture.h"
 
-/// What the tests of whole queue pairs share. Nothing but tests includes this.
+/// Shared by the tests of whole queue pairs. Only tests include this file.
 namespace verbatim::transport::test {
 
-/// A queue pair with all that it works on: memory, keys, queues and completion queues of its own.
+/// A queue pair with memory, keys, queues and completion queues of its own.
 class TestEnd {
  public:
   static constexpr std::size_t kOctets = 64 * 1024;  // of registered memory
@@ -27,7 +27,7 @@ class TestEnd {
 
   struct Setup {
     QpType type = QpType::kRc;
-    std::uint32_t index = 0;  // tells the ends of a test apart: numbers, addresses and keys
+    std::uint32_t index = 0;  // of the end in a test: its numbers, addresses and keys differ
     std::uint32_t depth = 16;
     std::uint32_t receive_lane_depth = 0;  // 0: as deep as the queue
     bool has_shared_queue = false;
@@ -89,9 +89,9 @@ class TestEnd {
   TestEnd(const TestEnd&) = delete;
   TestEnd& operator=(const TestEnd&) = delete;
 
-  // ---- Who it is
+  // ---- Identity
 
-  /// Where all that a peer may touch begins.
+  /// The blocks that a peer may touch.
   struct Blocks {
     std::byte* keys = nullptr;
     std::byte* receive_queue = nullptr;  // its own or a shared one
@@ -133,7 +133,7 @@ class TestEnd {
     return path;
   }
 
-  // ---- Its states
+  // ---- States
 
   QpAttributes wanted;  // what the steps below ask for
   [[nodiscard]] QpMask mask_to(QpState to) const noexcept {
@@ -158,7 +158,7 @@ class TestEnd {
     }
     return kState;
   }
-  /// One step, with all that it requires and `extra`.
+  /// One step, with the attributes that it requires and `extra`.
   Status step(QpState to, const TestEnd& peer, QpMask extra = QpMask::kNone) {
     wanted.state = to;
     wanted.dest_qp = peer.number();
@@ -175,12 +175,12 @@ class TestEnd {
     }
   }
 
-  // ---- Its memory
+  // ---- Memory
 
   [[nodiscard]] std::span<std::byte> octets(std::size_t offset, std::size_t count) noexcept {
     return octets_.octets().subspan(offset, count);
   }
-  /// What keys call an octet: the same in every run, so that packets are the same.
+  /// The address of an octet in requests: the same in every run, so that packets are the same.
   [[nodiscard]] static std::uint64_t address(std::size_t offset) noexcept {
     return 0x10'0000 + offset;
   }
@@ -197,7 +197,7 @@ class TestEnd {
     return {.address = address(offset), .octets = count, .lkey = key_};
   }
 
-  // ---- Its work
+  // ---- Requests
 
   Status post_receive(std::uint64_t wr_id, std::size_t offset = 0, std::uint32_t count = 1024) {
     const memory::Sge list[] = {sge(offset, count)};
@@ -226,7 +226,7 @@ class TestEnd {
     return qp_->post_send({.wr_id = wr_id, .list = list, .path = &path});
   }
 
-  // ---- What came of it
+  // ---- Completions and events
 
   [[nodiscard]] std::vector<Completion> sends() { return sends_->take(); }
   [[nodiscard]] std::vector<Completion> receives() { return receives_->take(); }
@@ -260,7 +260,7 @@ class TestEnd {
         return wire::Transport::kRc;
     }
   }
-  /// As if the packet had come on the way that the queue pair is connected by.
+  /// The packet arrives from the peer that the queue pair is connected to.
   void handle(const TestPacket& packet, Instant now = {}) {
     handle(packet, qp_->path().destination, qp_->path().source, now);
   }
@@ -282,7 +282,7 @@ class TestEnd {
     sent_to_ = *sent.path;
     return TestPacket::written(std::span(frame).first(sent.octets));
   }
-  /// Where the last packet went.
+  /// The path of the last packet.
   [[nodiscard]] const Path& sent_to() const noexcept { return sent_to_; }
   /// Everything that it sends now.
   std::vector<TestPacket> transmit_all(Instant now = {}) {
@@ -357,7 +357,7 @@ class TestEnd {
   Path sent_to_;
 };
 
-/// Everything that the two have to say to each other, in order and without loss.
+/// Delivers all packets of the two ends to each other, in order and without loss.
 inline void exchange(TestEnd& a, TestEnd& b, Instant now = {}) {
   bool busy = true;
   for (int round = 0; busy; ++round) {
@@ -367,7 +367,7 @@ inline void exchange(TestEnd& a, TestEnd& b, Instant now = {}) {
   }
 }
 
-/// Work requests and how they ended, for comparisons.
+/// The wr_id and status of completions, for comparisons.
 struct Ending {
   std::uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;

@@ -7,23 +7,23 @@
 
 namespace verbatim::transport {
 
-/// What a queue pair has done since it began to send: one cache line of plain words, so that it may
-/// lie where other processes read it. Whoever runs the queue pair counts with plain stores; who
-/// reads from outside sees each word as it was a moment ago, and no two of the same instant.
+/// Counters of a queue pair since it began to send: one cache line of plain words, which may lie
+/// where other processes read it. The thread that runs the queue pair counts with plain stores. A
+/// reader in another process sees recent values, which need not be of the same instant.
 struct alignas(64) Traffic {
-  /// A request of ours is done.
+  /// A request of this queue pair is done.
   void count_message(std::uint64_t moved) noexcept {
     add(messages, 1);
     add(octets, moved);
   }
 
-  std::uint64_t messages = 0;         // requests of ours that have been done
+  std::uint64_t messages = 0;         // requests of this queue pair that are done
   std::uint64_t octets = 0;           // that they have moved, either way
   std::uint64_t packets = 0;          // sent for them
   std::uint64_t repeats = 0;          // packets sent again; without packets: timeouts
   std::uint64_t not_ready = 0;        // times that the peer had posted no receive
-  std::uint64_t errands = 0;          // parts that the owner of the peer's memory did for us
-  std::uint64_t served_messages = 0;  // requests of the peer's that came in packets
+  std::uint64_t errands = 0;          // parts of requests that were executed as errands
+  std::uint64_t served_messages = 0;  // requests of the peer that came in packets
   std::uint64_t served_octets = 0;    // that these have moved
 
  private:

@@ -17,23 +17,23 @@
 
 namespace verbatim::transport {
 
-/// How a completion says when it was made.
+/// The timestamp of a completion that was made at this time.
 [[nodiscard]] inline std::uint64_t stamp_of(Instant at) noexcept {
   return static_cast<std::uint64_t>(at.since_start().count());
 }
 
 /// The completions of one work queue on their way to its completion queue: a ring with one
-/// producer, whoever executes the work, and one consumer, whoever polls. It is as deep as the work
-/// queue, and a request is only accepted while its completion has a place here, so push() cannot
-/// find it full.
+/// producer, the thread that executes the work, and one consumer, the thread that polls. It is as
+/// deep as the work queue, and a request is accepted only while its completion has a place here, so
+/// push() never finds it full.
 ///
-/// Every place is a cache line of its own and says itself which completion it holds: who polls
-/// waits for the one line that brings the completion, not first for a counter that announces it.
-/// The producer's counter follows behind; recover() makes up for a producer that died between.
+/// Every place is a cache line of its own and holds the number of its completion. So a poll waits
+/// for one line, the one with the completion, and not first for a counter. The producer stores its
+/// counter after the completion; recover() repairs the counter if the producer died in between.
 ///
-/// A view of a block of plain data that the caller provides. Anyone may produce through any view,
-/// in turns; one view collects. It knows by itself how far it is, and only says so in the block:
-/// reading that back would be waiting for a line that the producer may just be looking at.
+/// A view of a block of plain data that the caller provides. Several views may produce, one at a
+/// time; one view collects. The consumer keeps its position in the view and only publishes it in
+/// the block: reading it back could mean waiting for a line that the producer reads.
 class CompletionLane {
  public:
   [[nodiscard]] static std::size_t octets_for(std::uint32_t depth) noexcept {
@@ -42,21 +42,21 @@ class CompletionLane {
 
   CompletionLane() noexcept = default;
   static CompletionLane create(std::span<std::byte> block, std::uint32_t depth) noexcept;
-  /// Looks at a lane that somebody made at the beginning of `room` (64-aligned). None exists() when
-  /// what stands there is no lane, or a longer one than there is room.
+  /// A view of the lane at the beginning of `room` (64-aligned). exists() is false when the
+  /// octets there are no lane, or one that is longer than `room`.
   static CompletionLane attach(std::span<std::byte> room) noexcept;
-  /// The same lane in another block, with all that is in it: for its consumer, who leaves the
-  /// producer behind with the old one, wherever it is.
+  /// The same lane in another block, with its completions. For the consumer; a producer that is at
+  /// work continues in the old block, which is no longer collected.
   [[nodiscard]] CompletionLane move_to(std::span<std::byte> block) const noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
-  /// Completions that nobody has collected. The consumer may be a step ahead of the counter.
+  /// Completions that are not collected. The consumer may be a step ahead of the counter.
   [[nodiscard]] std::uint32_t count() const noexcept {
     const std::uint32_t count = load_tail() - load_head();
     return static_cast<std::int32_t>(count) < 0 ? 0 : count;
   }
-  /// The same for the producer, who has no use for it below `enough`: there it may be too many. The
-  /// head lies in a line that the consumer writes, so it is only read when it may have to be.
+  /// The same for the producer. A result below `enough` may be too large. The head lies in a line
+  /// that the consumer writes, so it is read only when the last known head is not sufficient.
   [[nodiscard]] std::uint32_t count_from(std::uint32_t enough) noexcept {
     Header& h = header();
     const std::uint32_t tail = h.tail;
@@ -75,13 +75,14 @@ class CompletionLane {
     count_put();
     return true;
   }
-  /// The same in two steps. From put() on it can be collected; whoever dies before it was counted
-  /// has left the rest of its work undone, see recover(). False when the lane is full, which for a
-  /// lane as deep as its work queue never happens.
+  /// The same in two steps, put() and count_put(). After put() the completion can be collected. If
+  /// the producer dies between the two, the rest of its work is undone, see recover(). False when
+  /// the lane is full, which does not happen to a lane as deep as its work queue.
   [[nodiscard, gnu::always_inline]] bool put(const Completion& completion) noexcept {
     Header& h = header();
     const std::uint32_t tail = h.tail;
-    // The head lies in a line that the consumer writes: it is only read when it may have to be.
+    // The head lies in a line that the consumer writes: it is read only when the last known head is
+    // not sufficient.
     if (tail - h.head_seen > mask_) [[unlikely]] {
       h.head_seen = load_head();
       if (tail - h.head_seen > mask_) return false;
@@ -95,12 +96,12 @@ class CompletionLane {
     return true;
   }
   void count_put() noexcept {
-    compiler_barrier();  // last: who dies before has not counted it
+    compiler_barrier();  // the counter is stored last: recover() relies on that
     Header& h = header();
-    std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_relaxed);  // for those who count
+    std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_relaxed);
   }
-  /// The producer has died, and somebody else goes on in its place. True when it had published one
-  /// that it did not count.
+  /// The producer has died, and another one takes its place. True when the dead one had published a
+  /// completion that it had not counted.
   bool recover() noexcept {
     Header& h = header();
     const bool is_behind = holds(h.tail);
@@ -108,8 +109,8 @@ class CompletionLane {
     return is_behind;
   }
 
-  // The consumer, while nobody produces.
-  /// Gives the newest completions that have no time yet this one.
+  // The consumer, while no producer is at work.
+  /// Sets the timestamp of the newest completions that have none.
   void stamp(Instant now) noexcept {
     const std::uint64_t timestamp = stamp_of(now);
     const std::uint32_t head = load_head();
@@ -127,16 +128,16 @@ class CompletionLane {
         .store(next_, std::memory_order_release);  // pairs with load_head()
     return true;
   }
-  /// Whether pop() would find one.
+  /// Whether pop() would find a completion.
   [[nodiscard]] bool has_next() const noexcept { return holds(next_); }
-  /// Asks early for what the next pop() looks at.
-  void expect() const noexcept { __builtin_prefetch(&place(next_)); }
+  /// Prefetches the place that the next pop() reads.
+  void prefetch() const noexcept { __builtin_prefetch(&place(next_)); }
 
  private:
   struct Header {
     std::uint32_t mask = 0;
     alignas(64) std::uint32_t tail = 0;  // atomic; completions ever pushed
-    std::uint32_t head_seen = 0;         // the producer's: the head when it last looked
+    std::uint32_t head_seen = 0;         // the producer's: the head that it read last
     alignas(64) std::uint32_t head = 0;  // atomic; completions ever collected
   };
   static std::uint32_t ring_size(std::uint32_t depth) noexcept {
@@ -145,7 +146,7 @@ class CompletionLane {
   [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   struct alignas(64) Place {
     Completion completion;
-    std::uint32_t serial = 0;  // atomic; which one it holds, counted from one
+    std::uint32_t serial = 0;  // atomic; the number of the completion that it holds, from one on
   };
   static_assert(sizeof(Place) == 64);
   [[nodiscard]] Place& place(std::uint32_t number) const noexcept {
@@ -166,8 +167,8 @@ class CompletionLane {
   }
 
   std::byte* block_ = nullptr;  // the caller's, 64-aligned
-  std::uint32_t mask_ = 0;      // as when the view was made, whatever the block says now
-  std::uint32_t next_ = 0;      // the consumer's: which one it collects next
+  std::uint32_t mask_ = 0;      // as read when the view was made; the block may change
+  std::uint32_t next_ = 0;      // the consumer's: the number that it collects next
 };
 
 inline CompletionLane CompletionLane::create(std::span<std::byte> block,
@@ -198,10 +199,10 @@ inline CompletionLane CompletionLane::move_to(std::span<std::byte> block) const 
   CompletionLane moved = create(block, mask_ + 1);
   Header& to = moved.header();
   const std::uint32_t head = load_head();
-  // The producer may be at work, or lie: what is there the places say, not its counter.
+  // The producer may be at work, or its counter may be wrong: the serials decide, not the counter.
   std::uint32_t tail = head;
   for (; tail - head <= mask_ && holds(tail); ++tail) moved.place(tail) = place(tail);
-  // The others are a lap behind: a zero could be the serial of one.
+  // The other places get the serials of the previous lap: zero could be a valid serial.
   const std::uint32_t lap = mask_ + 1;
   for (std::uint32_t i = tail; i != head + lap; ++i) moved.place(i).serial = i + 1 - lap;
   to.tail = tail;

@@ -110,8 +110,8 @@ TEST_F(LaneTest, CountersMayWrap) {
   EXPECT_EQ(lane_.count(), 0U);
 }
 
-// A producer dies behind the completion and before its counter: whoever goes on knows better.
-TEST_F(LaneTest, SettlesWhatADeadProducerHadPublished) {
+// A producer dies after it has stored the completion and before it has stored the counter.
+TEST_F(LaneTest, CountsWhatADeadProducerHadPublished) {
   ASSERT_TRUE(push(1));
   ASSERT_TRUE(push(2));
   block_.word(kTailAt) = 1;
@@ -123,7 +123,7 @@ TEST_F(LaneTest, SettlesWhatADeadProducerHadPublished) {
   for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(pop(), i);
 }
 
-TEST_F(LaneTest, CollectsWhatTheCounterDoesNotKnowYet) {
+TEST_F(LaneTest, CollectsWhatIsNotCountedYet) {
   ASSERT_TRUE(push(1));
   block_.word(kTailAt) = 0;
   EXPECT_EQ(pop(), 1U);
@@ -131,8 +131,8 @@ TEST_F(LaneTest, CollectsWhatTheCounterDoesNotKnowYet) {
   EXPECT_EQ(pop(), kNothing);
 }
 
-// What it says in the block is for the producer, who may be another process.
-TEST_F(LaneTest, WhoCollectsKnowsByItselfHowFarItIs) {
+// The head in the block is for the producer, which may be another process.
+TEST_F(LaneTest, TheConsumerDoesNotReadItsPositionFromTheBlock) {
   ASSERT_TRUE(push(1));
   ASSERT_TRUE(push(2));
   EXPECT_EQ(pop(), 1U);
@@ -143,7 +143,7 @@ TEST_F(LaneTest, WhoCollectsKnowsByItselfHowFarItIs) {
   EXPECT_EQ(pop(), kNothing);
 }
 
-TEST_F(LaneTest, WhoAttachesGoesOnWhereTheLastOneStopped) {
+TEST_F(LaneTest, ANewViewContinuesWhereTheLastOneStopped) {
   ASSERT_TRUE(push(1));
   ASSERT_TRUE(push(2));
   EXPECT_EQ(pop(), 1U);
@@ -151,14 +151,14 @@ TEST_F(LaneTest, WhoAttachesGoesOnWhereTheLastOneStopped) {
   EXPECT_EQ(pop(), 2U);
 }
 
-TEST_F(LaneTest, MovesWithAllThatIsInIt) {
+TEST_F(LaneTest, MovesWithItsCompletions) {
   for (std::uint64_t i = 0; i < kDepth; ++i) ASSERT_TRUE(push(i));
   EXPECT_EQ(pop(), 0U);
-  block_.word(kTailAt) = kDepth - 1;  // and the producer has just stopped
+  block_.word(kTailAt) = kDepth - 1;  // the producer has stopped before it counted the last
   TestBlock elsewhere(CompletionLane::octets_for(kDepth));
   CompletionLane moved = lane_.move_to(elsewhere.span());
   EXPECT_EQ(moved.pushed(), kDepth);
-  ASSERT_TRUE(push(77));  // it goes on where nobody looks
+  ASSERT_TRUE(push(77));  // the producer continues in the old block
   Completion got;
   for (std::uint64_t i = 1; i < kDepth; ++i) {
     ASSERT_TRUE(moved.pop(got));
@@ -167,7 +167,7 @@ TEST_F(LaneTest, MovesWithAllThatIsInIt) {
   EXPECT_FALSE(moved.pop(got));
 }
 
-TEST_F(LaneTest, IsTheSameLaneForWhoeverAttaches) {
+TEST_F(LaneTest, IsTheSameLaneInEveryView) {
   auto other = CompletionLane::attach(block_.span());
   ASSERT_TRUE(other.push(completion(7)));
   EXPECT_EQ(lane_.count(), 1U);

@@ -42,8 +42,8 @@ Expected<CompletionPort> CompletionLanes::attach(CompletionLane lane) noexcept {
   const auto index = static_cast<std::uint32_t>(free - lanes_.begin());
   lowest_free_ = index;
   if (free == lanes_.end()) return Errc::kNoMemory;
-  // Hints that were never in use are not zero by themselves. One that other lanes share stays: it
-  // may be up for them.
+  // A hint that was never in use may have any value. A hint that other lanes share stays: it may be
+  // raised for them.
   const std::uint32_t hint = index % board_.hint_count();
   if (!has_lanes(hint)) board_.hint(hint).store(0, std::memory_order_relaxed);
   *free = lane;
@@ -67,7 +67,7 @@ void CompletionLanes::note_used(std::uint32_t used) noexcept {
 
 CompletionPort CompletionLanes::replace(const CompletionPort& port, CompletionLane lane) noexcept {
   lanes_[port.index()] = lane;
-  board_.hint(port.hint()).store(1, std::memory_order_relaxed);  // whatever it brings along
+  board_.hint(port.hint()).store(1, std::memory_order_relaxed);  // it may hold completions
   return CompletionPort(lane, board_, port.hint()).of_lane(port.index());
 }
 
@@ -97,18 +97,18 @@ void CompletionLanes::discard(const CompletionPort& port) noexcept {
   }
 }
 
-void CompletionLanes::expect(std::uint32_t hint) const noexcept {
+void CompletionLanes::prefetch(std::uint32_t hint) const noexcept {
   if (hint + 8 > hints_used_) return;
   for (std::uint64_t hints = board_.hints_from(hint); hints != 0; hints >>= 8, ++hint) {
-    if ((hints & 0xff) != 0 && lanes_[hint].exists()) lanes_[hint].expect();
+    if ((hints & 0xff) != 0 && lanes_[hint].exists()) lanes_[hint].prefetch();
   }
 }
 
 std::size_t CompletionLanes::poll(std::span<Completion> into) noexcept {
   std::size_t count = 0;
-  // Hints since the last completion: a full round without one ends the poll.
+  // Hints since the last completion: a full round without a completion ends the poll.
   std::uint32_t looked = 0;
-  std::uint32_t dry = 0;  // of these, those that are up
+  std::uint32_t dry = 0;  // raised hints among them whose lanes were empty
   while (count < into.size() && looked < hints_used_) {
     if (turn_ >= hints_used_) {
       turn_ = 0;
@@ -120,7 +120,7 @@ std::size_t CompletionLanes::poll(std::span<Completion> into) noexcept {
         looked += 8;
         continue;
       }
-      expect(turn_ + 8);
+      prefetch(turn_ + 8);
     }
     ++looked;
     if (board_.is_hinted(turn_)) {
@@ -132,7 +132,7 @@ std::size_t CompletionLanes::poll(std::span<Completion> into) noexcept {
         ++dry;
       }
     }
-    ++turn_;  // also when the lane has more: the next poll is the others'
+    ++turn_;  // also when the lane has more: the next poll begins with another lane
   }
   idle_polls_ = count > 0 ? 0 : idle_polls_ + 1;
   if (dry > (idle_polls_ < kIdlePolls ? kStaleLimit : kIdleStaleLimit)) [[unlikely]]
@@ -140,7 +140,7 @@ std::size_t CompletionLanes::poll(std::span<Completion> into) noexcept {
   return count;
 }
 
-/// What the lanes of one hint have. Where there are several of them, each is the first in its turn.
+/// Collects from the lanes of one hint. If there are several, they take turns in being the first.
 std::size_t CompletionLanes::collect(std::uint32_t hint, std::span<Completion> into) noexcept {
   std::size_t count = 0;
   const auto drain = [&](CompletionLane& lane) {
@@ -160,7 +160,7 @@ template <typename Visit>
 void CompletionLanes::visit_hinted(Visit&& visit) const noexcept {
   for (std::uint32_t hint = 0; hint < hints_used_; ++hint) {
     if (hint % 8 == 0 && hints_used_ - hint >= 8 && board_.hints_from(hint) == 0) {
-      hint += 7;  // none of the eight has anything
+      hint += 7;  // none of the eight is raised
     } else if (board_.is_hinted(hint)) {
       visit(hint);
     }
@@ -168,7 +168,7 @@ void CompletionLanes::visit_hinted(Visit&& visit) const noexcept {
 }
 
 void CompletionLanes::lower_hints(Barrier barrier) noexcept {
-  std::array<std::uint32_t, 4 * kStaleLimit> lowered;  // more next time
+  std::array<std::uint32_t, 4 * kStaleLimit> lowered;  // the next call lowers more
   std::size_t count = 0;
   visit_hinted([&](std::uint32_t hint) {
     if (count == lowered.size() || !is_dry(hint)) return;
@@ -187,7 +187,7 @@ void CompletionLanes::arm(Arming what, Barrier barrier) noexcept {
   // Arming for everything is not weakened by a later request for solicited completions.
   const auto wanted = static_cast<std::uint32_t>(what);
   std::uint32_t now = board_.armed().load(std::memory_order_relaxed);
-  if (now >= wanted) return;  // the arming that did it had its barrier
+  if (now >= wanted) return;  // the earlier arming had its barrier
   while (now < wanted && !board_.armed().compare_exchange_weak(now, wanted)) {
   }
   barrier();  // pairs with the fence in CompletionPort::publish(), or stands for it

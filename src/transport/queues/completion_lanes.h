@@ -19,8 +19,8 @@ namespace verbatim::transport {
 enum class Arming : std::uint32_t { kNone = 0, kSolicited = 1, kAny = 2 };
 
 /// The part of a completion queue that producers touch, possibly from a peer process: whether it is
-/// armed, and bytes that say "look here", one for each lane; where there are more lanes than bytes,
-/// one for every so many. Plain data in a block that the caller provides.
+/// armed, and the hints, one byte for each lane. When there are more lanes than hints, several
+/// lanes share a hint. Plain data in a block that the caller provides.
 class CompletionBoard {
  public:
   [[nodiscard]] static std::size_t octets_for(std::uint32_t hint_count) noexcept {
@@ -29,8 +29,8 @@ class CompletionBoard {
 
   CompletionBoard() noexcept = default;
   static CompletionBoard create(std::span<std::byte> block, std::uint32_t hint_count) noexcept;
-  /// Looks at a board that somebody made at the beginning of `room` (64-aligned). None exists()
-  /// when what stands there is no board, or a longer one than there is room.
+  /// A view of the board at the beginning of `room` (64-aligned). exists() is false when the
+  /// octets there are no board, or one that is longer than `room`.
   static CompletionBoard attach(std::span<std::byte> room) noexcept;
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
 
@@ -42,8 +42,8 @@ class CompletionBoard {
   [[nodiscard]] bool is_hinted(std::uint32_t index) const noexcept {
     return load_acquire(*pointer_as<std::uint8_t>(block_ + sizeof(Header) + index)) != 0;
   }
-  /// Raises the hint; true when it was down. Whether it is up is only looked at: a line that all
-  /// read and nobody writes costs nobody anything.
+  /// Raises the hint; true when it was down. The hint is read first: a cache line that all threads
+  /// only read stays in the caches of all.
   [[nodiscard]] bool raise(std::uint32_t index) noexcept {
     if (hint(index).load(std::memory_order_relaxed) != 0) [[likely]]
       return false;
@@ -58,7 +58,7 @@ class CompletionBoard {
   [[nodiscard]] std::atomic_ref<std::uint32_t> armed() const noexcept {
     return std::atomic_ref(header().armed);
   }
-  /// Whether completions are to say when they were made.
+  /// Whether completions get a timestamp.
   [[nodiscard]] bool keeps_time() const noexcept { return header().keeps_time != 0; }
   void keep_time() noexcept { header().keeps_time = 1; }
   [[nodiscard]] std::atomic_ref<std::uint32_t> fired() const noexcept {
@@ -69,32 +69,33 @@ class CompletionBoard {
   struct alignas(64) Header {
     std::uint32_t hint_count = 0;
     std::uint32_t armed = 0;       // atomic; Arming
-    std::uint32_t fired = 0;       // atomic; events that are due to whoever waits
-    std::uint32_t keeps_time = 0;  // set before the first work queue comes
+    std::uint32_t fired = 0;       // atomic; events that are not taken
+    std::uint32_t keeps_time = 0;  // set before the first work queue is attached
   };
   [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   std::byte* block_ = nullptr;
   std::uint32_t hint_count_ = 0;
 };
 
-/// What a work queue has of its completion queue: its lane and the board. One producer each.
+/// The part of a completion queue that a work queue uses: its lane and the board. One producer
+/// each.
 ///
-/// `fencing` says how the producer keeps its order against arm() and lower_hints(): kFenced if the
+/// `fencing` is how the producer orders its stores against arm() and lower_hints(): kFenced if the
 /// barrier that the owner calls there does not reach this process.
 class CompletionPort {
  public:
   CompletionPort() noexcept = default;
-  /// `hint` is the lane's on the board.
+  /// `hint` is the index of the lane's hint on the board.
   CompletionPort(CompletionLane lane, CompletionBoard board, std::uint32_t hint,
                  Fencing fencing = Fencing::kFenced) noexcept
       : lane_(lane), board_(board), hint_(hint), index_(hint), fencing_(fencing) {}
-  /// For the owner, who knows the lane by another index where several share a hint.
+  /// For the owner: the index of the lane differs from that of its hint when lanes share hints.
   [[nodiscard]] CompletionPort of_lane(std::uint32_t index) const noexcept {
     CompletionPort port = *this;
     port.index_ = index;
     return port;
   }
-  /// The same for a producer who keeps its order so.
+  /// The same port for a producer with this fencing.
   [[nodiscard]] CompletionPort with(Fencing fencing) const noexcept {
     CompletionPort port = *this;
     port.fencing_ = fencing;
@@ -103,12 +104,13 @@ class CompletionPort {
 
   /// Completions that the consumer has not collected.
   [[nodiscard]] std::uint32_t uncollected() const noexcept { return lane_.count(); }
-  /// How many more have a place, if the work queue may have so many; at least one, if there is one.
+  /// How many more completions have a place if the work queue has `places`. It may be too few, but
+  /// is 0 only when there is none.
   [[nodiscard]] std::uint32_t room(std::uint32_t places) noexcept {
     const std::uint32_t waiting = lane_.count_from(places);
     return waiting < places ? places - waiting : 0;
   }
-  /// Whether more than so many wait to be collected.
+  /// Whether more than `limit` completions wait to be collected.
   [[nodiscard]] bool has_more_than(std::uint32_t limit) noexcept {
     return lane_.count_from(limit + 1) > limit;
   }
@@ -117,8 +119,8 @@ class CompletionPort {
     return lane_.exists() ? lane_.pushed() : 0;
   }
   [[nodiscard]] std::uint32_t collected() const noexcept { return lane_.collected(); }
-  /// Whoever published has died: what it did not come to do is done. It may have disarmed the queue
-  /// and not said so any more, so whoever waits for events gets one.
+  /// The producer has died: finishes what it had begun. It may have disarmed the queue without
+  /// raising the event, so an event is raised if it died in publish().
   void recover() noexcept {
     if (!lane_.exists()) return;
     const bool was_interrupted = lane_.recover();
@@ -127,7 +129,7 @@ class CompletionPort {
     board_.armed().store(0, std::memory_order_relaxed);
     board_.fired().fetch_add(1, std::memory_order_release);  // pairs with take_event()
   }
-  /// Of the lane, and of its hint on the board.
+  /// The index of the lane, and of its hint on the board.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] std::uint32_t hint() const noexcept { return hint_; }
   [[nodiscard]] const CompletionLane& lane() const noexcept { return lane_; }
@@ -156,11 +158,10 @@ class CompletionPort {
   Fencing fencing_ = Fencing::kFenced;
 };
 
-/// A completion queue (IBA Vol 1, 10.8.6) as its owner sees it: the lanes that feed it, collected
-/// in turn. Order holds within each lane, hence within each work queue, which is all that is
-/// promised.
+/// A completion queue (IBA Vol 1, 10.8.6) as its owner sees it: its lanes, collected in turn. Order
+/// holds within each lane, and so within each work queue; the specification asks for no more.
 ///
-/// Storage for the lane list is the caller's. Thread: whoever holds the queue's lock polls,
+/// Storage for the lane list is the caller's. Thread: the one that holds the queue's lock polls,
 /// attaches and arms; producers only use their CompletionPort.
 class CompletionLanes {
  public:
@@ -169,39 +170,41 @@ class CompletionLanes {
                   std::uint32_t capacity) noexcept
       : board_(board), lanes_(lanes), capacity_(capacity) {}
 
-  /// More places for lanes, with those that are there at the front.
+  /// Uses another list of lanes, which is longer and begins with the present lanes.
   void use_places(std::span<CompletionLane> lanes) noexcept { lanes_ = lanes; }
   /// Gives a work queue its port. kNoMemory when every place is taken.
   [[nodiscard]] Expected<CompletionPort> attach(CompletionLane lane) noexcept;
-  /// Forgets the lane and what is still in it: its queue pair is gone.
+  /// Removes the lane and its completions: its queue pair is destroyed.
   void detach(const CompletionPort& port) noexcept;
 
-  /// Another lane takes the place of the port's, whose producer is left behind.
+  /// Replaces the lane of the port by another one. A producer of the old lane is no longer
+  /// collected.
   [[nodiscard]] CompletionPort replace(const CompletionPort& port, CompletionLane lane) noexcept;
 
-  /// Drops what waits in the lane: its queue pair was reset. No one publishes into it meanwhile.
+  /// Drops the completions of the lane: its queue pair was reset. No producer is at work meanwhile.
   void discard(const CompletionPort& port) noexcept;
 
   /// Collects up to into.size() completions; returns how many.
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
-  /// Whether so many lanes have run dry with their hints up that looking at them costs more than
-  /// lowering the hints would: in a stream many, but few when there is nothing else to do.
+  /// Whether so many empty lanes have raised hints that checking them costs more than lowering the
+  /// hints. The limit is lower while polls find nothing.
   [[nodiscard]] bool has_stale_hints() const noexcept { return has_stale_hints_; }
-  /// Lowers the hints of lanes that have run dry. `barrier` is as in arm(): a producer that has not
-  /// seen its hint lowered has published before, and then its lane is no longer dry.
+  /// Lowers the hints of empty lanes. `barrier` is as in arm(): a producer that has not seen its
+  /// hint lowered has published before the barrier, and then its lane is found not empty.
   void lower_hints(Barrier barrier = full_fence) noexcept;
 
   /// Asks for one event at the next completion that `what` matches. A completion that is published
-  /// at the same time may not fire; then whoever polls after this finds it.
+  /// at the same time may not fire; then a poll after this call finds it.
   ///
-  /// `barrier` is a fence in every producer without one of its own, at one point of its publish():
-  /// behind the store of the completion, and then the next poll sees it; or before, and then the
-  /// producer sees the arming. It is membarrier(2) as soon as a producer is kExpedited.
+  /// `barrier` acts as a fence in every producer without one of its own, at one point of its
+  /// publish(). If that point is behind the store of the completion, the next poll finds the
+  /// completion. Otherwise the producer sees the arming. It is membarrier(2) as soon as a producer
+  /// is kExpedited.
   void arm(Arming what, Barrier barrier = full_fence) noexcept;
   [[nodiscard]] bool has_event() const noexcept {
     return board_.fired().load(std::memory_order_relaxed) != 0;
   }
-  /// Whether an event is due; every arming that fired is one, and each is taken once.
+  /// Takes an event; false when there is none. Every arming that fired is one event.
   [[nodiscard]] bool take_event() noexcept {
     auto fired = board_.fired();
     if (fired.load(std::memory_order_acquire) == 0)
@@ -211,7 +214,7 @@ class CompletionLanes {
   }
 
   void keep_time() noexcept { board_.keep_time(); }
-  /// Gives every completion that has no time yet this one. For owners whose programs ask for it;
+  /// Sets the timestamp of every completion that has none. For programs that ask for timestamps;
   /// producers in other processes must have a clock of their own.
   void stamp(Instant now) noexcept;
 
@@ -219,17 +222,17 @@ class CompletionLanes {
   [[nodiscard]] std::uint32_t waiting_count() const noexcept;
   [[nodiscard]] bool is_overrun() const noexcept { return waiting_count() > capacity_; }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
-  /// kInvalidArgument when more completions wait than would fit.
+  /// kInvalidArgument when more completions wait than the new capacity.
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
 
  private:
-  /// Dry lanes with a raised hint that one poll puts up with, and that so many polls do which found
-  /// nothing, one after the other.
+  /// Empty lanes with a raised hint that a poll tolerates, in a stream and after kIdlePolls polls
+  /// in a row that found nothing.
   static constexpr std::uint32_t kStaleLimit = 64;
   static constexpr std::uint32_t kIdleStaleLimit = 8;
   static constexpr std::uint32_t kIdlePolls = 64;
-  /// Asks for what the lanes of eight hints will be looked at for, where their hints say so.
-  void expect(std::uint32_t hint) const noexcept;
+  /// Prefetches the lanes of the raised hints among eight.
+  void prefetch(std::uint32_t hint) const noexcept;
   [[nodiscard]] std::size_t collect(std::uint32_t hint, std::span<Completion> into) noexcept;
   template <typename Visit>
   void visit_hinted(Visit&& visit) const noexcept;
@@ -243,11 +246,11 @@ class CompletionLanes {
   std::span<CompletionLane> lanes_;  // the caller's, by lane index; unused ones do not exist()
   std::uint32_t capacity_;           // what the consumer asked for
   std::uint32_t used_ = 0;           // lanes below this index may be in use
-  std::uint32_t hints_used_ = 0;     // hints below this index may be
+  std::uint32_t hints_used_ = 0;     // hints below this index may be in use
   std::uint32_t lowest_free_ = 0;    // all places below this index are taken
-  std::uint32_t turn_ = 0;           // the hint where the next look begins
-  std::uint32_t rounds_ = 0;         // that looks have made over all hints
-  std::uint32_t idle_polls_ = 0;     // in a row, that found nothing
+  std::uint32_t turn_ = 0;           // the hint where the next poll begins
+  std::uint32_t rounds_ = 0;         // rounds that polls have made over all hints
+  std::uint32_t idle_polls_ = 0;     // polls in a row that found nothing
   bool has_stale_hints_ = false;
 };
 

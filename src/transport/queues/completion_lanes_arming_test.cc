@@ -17,7 +17,7 @@ namespace {
 using namespace test;
 
 // A completion whose producer did not see the arming is found by the poll that follows.
-TEST(CompletionLanes, CallsTheBarrierWhenItIsArmedAndNotWhenItWasAlready) {
+TEST(CompletionLanes, CallsTheBarrierOnceWhenItIsArmedTwice) {
   TestQueue test;
   static int barriers;
   barriers = 0;
@@ -142,8 +142,8 @@ TEST(CompletionLanes, AnyLaneFiresTheOneEvent) {
   EXPECT_FALSE(test.queue().take_event());
 }
 
-/// A producer that died at some point of publish(), which its lane was never told the end of.
-TEST(CompletionLanes, WhoWaitsIsToldWhatADeadProducerDidNotSay) {
+/// A producer that died in publish(), after the completion and before the counter of its lane.
+TEST(CompletionLanes, RecoveryRaisesTheEventOfADeadProducer) {
   for (const bool had_disarmed : {false, true}) {
     TestQueue test;
     auto port = test.attach();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hints by which a completion queue finds the lanes that have something.
+// The hints by which a completion queue finds the lanes that hold completions.
 #include "transport/queues/completion_lanes.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(CompletionLanes, AHintIsOnlyLoweredWhenAllItsLanesAreDry) {
   EXPECT_EQ(test.poll(2), Ids{3});
 }
 
-TEST(CompletionLanes, LanesThatComeAndGoLeaveAHintToTheOthers) {
+TEST(CompletionLanes, AttachingAndDetachingALaneKeepsAHintThatOthersShare) {
   TestQueue test(4, 64, 1);
   auto first = test.attach();
   auto second = test.attach();
@@ -120,7 +120,7 @@ TEST(CompletionLanes, PlacesForLanesMayBecomeMore) {
   EXPECT_EQ(test.poll(8), (Ids{1, 4, 2, 3}));
 }
 
-/// Lanes that have had a completion each, and have none now.
+/// Lanes that have had a completion each, and are empty now.
 std::vector<CompletionPort> dry_lanes(TestQueue& test, std::uint32_t count) {
   std::vector<CompletionPort> ports;
   for (std::uint32_t i = 0; i < count; ++i) ports.push_back(test.attach());
@@ -146,12 +146,12 @@ TEST(CompletionLanes, LowersTheHintsOfManyDryLanes) {
   EXPECT_EQ(test.poll(kLanes).size(), kLanes);
 }
 
-TEST(CompletionLanes, PutsUpWithAFewHintsOfDryLanes) {
+TEST(CompletionLanes, ToleratesAFewHintsOfDryLanes) {
   constexpr std::uint32_t kLanes = 20;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
   EXPECT_FALSE(test.queue().has_stale_hints());
-  // Also when a poll that collects comes by them again and again.
+  // Also when a poll that collects passes them many times.
   for (std::uint64_t i = 0; i < TestQueue::kDepth; ++i) {
     ASSERT_TRUE(publish(ports[0], i));
     ASSERT_TRUE(publish(ports[kLanes / 2], i));
@@ -160,8 +160,8 @@ TEST(CompletionLanes, PutsUpWithAFewHintsOfDryLanes) {
   EXPECT_FALSE(test.queue().has_stale_hints());
 }
 
-// Looking at them is what an idle program would wait for when the next completion comes.
-TEST(CompletionLanes, LowersAFewHintsWhenThereIsNothingElseToDo) {
+// Checking these hints would delay the next completion of an idle program.
+TEST(CompletionLanes, LowersAFewHintsWhenPollsFindNothing) {
   for (const auto& [lanes, are_lowered] : {std::pair{20U, true}, std::pair{4U, false}}) {
     TestQueue test(lanes, 4096);
     auto ports = dry_lanes(test, lanes);
@@ -176,8 +176,8 @@ TEST(CompletionLanes, LowersAFewHintsWhenThereIsNothingElseToDo) {
   }
 }
 
-// In the end all of them, however many there are.
-TEST(CompletionLanes, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
+// Several calls lower all of them, however many there are.
+TEST(CompletionLanes, LowersALimitedNumberOfHintsAtOnce) {
   constexpr std::uint32_t kLanes = 2000;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -190,7 +190,7 @@ TEST(CompletionLanes, LowersNoMoreHintsAtOnceThanItCanLookAfter) {
   EXPECT_EQ(test.poll(2), Ids{1});
 }
 
-// A producer that looked at its hint just before it was lowered.
+// A producer that has read its hint just before it was lowered.
 TEST(CompletionLanes, FindsWhatWasPublishedWhileItsHintWasLowered) {
   constexpr std::uint32_t kLanes = 100;
   TestQueue test(kLanes, 4096);
@@ -207,8 +207,8 @@ TEST(CompletionLanes, FindsWhatWasPublishedWhileItsHintWasLowered) {
   EXPECT_EQ(test.poll(2), Ids{1});
 }
 
-// A peer that was stopped for long may still publish when the owner has long taken the lane away.
-TEST(CompletionLanes, LowersTheHintOfAStraggler) {
+// A peer that was stopped may still publish after the owner has detached the lane.
+TEST(CompletionLanes, LowersTheHintOfADetachedLane) {
   constexpr std::uint32_t kLanes = 100;
   TestQueue test(kLanes, 4096);
   auto ports = dry_lanes(test, kLanes);
@@ -233,7 +233,7 @@ TEST(CompletionLanes, LosesNothingWhileHintsAreLowered) {
   for (std::size_t i = 0; i < kProducers; ++i) {
     producers.emplace_back([port = ports[i], &stopped]() mutable {
       for (std::uint64_t n = 0; n < kCount && !stopped; ++n) {
-        // One at a time, so that the lane runs dry, and no other one brings the hint back.
+        // One at a time, so that the lane becomes empty, and no later one raises the hint again.
         while (port.uncollected() > 0 && !stopped) std::this_thread::yield();
         ASSERT_TRUE(publish(port, n));
       }

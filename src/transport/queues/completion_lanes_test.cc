@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a completion queue collects from its lanes. Its hints are in completion_queue_hints_test.cc,
-// its events in completion_queue_arming_test.cc.
+// How a completion queue collects from its lanes. Its hints are in completion_lanes_hints_test.cc,
+// its events in completion_lanes_arming_test.cc.
 #include "transport/queues/completion_lanes.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST(CompletionLanes, OrderHoldsWithinEachLane) {
   EXPECT_EQ(sent, collected);
 }
 
-/// How many single polls it takes until `quiet` is served while `busy` never runs dry.
+/// How many single polls it takes until `quiet` is collected while `busy` is never empty.
 int polls_until_served(TestQueue& test, CompletionPort& busy, CompletionPort& quiet, int most) {
   while (!test.poll(TestQueue::kDepth).empty()) {
   }
@@ -140,7 +140,7 @@ TEST(CompletionLanes, EveryLaneIsServedInOneRound) {
   }
 }
 
-// Around the edges of the words that the hints are read by.
+// Hints are read eight at a time: lanes at the borders of these words are found as well.
 TEST(CompletionLanes, FindsACompletionInAnyOfManyLanes) {
   for (const std::uint32_t count : {1U, 7U, 8U, 9U, 16U, 63U, 64U, 65U, 130U}) {
     TestQueue test(count, 4096);
@@ -160,9 +160,9 @@ TEST(CompletionLanes, FindsACompletionInAnyOfManyLanes) {
   }
 }
 
-// ---- Lanes come and go
+// ---- Attaching and detaching
 
-TEST(CompletionLanes, ALaneThatIsGoneTakesItsCompletionsAlong) {
+TEST(CompletionLanes, DetachingALaneDropsItsCompletions) {
   TestQueue test;
   auto gone = test.attach();
   auto stays = test.attach();
@@ -173,7 +173,7 @@ TEST(CompletionLanes, ALaneThatIsGoneTakesItsCompletionsAlong) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
-TEST(CompletionLanes, WhatIsDiscardedIsOneLanesAndTheLaneGoesOn) {
+TEST(CompletionLanes, DiscardingALaneLeavesTheOthers) {
   TestQueue test;
   auto reset = test.attach();
   auto other = test.attach();
@@ -211,7 +211,7 @@ TEST(CompletionLanes, AFreedPlaceServesTheNextLane) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
-TEST(CompletionLanes, LanesMayGoInAnyOrder) {
+TEST(CompletionLanes, LanesMayBeDetachedInAnyOrder) {
   TestQueue test(9);
   std::vector<CompletionPort> ports;
   for (int i = 0; i < 9; ++i) ports.push_back(test.attach());
@@ -229,8 +229,8 @@ TEST(CompletionLanes, LanesMayGoInAnyOrder) {
   EXPECT_EQ(test.poll(1), Ids{1});
 }
 
-// A peer that was stopped for long may still publish when the owner has long taken the lane away.
-TEST(CompletionLanes, SurvivesAStragglerOnALaneThatIsGone) {
+// A peer that was stopped may still publish after the owner has detached the lane.
+TEST(CompletionLanes, IgnoresWhatIsPublishedIntoADetachedLane) {
   TestQueue test;
   auto first = test.attach();
   auto gone = test.attach();
@@ -307,7 +307,7 @@ TEST(CompletionLanes, OverrunsWhenMoreWaitsThanWasAskedFor) {
   EXPECT_FALSE(test.queue().is_overrun());
 }
 
-TEST(CompletionLanes, ALaneWithoutAPlaceSaysSo) {
+TEST(CompletionLanes, PublishingIntoAFullLaneFails) {
   TestQueue test;
   auto port = test.attach(2);
   test.queue().arm(Arming::kSolicited);

@@ -88,7 +88,7 @@ void Landing::begin_write(const Request& request) noexcept {
 
 BasicStatus<memory::Refusal> Landing::write(std::span<const std::byte> payload) noexcept {
   if (payload.empty()) return Ok{};
-  // Checked again for every packet: the key may have gone since the first.
+  // Checked again for every packet: the key may have become invalid since the first.
   auto grant = keys_.check_remote(next_of_write(payload.size()));
   if (!grant) return grant.error();
   std::memcpy(grant->local(), payload.data(), payload.size());
@@ -102,9 +102,9 @@ void Landing::recover() noexcept {
   if (!shared_.exists()) {
     if (is_out) queue_.finish_pop(port_.published());
   } else if (!state_->receive_taken) {
-    shared_.put_back(claimant());  // claimed, and no message knows of it
+    shared_.put_back(claimant());  // claimed, but no message has taken it
   } else if (!shared_.is_claimed_by(claimant(), state_->shared_slot)) {
-    state_->shared_slot = kSlotReleased;  // somebody else may have it by now
+    state_->shared_slot = kSlotReleased;  // another claimant may have it by now
   }
 }
 
@@ -124,18 +124,18 @@ void Landing::abandon_message() noexcept {
 void Landing::flush() noexcept {
   recover();
   const Completion flushed{.status = WcStatus::kFlushed, .opcode = WcOpcode::kReceive};
-  // A message that had begun is over; its receive is reported like the others.
+  // A message that had begun ends; its receive completes like the others.
   if (state_->receive_taken) (void)complete_receive(flushed);  // a full queue has overrun already
   if (shared_.exists() || !queue_.exists()) return;
   for (std::uint32_t left = queue_.depth() + 1; left > 0 && queue_.front() != nullptr; --left) {
     state_->receive_taken = true;
-    (void)complete_receive(flushed);  // likewise
+    (void)complete_receive(flushed);  // as above
   }
 }
 
 void Landing::clear() noexcept {
   recover();
-  // A receive of the shared queue waits for another message: nothing will ever report it.
+  // No message will complete a receive that was taken from the shared queue: it is put back.
   if (state_->receive_taken && shared_.exists() && state_->shared_slot != kSlotReleased) {
     shared_.put_back(claimant(), state_->shared_slot);
   }

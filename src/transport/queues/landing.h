@@ -14,11 +14,11 @@
 namespace verbatim::transport {
 
 /// Where messages land: takes receives, scatters into them, writes through R_Keys and publishes the
-/// receive completions. RC, UC and UD responders, and a peer that executes requests directly, all
-/// end here, so that memory and completions come out the same whichever way data took.
+/// receive completions. RC, UC and UD responders and the direct path all use it, so that memory and
+/// completions are the same on each data path.
 ///
 /// A view: the state and the queues are the caller's, possibly shared. It decides nothing about
-/// sequence numbers or answers. Thread: whoever runs the responder.
+/// sequence numbers or answers. Thread: the one that runs the responder.
 class Landing {
  public:
   Landing() noexcept = default;
@@ -40,7 +40,7 @@ class Landing {
   [[nodiscard]] bool has_shared() const noexcept { return shared_.exists(); }
   [[nodiscard]] const memory::KeyTable& keys() const noexcept { return keys_; }
 
-  /// Whether a message that needs a receive would find one.
+  /// Whether a receive is taken or posted.
   [[nodiscard]] bool has_receive() const noexcept {
     if (state_->receive_taken) return true;
     return shared_.exists() ? shared_.waiting_count() > 0
@@ -59,20 +59,20 @@ class Landing {
     }
     state_->published_before = port_.published();
     state_->scatter = {};
-    compiler_barrier();  // whoever finds it taken after our death finds the rest as well
+    compiler_barrier();  // recover() in another process: if it is taken, the rest is stored as well
     state_->receive_taken = true;
     return true;
   }
   /// Room in the receive that was taken.
   [[nodiscard]] std::uint64_t receive_octets() const noexcept;
-  /// Where the next octets of the message go, as far as they lie in one piece: of a SEND all that
-  /// the receive has there, of a WRITE at most `octets`, and less than all that it has announced.
-  /// Empty when that may not be, which scatter() and write() say more about.
+  /// The place of the next octets of the message, as far as it is contiguous. Of a SEND, it is the
+  /// rest of a piece of the receive; of a WRITE, at most `octets`, and less than what is missing.
+  /// Empty when it is not allowed; scatter() and write() then return the reason.
   [[nodiscard]] std::span<std::byte> receive_run() const noexcept;
   [[nodiscard]] std::span<std::byte> write_run(std::uint64_t octets) const noexcept;
-  /// So many octets of receive_run() have been filled.
+  /// The caller has filled that many octets of receive_run().
   void skip(std::uint32_t octets) noexcept;
-  /// The scatter list of the receive that was taken, and whose regions it names.
+  /// The scatter list of the receive that was taken, and the domain of its regions.
   [[nodiscard]] std::span<const memory::Sge> list() const noexcept {
     const ReceiveEntry* const taken = entry();
     if (taken == nullptr) return {};
@@ -81,54 +81,56 @@ class Landing {
   [[nodiscard]] memory::DomainId list_domain() const noexcept {
     return shared_.exists() ? shared_.domain() : state_->domain;
   }
-  /// Places payload behind what arrived before. Not for payload that does not fit.
+  /// Places payload behind what arrived before. The caller has checked that it fits.
   [[nodiscard]] BasicStatus<memory::Refusal> scatter(std::span<const std::byte> payload) noexcept;
 
-  /// Remembers where a WRITE goes. Its key has been checked for the whole range.
+  /// Records the range of a WRITE. Its key has been checked for the whole range.
   void begin_write(const Request& request) noexcept;
   /// Writes payload behind what arrived before.
   [[nodiscard]] BasicStatus<memory::Refusal> write(std::span<const std::byte> payload) noexcept;
 
-  /// Reports the receive that was taken and gives its entry back. `completion` needs everything but
-  /// wr_id and qp. False when the completion queue has no place.
+  /// Completes the receive that was taken and releases its entry. `completion` needs all members
+  /// but wr_id and qp. False when the completion queue has no place.
   [[nodiscard, gnu::always_inline]] bool complete_receive(Completion completion) noexcept {
     const ReceiveEntry* const taken = entry();
     if (!state_->receive_taken || taken == nullptr)
-      return true;  // somebody else says so: nothing is
+      return true;  // the state is wrong: no receive is taken
     const bool is_shared = shared_.exists();
     completion.wr_id = is_shared ? state_->shared_wr_id : taken->wr_id;
     completion.qp = state_->number;
-    // A shared entry goes back first, so that whoever has collected its completion can post
-    // another; one of our own goes last. recover() knows every state between two barriers.
+    // A shared entry is released first, so that a program that has polled the completion can post
+    // another receive. An entry of the queue pair's own queue is released last. recover() handles
+    // every state between two barriers.
     if (is_shared && state_->shared_slot != kSlotReleased) shared_.release(state_->shared_slot);
     compiler_barrier();
     const bool placed = port_.publish(completion);
     compiler_barrier();
     if (!is_shared) {
       queue_.pop();
-      queue_.expect_next();
+      queue_.prefetch_next();
     }
-    // Released: whoever finds it no longer taken finds the rest done.
+    // With release: a thread that finds it no longer taken finds the rest done.
     std::atomic_ref(state_->receive_taken).store(0, std::memory_order_release);
     return placed;
   }
-  /// The message is over, without a completion; a receive it had taken stays for the next one.
+  /// Ends the message without a completion; a receive that it had taken stays for the next message.
   void abandon_message() noexcept;
-  /// Decides what became of the receive that a requester in another process was working on when it
-  /// died: its completion is out, or the receive is still taken, or it was never more than claimed
-  /// and goes back. Wherever the requester stopped, the receive ends once. Only when nobody is at
-  /// work here; harmless at any such time. flush() and clear() begin with it.
+  /// Decides the state of the receive that a requester in another process used when it died: its
+  /// completion is published, or the receive is still taken, or it was only claimed and is put
+  /// back. Wherever the requester stopped, the receive completes once. Call it only when no
+  /// requester is at work here; then it is harmless. flush() and clear() begin with it.
   void recover() noexcept;
-  /// Every posted receive as flushed; a shared queue keeps its own.
+  /// Completes every posted receive as flushed; a shared queue keeps its receives.
   void flush() noexcept;
-  /// RESET: no message, no receive, no completion.
+  /// RESET: drops the message and the receives, without completions.
   void clear() noexcept;
-  /// This is a copy of a state in which a requester is left behind: whatever it does there, it has
-  /// no part in what happens here. A shared receive stays with `claimant`, who has it there.
+  /// The state is a copy of one in which a requester is still at work. The requester stays in the
+  /// old state and does not affect this one. A shared receive that it has taken stays with
+  /// `claimant`.
   void leave_behind(std::uint32_t claimant) noexcept;
 
  private:
-  /// The receive that was taken. None if the state is wrong, which a peer may share.
+  /// The receive that was taken. Null if the state is wrong: a peer can write it.
   [[nodiscard]] const ReceiveEntry* entry() const noexcept {
     if (shared_.exists()) return &shared_.at(state_->shared_slot);
     return queue_.exists() ? queue_.front() : nullptr;
@@ -139,7 +141,7 @@ class Landing {
   [[nodiscard]] std::uint32_t claimant() const noexcept {
     return claimant_of(state_->number, state_->life);
   }
-  static constexpr std::uint32_t kSlotReleased = 0xffff'ffff;  // shared_slot: no longer ours
+  static constexpr std::uint32_t kSlotReleased = 0xffff'ffff;  // shared_slot: no slot is held
 
   ResponderState* state_ = nullptr;
   ReceiveQueue queue_;

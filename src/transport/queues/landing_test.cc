@@ -10,8 +10,8 @@
 #include "transport/rc/test_responder.h"
 
 // A requester in another process can die between any two steps of Landing. Each test brings the
-// shared memory into the state between two of them, by the steps themselves, and lets the owner
-// end the queue pair: every receive ends once.
+// shared memory into the state between two of them, by the steps themselves. Then the owner ends
+// the queue pair: every receive completes once.
 namespace verbatim::transport::test {
 namespace {
 
@@ -99,7 +99,7 @@ class DeathInASharedReceive : public testing::Test {
   std::uint32_t claimant() {
     return static_cast<std::uint32_t>(receiver_.state().number) | Landing::kQpClaimBit;
   }
-  /// What the other queue pairs can still receive, in order.
+  /// The receives that other queue pairs can still claim, in order.
   std::vector<std::uint64_t> left() {
     std::vector<std::uint64_t> all;
     auto shared = receiver_.shared();
@@ -118,7 +118,7 @@ class DeathInASharedReceive : public testing::Test {
 
 using Ids = std::vector<std::uint64_t>;
 
-TEST_F(DeathInASharedReceive, WhenItIsNoMoreThanClaimed) {
+TEST_F(DeathInASharedReceive, WhenItIsOnlyClaimed) {
   ASSERT_NE(receiver_.shared().claim(claimant()).entry, nullptr);
   EXPECT_TRUE(flush().empty());
   EXPECT_EQ(left(), (Ids{2, 3, 1})) << "no message knew of it: it waits for another";
@@ -138,7 +138,7 @@ TEST_F(DeathInASharedReceive, WhenItIsReleasedAndItsCompletionIsNotOut) {
   EXPECT_EQ(left(), (Ids{2, 3}));
 }
 
-TEST_F(DeathInASharedReceive, WhenItIsReleasedAndSomebodyElseHasTheSlot) {
+TEST_F(DeathInASharedReceive, WhenItIsReleasedAndAnotherClaimantHasTheSlot) {
   ASSERT_TRUE(receiver_.landing().take_receive());
   const std::uint32_t slot = receiver_.state().shared_slot;
   auto shared = receiver_.shared();
@@ -176,7 +176,7 @@ TEST_F(DeathInASharedReceive, AndAResetTakesNothingFromOthers) {
   EXPECT_TRUE(left().empty());
 }
 
-TEST_F(DeathInASharedReceive, ALivingOwnerMayAskAtAnyTime) {
+TEST_F(DeathInASharedReceive, RecoveryIsHarmlessBetweenMessages) {
   ASSERT_TRUE(receiver_.landing().take_receive());
   receiver_.landing().recover();
   receiver_.landing().recover();
@@ -187,8 +187,9 @@ TEST_F(DeathInASharedReceive, ALivingOwnerMayAskAtAnyTime) {
   EXPECT_EQ(left(), (Ids{2, 3}));
 }
 
-/// Whoever has collected a completion may post another receive at once, wherever the requester is.
-TEST_F(DeathInASharedReceive, ACompletionThatIsOutHasGivenItsPlaceBack) {
+/// A program that has polled a completion may post another receive at once, wherever the requester
+/// is.
+TEST_F(DeathInASharedReceive, ASlotIsReleasedBeforeItsCompletionIsPublished) {
   for (std::uint32_t i = 3; i < Receiver::kDepth; ++i) receiver_.post_receive(64);
   auto shared = receiver_.shared();
   ASSERT_EQ(shared.post({.wr_id = 99}).error(), Errc::kNoMemory);

@@ -4,7 +4,7 @@
 namespace verbatim::transport {
 namespace {
 
-/// Whether it sends at all.
+/// Whether queue pairs of this type have a send queue.
 bool has_send_queue(QpType type) noexcept {
   switch (type) {
     case QpType::kSmi:
@@ -77,7 +77,7 @@ Expected<Flaw> check_post(QpType type, const SendRequest& request) noexcept {
     case SendOpcode::kFlush:
       if (octets != 0) return Errc::kInvalidArgument;
       break;
-    case SendOpcode::kSend:  // a datagram may be too long, which its sender reports
+    case SendOpcode::kSend:  // UnreliableSender checks the length of a datagram
     case SendOpcode::kSendImm:
     case SendOpcode::kWrite:
     case SendOpcode::kWriteImm:

@@ -8,11 +8,11 @@
 
 namespace verbatim::transport {
 
-/// Whether a queue pair of this type may be given this request (IBA Vol 1, 10.8.2.1 and 11.4.1.1).
-/// kInvalidArgument for what has no meaning anywhere: then the post is refused. What makes no sense
-/// on this queue pair is taken, and reported in its turn by an error completion, as adapters do:
-/// that is the flaw. Whether the address of an atomic is aligned, the responder judges. Queue
-/// limits are the queue's own business.
+/// Checks whether a queue pair of this type takes this request (IBA Vol 1, 10.8.2.1 and 11.4.1.1).
+/// kInvalidArgument for a request that no queue pair takes: then the post is refused. A request
+/// that queue pairs of this type do not have is taken and completes in its turn with an error, as
+/// on other adapters; the flaw is that error. The responder checks the alignment of atomics, the
+/// queue its own limits.
 [[nodiscard]] Expected<Flaw> check_post(QpType type, const SendRequest& request) noexcept;
 
 }  // namespace verbatim::transport

@@ -29,14 +29,14 @@ constexpr Row kRows[] = {
     {SendOpcode::kFlush, "..+...+."},      {SendOpcode::kAtomicWrite, "..+...+."},
 };
 
-/// A request that nothing is wrong with but, perhaps, the service.
+/// A request without an error, except that the service may not have the operation.
 SendRequest good_request(SendOpcode opcode, std::vector<memory::Sge>& list) {
   list = {{.address = 0x1000, .octets = 8, .lkey = {}}};
   if (opcode == SendOpcode::kFlush) list.clear();
   return {.opcode = opcode, .list = list, .remote_address = 0x2000};
 }
 
-/// Whether the request is refused, or taken and then fails with a status, or nothing is wrong.
+/// Whether the request is refused, or is taken and fails with a status, or succeeds.
 constexpr WcStatus kRefused = WcStatus::kGeneral;
 WcStatus judge(QpType type, const SendRequest& request) {
   const Expected<Flaw> said = check_post(type, request);
@@ -70,7 +70,7 @@ TEST(PostRules, EachServiceHasItsOperations) {
   }
 }
 
-TEST(PostRules, WhatNobodyDefinedExistsNowhere) {
+TEST(PostRules, AnUndefinedOpcodeIsRefusedByEveryService) {
   std::vector<memory::Sge> list;
   for (const int raw : {10, 11, 12, 13, 16, 127, 255}) {
     for (const QpType type : kTypes) {
@@ -91,7 +91,7 @@ TEST(PostRules, AtomicsMoveEightOctets) {
     for (const std::uint32_t octets : {0U, 4U, 7U, 9U, 16U}) {
       EXPECT_EQ(judge(QpType::kRc, of_octets(opcode, octets, list)), WcStatus::kLocalLength);
     }
-    // Whether they are aligned, the responder says.
+    // The responder checks the alignment.
     for (std::uint64_t off = 1; off < 8; ++off) {
       EXPECT_TRUE(
           is_allowed(QpType::kRc, of_octets(opcode, 8, list, SendFlags::kNone, 0x2000 + off)));
@@ -102,7 +102,7 @@ TEST(PostRules, AtomicsMoveEightOctets) {
   }
 }
 
-TEST(PostRules, WhatComesBackCannotBeInline) {
+TEST(PostRules, OperationsThatReturnDataCannotBeInline) {
   std::vector<memory::Sge> list;
   for (const Row& row : kRows) {
     SendRequest request = good_request(row.opcode, list);

@@ -19,7 +19,7 @@ ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limi
 ReceiveQueue ReceiveQueue::attach(std::span<std::byte> room) noexcept {
   if (room.size() < sizeof(Header)) return {};
   auto* header = pointer_as<Header>(room.data());
-  // Each is read once: somebody else may write there.
+  // Each is read once: a peer may write there.
   const Limits limits{
       .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
       .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
@@ -35,7 +35,8 @@ ReceiveQueue ReceiveQueue::attach(std::span<std::byte> room) noexcept {
 ReceiveQueue ReceiveQueue::move_to(std::span<std::byte> block) const noexcept {
   const Limits limits{.depth = depth_, .sge_limit = sge_limit_};
   const ReceiveQueue moved = create(block, limits);
-  // The head first: what it has passed is out, and whoever looks for that later finds it.
+  // The head is read first: completions of the receives before it are published, and are found
+  // later.
   moved.header().head = moved.header().tail_seen = load_head();
   moved.header().tail = header().tail;
   moved.header().dropped = header().dropped;

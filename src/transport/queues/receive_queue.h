@@ -16,7 +16,7 @@
 
 namespace verbatim::transport {
 
-/// One posted receive: its head; its scatter list follows in the same slot. Plain data.
+/// One posted receive. Its scatter list follows in the same slot. Plain data.
 struct ReceiveEntry {
   std::uint64_t wr_id = 0;
   std::uint32_t sge_count = 0;
@@ -28,12 +28,12 @@ static_assert(sizeof(ReceiveEntry) == sizeof(memory::Sge));
 /// and one consumer, the responder, which may be a peer process.
 ///
 /// A view of a block of plain data that the caller provides; the block holds no pointer, so any
-/// process that maps it can make a view of its own. How large it is the view knows for itself:
-/// whatever becomes of the block, nothing outside of it is touched. The head moves after the
-/// completion is published: a consumer that dies leaves an entry that a flush still finds. Each
-/// receive ends in one completion in the lane of the queue, so the lane's counters say exactly what
-/// became of them: what was posted and not collected takes a place, wherever the consumer is just
-/// now.
+/// process that maps it can make a view of its own. The view has its own copy of the limits:
+/// whatever is written into the block, nothing outside of it is touched. The head moves after the
+/// completion is published: a flush still finds the entry of a consumer that died. Each receive
+/// ends in one completion in the lane of the queue. So the lane's counters decide how many places
+/// are free: a receive that was posted and whose completion is not collected takes a place,
+/// wherever the consumer is.
 class ReceiveQueue {
  public:
   struct Limits {
@@ -53,8 +53,8 @@ class ReceiveQueue {
   ReceiveQueue() noexcept = default;
   /// Makes an empty queue in `block` (64-aligned, octets_for() octets).
   static ReceiveQueue create(std::span<std::byte> block, const Limits& limits) noexcept;
-  /// Looks at a queue that somebody made at the beginning of `room` (64-aligned). None exists()
-  /// when what stands there is no queue, or a longer one than there is room.
+  /// A view of the queue at the beginning of `room` (64-aligned). exists() is false when the
+  /// octets there are no queue, or one that is longer than `room`.
   static ReceiveQueue attach(std::span<std::byte> room) noexcept;
 
   [[nodiscard]] bool exists() const noexcept { return block_ != nullptr; }
@@ -63,14 +63,14 @@ class ReceiveQueue {
 
   // The owner.
   /// `collected` is how many completions were ever taken out of the lane of this queue. kNoMemory
-  /// when as many receives as it is deep have been posted beyond that.
+  /// when the queue is full of receives whose completions are not collected.
   [[nodiscard]] Status post(const ReceiveRequest& request, std::uint32_t collected) noexcept {
     Header& h = header();
     if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
     const std::uint32_t tail = h.tail;
-    // Not by the head: between a completion and the move of the head, a receive would count twice
-    // or not at all. A slot whose completion was collected is free even if the head has yet to pass
-    // it, for the consumer has read it before it published.
+    // The head does not decide: between a completion and the move of the head, a receive would
+    // count twice or not at all. A slot whose completion was collected is free even if the head has
+    // not passed it yet: the consumer has read the slot before it published the completion.
     if (tail - h.dropped - collected >= depth_) return Errc::kNoMemory;
     ReceiveEntry& slot = entry(tail);
     slot = {.wr_id = request.wr_id,
@@ -78,7 +78,7 @@ class ReceiveQueue {
             .claim = 0};
     auto* const list = pointer_as<memory::Sge>(&slot + 1);
     if (request.list.size() == 1) [[likely]] {
-      *list = request.list.front();  // and no call
+      *list = request.list.front();  // without a call
     } else {
       std::ranges::copy(request.list, list);
     }
@@ -88,21 +88,21 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t posted_count() const noexcept { return load_tail() - load_head(); }
   /// How many were ever posted; wraps.
   [[nodiscard]] std::uint32_t posted() const noexcept { return load_tail(); }
-  /// Forgets everything: a queue pair that goes to RESET. `published` is how many completions were
+  /// Drops all receives: the queue pair goes to RESET. `published` is how many completions were
   /// ever put into its lane. Not while the consumer is at work.
   void clear(std::uint32_t published) noexcept;
-  /// The consumer has died: if it had published the completion of the front receive and not taken
-  /// it away, this does.
+  /// The consumer has died: if it had published the completion of the front receive and not moved
+  /// the head, this moves it.
   void finish_pop(std::uint32_t published) noexcept;
-  /// The same queue in another block, with all that is in it. The consumer may be anywhere, and is
-  /// left behind with the old one.
+  /// The same queue in another block, with its receives. A consumer that is at work continues in
+  /// the old block.
   [[nodiscard]] ReceiveQueue move_to(std::span<std::byte> block) const noexcept;
 
   // The consumer.
   [[nodiscard]] const ReceiveEntry* front() const noexcept {
     const std::uint32_t head = load_head();
-    // The tail lies in a line that the owner writes: it is only read when it may have to be. What
-    // clear() forgot may be beyond what was seen.
+    // The tail lies in a line that the owner writes: it is read only when the last known tail is
+    // not sufficient. After clear() the head may be beyond the last known tail.
     const std::atomic_ref seen(header().tail_seen);
     if (!is_before(head, seen.load(std::memory_order_relaxed))) {
       seen.store(load_tail(), std::memory_order_relaxed);
@@ -114,8 +114,8 @@ class ReceiveQueue {
     // pairs with the acquire in posted_count(): the slot is free once the owner sees it
     std::atomic_ref(header().head).store(load_head() + 1, std::memory_order_release);
   }
-  /// The next receive will be looked at soon: its line is fetched from the owner meanwhile.
-  void expect_next() const noexcept { __builtin_prefetch(&entry(load_head())); }
+  /// Prefetches the line of the next receive, which the owner has written.
+  void prefetch_next() const noexcept { __builtin_prefetch(&entry(load_head())); }
   [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept {
     // The count is read once and bounded: the entry may lie in memory that a peer can write.
     const std::uint32_t count = std::min(entry.sge_count, sge_limit_);
@@ -127,9 +127,9 @@ class ReceiveQueue {
     std::uint32_t depth = 0;
     std::uint32_t sge_limit = 0;
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted, written by the owner
-    std::uint32_t dropped = 0;  // the owner's: entries that clear() forgot, less completions
+    std::uint32_t dropped = 0;  // the owner's: entries that clear() dropped, less completions
     alignas(64) std::uint32_t head = 0;  // atomic; entries ever consumed, written by the consumer
-    std::uint32_t tail_seen = 0;         // the consumer's: the tail when it last looked
+    std::uint32_t tail_seen = 0;         // the consumer's: the tail that it read last
   };
   static bool is_before(std::uint32_t head, std::uint32_t tail) noexcept {
     return static_cast<std::int32_t>(tail - head) > 0;
@@ -145,8 +145,8 @@ class ReceiveQueue {
     return *pointer_as<ReceiveEntry>(block_ + sizeof(Header) +
                                      std::size_t{place_of(number)} * stride(sge_limit_));
   }
-  /// Neighbours lie half a ring apart. In one line, the receive that the consumer needs next would
-  /// be taken from it by the owner, who replaces the one before it.
+  /// Neighbours lie half a ring apart. If they shared a cache line, the owner, which replaces a
+  /// receive, would take from the consumer the line of the next one.
   [[nodiscard]] std::uint32_t place_of(std::uint32_t number) const noexcept {
     const std::uint32_t half = (mask_ + 1) / 2;
     return (number & mask_) / 2 + (number & 1) * half;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kTailAt = 64;
 constexpr std::size_t kHeadAt = 128;
 
-/// A list of `count` elements that nobody could confuse with another's.
+/// A list of `count` elements that differs from all other lists.
 std::vector<memory::Sge> list_for(std::uint64_t wr_id, std::uint32_t count) {
   std::vector<memory::Sge> list(count);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -42,7 +42,7 @@ class ReceiveQueueTest : public testing::Test {
     const auto list = list_for(wr_id, sge_count);
     return queue_.post({.wr_id = wr_id, .list = list}, popped() - uncollected);
   }
-  /// How many receives were ever consumed; unless a test says otherwise, all are collected.
+  /// How many receives were ever consumed. All completions are collected, unless a test differs.
   std::uint32_t popped() const { return queue_.posted() - queue_.posted_count(); }
   void expect_front(std::uint64_t wr_id, std::uint32_t sge_count = 2) {
     const ReceiveEntry* front = queue_.front();
@@ -124,7 +124,7 @@ TEST_F(ReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
   }
 }
 
-TEST_F(ReceiveQueueTest, ACompletionThatNobodyCollectedTakesAPlace) {
+TEST_F(ReceiveQueueTest, AnUncollectedCompletionTakesAPlace) {
   EXPECT_EQ(post(0, 1, 4).error(), Errc::kNoMemory);
   EXPECT_TRUE(post(0, 1, 3).ok());
   EXPECT_EQ(post(1, 1, 3).error(), Errc::kNoMemory);
@@ -148,7 +148,7 @@ TEST_F(ReceiveQueueTest, CountsAReceiveOnceAlsoWhileItIsBeingCompleted) {
   }
 }
 
-TEST_F(ReceiveQueueTest, WhatWasClearedNeedsNoPlaceAndItsCompletionsDoUntilTheyAreCollected) {
+TEST_F(ReceiveQueueTest, AfterClearOnlyUncollectedCompletionsTakeAPlace) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(post(i).ok());
   queue_.pop();
   queue_.pop();  // two were completed, one of them collected
@@ -185,7 +185,7 @@ TEST_F(ReceiveQueueTest, WithoutDepthTakesNothing) {
   EXPECT_EQ(queue.front(), nullptr);
 }
 
-TEST_F(ReceiveQueueTest, LookingDoesNotTake) {
+TEST_F(ReceiveQueueTest, FrontDoesNotConsume) {
   ASSERT_TRUE(post(7).ok());
   expect_front(7);
   expect_front(7);
@@ -218,7 +218,7 @@ TEST_F(ReceiveQueueTest, CountersMayWrap) {
   EXPECT_EQ(queue_.front(), nullptr);
 }
 
-TEST_F(ReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
+TEST_F(ReceiveQueueTest, IsTheSameQueueInEveryView) {
   auto peer = ReceiveQueue::attach(block_.span());
   ASSERT_TRUE(post(5, 3).ok());
   ASSERT_NE(peer.front(), nullptr);

@@ -8,7 +8,7 @@
 
 namespace verbatim::transport {
 
-/// Room for what some requests carry besides; the gather list behind it stays aligned.
+/// Room for a path or a bind request; the gather list behind it stays aligned.
 std::size_t SendQueue::extra_octets(const Limits& limits) noexcept {
   constexpr std::size_t kAlignment = alignof(memory::Sge);
   static_assert(sizeof(SendEntry) % kAlignment == 0 &&
@@ -68,7 +68,7 @@ Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected, Fl
   entry.remote_qkey = request.remote_qkey;
   entry.failure = flaw.status;
   entry.reason = flaw.reason;
-  // Nobody looks at what a flawed one brings, and there may be no place for it.
+  // The data of a flawed request is not used, and there may be no place for it.
   if (flaw.status == WcStatus::kSuccess) store_data(request, entry);
   ++tail_;
   return Ok{};

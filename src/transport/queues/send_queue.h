@@ -14,22 +14,22 @@
 
 namespace verbatim::transport {
 
-/// How far a send request has come.
+/// The progress of a send request.
 enum class SendStage : std::uint8_t {
-  kPosted,   // nothing has happened yet
-  kStarted,  // it has sequence numbers; some of it may have been sent
+  kPosted,   // not started
+  kStarted,  // it has sequence numbers; some of its packets may have been sent
   kDone,     // acknowledged, or executed locally
-  kFailed,   // cannot go on; reported when everything before it is done
+  kFailed,   // it has failed; reported when all requests before it are done
 };
 
-/// What is wrong with a request that its queue takes nevertheless: it completes with this status
-/// when its turn comes, and is not executed. kSuccess: nothing.
+/// The error of a request that is posted although it cannot be executed: it completes with this
+/// status in its turn. kSuccess: no error.
 struct Flaw {
   WcStatus status = WcStatus::kSuccess;
   Reason reason = Reason::kNone;
 };
 
-/// One posted send request with its progress. Private to the owner; nobody else ever reads it.
+/// One posted send request with its progress. Private to the owner's process.
 struct SendEntry {
   std::uint64_t wr_id = 0;
   SendOpcode opcode{};
@@ -59,7 +59,7 @@ struct SendEntry {
   wire::QpNumber remote_qp{};
   wire::QKey remote_qkey{};
 
-  /// Posted with a flaw: it is never executed.
+  /// Whether it was posted with a flaw: then it is never executed.
   [[nodiscard]] bool is_flawed() const noexcept {
     return stage == SendStage::kPosted && failure != WcStatus::kSuccess;
   }
@@ -69,7 +69,7 @@ struct SendEntry {
 /// each with its gather list or inline data. Entries live from post() until the requester retires
 /// them, in order.
 ///
-/// Storage is the caller's and private. Thread: whoever holds the queue pair's lock.
+/// Storage is the caller's and private. Thread: the one that holds the queue pair's lock.
 class SendQueue {
  public:
   struct Limits {
@@ -108,7 +108,7 @@ class SendQueue {
     return *pointer_as<SendEntry>(block_ + std::size_t{number & mask_} * stride_);
   }
   void retire_head() noexcept { ++head_; }
-  /// Forgets everything: a queue pair that goes to RESET.
+  /// Drops all requests: the queue pair goes to RESET.
   void clear() noexcept { head_ = tail_; }
 
   [[nodiscard]] std::span<const memory::Sge> list_of(const SendEntry& entry) const noexcept {
@@ -140,7 +140,7 @@ class SendQueue {
                              Flaw flaw) const noexcept;
   void store_data(const SendRequest& request, SendEntry& entry) noexcept;
 
-  // What requests look at that need no place comes first.
+  // The members that a short request reads come first.
   std::uint32_t head_ = 0;  // oldest entry not retired
   std::uint32_t tail_ = 0;  // one past the newest
   Limits limits_{};

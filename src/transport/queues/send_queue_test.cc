@@ -56,7 +56,7 @@ TEST(SendQueue, BeginsEmptyWhateverTheMemoryHeld) {
   EXPECT_EQ(entry.octets, 0U);
 }
 
-TEST(SendQueue, KeepsWhatARequestSays) {
+TEST(SendQueue, KeepsTheFieldsOfARequest) {
   TestQueue queue(kLimits);
   const memory::Sge list[] = {{.address = 1000, .octets = 10, .lkey = wire::MemoryKey{7}},
                               {.address = 2000, .octets = 20, .lkey = wire::MemoryKey{8}}};
@@ -190,7 +190,7 @@ TEST(SendQueue, IsFullAtItsDepth) {
   }
 }
 
-TEST(SendQueue, ACompletionThatNobodyCollectedTakesAPlace) {
+TEST(SendQueue, AnUncollectedCompletionTakesAPlace) {
   TestQueue queue(kLimits);
   EXPECT_EQ(queue->post({}, 4).error(), Errc::kNoMemory);
   EXPECT_TRUE(queue->post({}, 3).ok());
@@ -209,7 +209,7 @@ TEST(SendQueue, KnowsWhetherSeveralRequestsFit) {
   EXPECT_FALSE(queue->has_room_for(1, 3));
 }
 
-TEST(SendQueue, ARequestIsWrongBeforeItIsTooMuch) {
+TEST(SendQueue, AWrongRequestIsInvalidAlsoWhenTheQueueIsFull) {
   TestQueue queue({.depth = 0, .sge_limit = 1, .inline_limit = 0});
   const std::vector<memory::Sge> list(2);
   EXPECT_EQ(queue->post({.list = list}, 0).error(), Errc::kInvalidArgument);
@@ -255,7 +255,7 @@ TEST(SendQueue, ForgetsEverythingWhenCleared) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue->post({}, 0).ok());
 }
 
-// ---- What some requests carry besides
+// ---- Paths and binds
 
 TEST(SendQueue, ADatagramCarriesACopyOfItsPath) {
   TestQueue queue({.depth = 4,

@@ -27,7 +27,7 @@ SharedReceiveRing SharedReceiveRing::create(std::span<std::byte> block, memory::
 SharedReceiveRing SharedReceiveRing::attach(std::span<std::byte> room, Fencing fencing) noexcept {
   if (room.size() < sizeof(Header)) return {};
   auto* header = pointer_as<Header>(room.data());
-  // Each is read once: somebody else may write there.
+  // Each is read once: a peer may write there.
   const Limits limits{
       .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
       .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
@@ -62,11 +62,11 @@ void SharedReceiveRing::queue_up(std::uint32_t slot) noexcept {
   Header& h = header();
   // pairs with claim()
   std::atomic_ref(entry(slot).claim).store(posted_at(h.tail), std::memory_order_release);
-  order(h.tail).store(slot, std::memory_order_relaxed);  // seen by whoever sees the tail
+  order(h.tail).store(slot, std::memory_order_relaxed);  // the release of the tail publishes it
   std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
 }
 
-/// A claimant may have died, or be asleep, between its claim and its move of the head.
+/// Moves the head for a claimant that has died, or is delayed, between its claim and its own move.
 void SharedReceiveRing::move_head_on() noexcept {
   Header& h = header();
   std::uint32_t head = load_head();
@@ -76,7 +76,7 @@ void SharedReceiveRing::move_head_on() noexcept {
   std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
 }
 
-/// The first that is free, from behind the last one that was taken on: nearly always the next.
+/// The first free slot behind the one that was used last: nearly always the next.
 std::optional<std::uint32_t> SharedReceiveRing::find_free_slot() noexcept {
   Header& h = header();
   for (std::uint32_t step = 0; step <= mask_; ++step) {
@@ -91,7 +91,7 @@ std::optional<std::uint32_t> SharedReceiveRing::find_free_slot() noexcept {
 
 SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexcept {
   Header& h = header();
-  // Others may be faster many times, but not for ever: a queue that never comes to an end is none.
+  // Other claimants may be faster many times. The limit ends the loop if the block holds nonsense.
   for (std::uint64_t tries = 0; tries <= kTriesPerPlace * (std::uint64_t{mask_} + 1); ++tries) {
     std::uint32_t head = load_head();
     if (head == load_tail()) return {};
@@ -100,9 +100,9 @@ SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexce
     std::uint32_t expected = posted_at(head);
     const bool mine = std::atomic_ref(slot.claim)
                           .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
-    // Whoever claimed it, the head moves on; a claimant that died before doing so is helped here.
-    // If others have moved it already, the ring may have come round under our feet; then neither
-    // exchange found what it expected.
+    // The head moves, whichever claimant has the entry: one that died before its move is helped
+    // here. If other claimants have moved the head already, even once around the ring, neither
+    // exchange has found what it expected.
     std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
     if (!mine) continue;
     fence_if(fencing_);  // pairs with the barrier in arm_limit()
@@ -123,7 +123,7 @@ void SharedReceiveRing::put_back(std::uint32_t claimant) noexcept {
 
 bool SharedReceiveRing::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
   if (!is_claimed_by(claimant, slot)) return false;
-  move_head_on();  // its place may still be the one at the head, and a ring of slots has no other
+  move_head_on();  // its old place may still be at the head, and the ring has no place to spare
   queue_up(slot);
   return true;
 }
@@ -141,7 +141,7 @@ void SharedReceiveRing::check_limit() noexcept {
   Header& h = header();
   std::uint32_t armed = std::atomic_ref(h.limit).load(std::memory_order_relaxed);
   if (armed == 0 || waiting_count() >= armed) return;
-  // One shot: whoever disarms it raises the event.
+  // One event per arming: the thread that disarms the limit raises it.
   if (std::atomic_ref(h.limit).compare_exchange_strong(armed, 0, std::memory_order_acq_rel)) {
     std::atomic_ref(h.limit_reached).store(1, std::memory_order_release);
   }

@@ -17,18 +17,18 @@
 
 namespace verbatim::transport {
 
-/// Receives that several queue pairs share (IBA Vol 1, 10.2.9). The owner posts; any responder,
-/// possibly in a peer process, claims an entry by one compare-and-swap that records who claims it,
-/// so that the entry of a claimant that died can be found and put back.
+/// Receives that several queue pairs share (IBA Vol 1, 10.2.9). The owner posts. Any responder,
+/// possibly in a peer process, claims an entry by one compare-and-swap that stores the claimant, so
+/// that the entry of a claimant that died can be found and put back.
 ///
 /// A view of a block of plain data that the caller provides. An entry is taken when a message
 /// begins and released just before its completion is published, in any order, and some are held for
-/// long. So the ring that keeps the order of posting names slots, and a receive is posted into
-/// whichever slot is free: one that is held costs the others one place and no more.
+/// long. So the ring, which keeps the order of posting, holds the numbers of slots, and a receive
+/// is posted into any free slot: an entry that is held costs the others one place and no more.
 ///
-/// The claim word of a posted slot carries its place in the ring: a claimant that slept since it
-/// looked cannot take what was posted into the same slot later, so receives go in order, and only
-/// the place at the head can be claimed while the head has not yet moved past it.
+/// The claim word of a posted slot contains its place in the ring. So a claimant that was delayed
+/// cannot claim a receive that was posted into the same slot later. Receives are claimed in order:
+/// only the one at the head can be claimed.
 class SharedReceiveRing {
  public:
   using Limits = ReceiveQueue::Limits;
@@ -47,9 +47,8 @@ class SharedReceiveRing {
   SharedReceiveRing() noexcept = default;
   static SharedReceiveRing create(std::span<std::byte> block, memory::DomainId domain,
                                   const Limits& limits) noexcept;
-  /// `fencing` is kFenced if the barrier that the owner gives to arm_limit() does not reach this
-  /// process.
-  /// As ReceiveQueue::attach().
+  /// As ReceiveQueue::attach(). `fencing` is kFenced if the barrier that the owner gives to
+  /// arm_limit() does not reach this process.
   static SharedReceiveRing attach(std::span<std::byte> room,
                                   Fencing fencing = Fencing::kExpedited) noexcept;
 
@@ -60,7 +59,7 @@ class SharedReceiveRing {
 
   // The owner.
   [[nodiscard]] Status post(const ReceiveRequest& request) noexcept;
-  /// Receives that nobody has claimed; one more while a claimant is about to move the head.
+  /// Receives that are not claimed; one more while a claimant is about to move the head.
   [[nodiscard]] std::uint32_t waiting_count() const noexcept { return load_tail() - load_head(); }
   /// How many were ever posted; wraps.
   [[nodiscard]] std::uint32_t posted() const noexcept { return load_tail(); }
@@ -71,7 +70,7 @@ class SharedReceiveRing {
   [[nodiscard]] std::uint32_t limit() const noexcept {
     return std::atomic_ref(header().limit).load(std::memory_order_relaxed);
   }
-  /// Whether the limit was reached since it was armed; asking clears it.
+  /// Whether the limit was reached since it was armed. The call clears that.
   [[nodiscard]] bool take_limit_event() noexcept {
     return std::atomic_ref(header().limit_reached).exchange(0, std::memory_order_acquire) != 0;
   }
@@ -79,10 +78,11 @@ class SharedReceiveRing {
   [[nodiscard]] bool has_limit_event() const noexcept {
     return std::atomic_ref(header().limit_reached).load(std::memory_order_relaxed) != 0;
   }
-  /// Posts anew what `claimant` had claimed and not released. It is gone or no longer at work, and
-  /// none of these receives was or will be reported: whoever calls this has made sure.
+  /// Posts the receives again that `claimant` had claimed and not released. The caller has made
+  /// sure that the claimant is not at work, and that none of these receives was or will be
+  /// completed.
   void put_back(std::uint32_t claimant) noexcept;
-  /// The same for one that is known. False when `claimant` does not have the slot.
+  /// The same for one slot. False when `claimant` does not have it.
   bool put_back(std::uint32_t claimant, std::uint32_t slot) noexcept;
   [[nodiscard]] bool is_claimed_by(std::uint32_t claimant, std::uint32_t slot) const noexcept {
     return std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == claimant;
@@ -108,7 +108,7 @@ class SharedReceiveRing {
     std::uint32_t sge_limit = 0;
     memory::DomainId domain = memory::DomainId::kNone;
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted
-    std::uint32_t next_slot = 0;         // the owner's: where it looks for a free one
+    std::uint32_t next_slot = 0;         // the owner's: where its search for a free slot begins
     alignas(64) std::uint32_t head = 0;  // atomic; places of the ring that are used up
     std::uint32_t limit = 0;             // atomic; 0: not armed
     std::uint32_t limit_reached = 0;     // atomic; set once when the limit fires
@@ -123,7 +123,7 @@ class SharedReceiveRing {
     return (std::size_t{slots} * sizeof(std::uint32_t) + 63) & ~std::size_t{63};
   }
   [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
-  /// Which slot the `number`th posted receive lies in.
+  /// The slot of the `number`th posted receive.
   [[nodiscard]] std::atomic_ref<std::uint32_t> order(std::uint32_t number) const noexcept {
     const std::size_t place = number & mask_;
     return std::atomic_ref(

@@ -23,7 +23,7 @@ constexpr std::size_t kHeadAt = 128;
 
 using Claim = SharedReceiveRing::Claim;
 
-class SharedReceiveQueueTest : public testing::Test {
+class SharedReceiveRingTest : public testing::Test {
  protected:
   static constexpr SharedReceiveRing::Limits kLimits{.depth = 4, .sge_limit = 2};
 
@@ -49,7 +49,7 @@ class SharedReceiveQueueTest : public testing::Test {
   SharedReceiveRing queue_ = SharedReceiveRing::create(block_.span(), kDomain, kLimits);
 };
 
-TEST_F(SharedReceiveQueueTest, BeginsEmptyWhateverTheMemoryHeld) {
+TEST_F(SharedReceiveRingTest, BeginsEmptyWhateverTheMemoryHeld) {
   EXPECT_TRUE(queue_.exists());
   EXPECT_FALSE(SharedReceiveRing().exists());
   EXPECT_EQ(queue_.depth(), 4U);
@@ -63,7 +63,7 @@ TEST_F(SharedReceiveQueueTest, BeginsEmptyWhateverTheMemoryHeld) {
 
 // ---- Posting and claiming
 
-TEST_F(SharedReceiveQueueTest, IsClaimedInTheOrderOfPosting) {
+TEST_F(SharedReceiveRingTest, IsClaimedInTheOrderOfPosting) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   EXPECT_EQ(queue_.waiting_count(), 4U);
   claim(1, kAlice);
@@ -74,14 +74,14 @@ TEST_F(SharedReceiveQueueTest, IsClaimedInTheOrderOfPosting) {
   EXPECT_TRUE(is_empty());
 }
 
-TEST_F(SharedReceiveQueueTest, IsFullAtItsDepth) {
+TEST_F(SharedReceiveRingTest, IsFullAtItsDepth) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   EXPECT_EQ(post(5).error(), Errc::kNoMemory);
   const memory::Sge three[3]{};
   EXPECT_EQ(queue_.post({.wr_id = 1, .list = three}).error(), Errc::kInvalidArgument);
 }
 
-TEST_F(SharedReceiveQueueTest, EntriesMayBeReleasedInAnyOrder) {
+TEST_F(SharedReceiveRingTest, EntriesMayBeReleasedInAnyOrder) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   std::vector<Claim> claims;
   for (std::uint64_t i = 1; i <= 4; ++i) claims.push_back(claim(i));
@@ -94,9 +94,9 @@ TEST_F(SharedReceiveQueueTest, EntriesMayBeReleasedInAnyOrder) {
   }
 }
 
-// A connection that is in the middle of a long message, or waits for the next one, may keep its
-// receive for ever; that must cost the others one place and no more.
-TEST_F(SharedReceiveQueueTest, ASlowClaimantDoesNotStopTheOthers) {
+// A connection in the middle of a long message may keep its receive for ever. That costs the others
+// one place and no more.
+TEST_F(SharedReceiveRingTest, ASlowClaimantDoesNotStopTheOthers) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   const Claim slow = claim(1, kBob);
   for (std::uint64_t next = 5; next < 100; ++next) {
@@ -111,7 +111,7 @@ TEST_F(SharedReceiveQueueTest, ASlowClaimantDoesNotStopTheOthers) {
   for (std::uint64_t next = 97; next <= 100; ++next) claim(next);
 }
 
-TEST_F(SharedReceiveQueueTest, AnyMixtureOfHoldingAndPostingKeepsEveryPlace) {
+TEST_F(SharedReceiveRingTest, AnyMixtureOfHoldingAndPostingKeepsEveryPlace) {
   Prng prng(11);
   std::vector<std::pair<Claim, std::uint64_t>> held;
   std::uint64_t next_in = 0;
@@ -144,7 +144,7 @@ TEST_F(SharedReceiveQueueTest, AnyMixtureOfHoldingAndPostingKeepsEveryPlace) {
   }
 }
 
-TEST_F(SharedReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
+TEST_F(SharedReceiveRingTest, ADepthThatIsNoPowerOfTwoIsKept) {
   constexpr SharedReceiveRing::Limits kOdd{.depth = 5, .sge_limit = 0};
   TestBlock block(SharedReceiveRing::octets_for(kOdd));
   auto queue = SharedReceiveRing::create(block.span(), kDomain, kOdd);
@@ -160,7 +160,7 @@ TEST_F(SharedReceiveQueueTest, ADepthThatIsNoPowerOfTwoIsKept) {
   }
 }
 
-TEST_F(SharedReceiveQueueTest, CountersMayWrap) {
+TEST_F(SharedReceiveRingTest, CountersMayWrap) {
   ASSERT_TRUE(post(1).ok());
   queue_.release(claim(1).slot);
   ASSERT_EQ(block_.word(kTailAt), 1U);
@@ -174,7 +174,7 @@ TEST_F(SharedReceiveQueueTest, CountersMayWrap) {
   EXPECT_TRUE(is_empty());
 }
 
-TEST_F(SharedReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
+TEST_F(SharedReceiveRingTest, IsTheSameQueueInEveryView) {
   auto peer = SharedReceiveRing::attach(block_.span());
   ASSERT_TRUE(post(5).ok());
   const Claim claimed = peer.claim(kBob);
@@ -185,7 +185,7 @@ TEST_F(SharedReceiveQueueTest, IsTheSameQueueForWhoeverAttaches) {
   EXPECT_TRUE(post(6).ok());
 }
 
-TEST_F(SharedReceiveQueueTest, NeverShowsAListLongerThanItsSlot) {
+TEST_F(SharedReceiveRingTest, NeverShowsAListLongerThanItsSlot) {
   ASSERT_TRUE(post(5).ok());
   const Claim claimed = claim(5);
   const_cast<ReceiveEntry*>(claimed.entry)->sge_count = 0xffff'ffff;
@@ -194,7 +194,7 @@ TEST_F(SharedReceiveQueueTest, NeverShowsAListLongerThanItsSlot) {
 
 // ---- The limit (IBA Vol 1, 11.2.9)
 
-TEST_F(SharedReceiveQueueTest, ReportsOnceThatFewerThanTheLimitWait) {
+TEST_F(SharedReceiveRingTest, ReportsOnceThatFewerThanTheLimitWait) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   ASSERT_TRUE(queue_.arm_limit(3).ok());
   EXPECT_EQ(queue_.limit(), 3U);
@@ -209,7 +209,7 @@ TEST_F(SharedReceiveQueueTest, ReportsOnceThatFewerThanTheLimitWait) {
   EXPECT_FALSE(queue_.take_limit_event());
 }
 
-TEST_F(SharedReceiveQueueTest, ReportsAgainWhenArmedAgain) {
+TEST_F(SharedReceiveRingTest, ReportsAgainWhenArmedAgain) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(post(1).ok());
     ASSERT_TRUE(post(2).ok());
@@ -222,14 +222,14 @@ TEST_F(SharedReceiveQueueTest, ReportsAgainWhenArmedAgain) {
   }
 }
 
-TEST_F(SharedReceiveQueueTest, ReportsAtOnceWhenTooFewWaitAlready) {
+TEST_F(SharedReceiveRingTest, ReportsAtOnceWhenTooFewWaitAlready) {
   ASSERT_TRUE(post(1).ok());
   ASSERT_TRUE(queue_.arm_limit(2).ok());
   EXPECT_TRUE(queue_.take_limit_event());
   EXPECT_EQ(queue_.limit(), 0U);
 }
 
-TEST_F(SharedReceiveQueueTest, DoesNotReportWhatWasDisarmed) {
+TEST_F(SharedReceiveRingTest, DoesNotReportWhatWasDisarmed) {
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
   ASSERT_TRUE(queue_.arm_limit(2).ok());
   ASSERT_TRUE(queue_.arm_limit(0).ok());
@@ -238,7 +238,7 @@ TEST_F(SharedReceiveQueueTest, DoesNotReportWhatWasDisarmed) {
   EXPECT_FALSE(queue_.take_limit_event());
 }
 
-TEST_F(SharedReceiveQueueTest, RefusesALimitBeyondItsDepth) {
+TEST_F(SharedReceiveRingTest, RefusesALimitBeyondItsDepth) {
   EXPECT_EQ(queue_.arm_limit(5).error(), Errc::kInvalidArgument);
   EXPECT_EQ(queue_.limit(), 0U);
   EXPECT_FALSE(queue_.take_limit_event());
@@ -247,7 +247,7 @@ TEST_F(SharedReceiveQueueTest, RefusesALimitBeyondItsDepth) {
 
 // ---- Claimants that died
 
-TEST_F(SharedReceiveQueueTest, PutsBackWhatADeadClaimantHeld) {
+TEST_F(SharedReceiveRingTest, PutsBackWhatADeadClaimantHeld) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   claim(1, kBob);
   const Claim alive = claim(2, kAlice);
@@ -262,7 +262,7 @@ TEST_F(SharedReceiveQueueTest, PutsBackWhatADeadClaimantHeld) {
   EXPECT_TRUE(is_empty());
 }
 
-TEST_F(SharedReceiveQueueTest, PutsBackOneThatTheClaimantReallyHas) {
+TEST_F(SharedReceiveRingTest, PutsBackOneThatTheClaimantReallyHas) {
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
   const Claim mine = claim(1, kAlice);
   EXPECT_FALSE(queue_.put_back(kBob, mine.slot));
@@ -273,8 +273,8 @@ TEST_F(SharedReceiveQueueTest, PutsBackOneThatTheClaimantReallyHas) {
   EXPECT_FALSE(queue_.put_back(kAlice, mine.slot)) << "it was released";
 }
 
-/// Dies at the worst moment: the entry is claimed, the head has not moved.
-TEST_F(SharedReceiveQueueTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
+/// The claimant dies when the entry is claimed and the head has not moved.
+TEST_F(SharedReceiveRingTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(post(i).ok());
   const Claim half = claim(1, kBob);
   block_.word(kHeadAt) -= 1;
@@ -287,7 +287,7 @@ TEST_F(SharedReceiveQueueTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
   EXPECT_TRUE(is_empty());
 }
 
-TEST_F(SharedReceiveQueueTest, TheOwnerStepsOverOneThatDiedHalfway) {
+TEST_F(SharedReceiveRingTest, TheOwnerStepsOverOneThatDiedHalfway) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   const Claim half = claim(1, kBob);
   queue_.release(half.slot);
@@ -296,7 +296,7 @@ TEST_F(SharedReceiveQueueTest, TheOwnerStepsOverOneThatDiedHalfway) {
   for (std::uint64_t i = 2; i <= 5; ++i) claim(i);
 }
 
-TEST_F(SharedReceiveQueueTest, AFullQueueHasAPlaceForWhatADeadClaimantHeldHalfway) {
+TEST_F(SharedReceiveRingTest, AFullQueueHasAPlaceForWhatADeadClaimantHeldHalfway) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   claim(1, kBob);
   block_.word(kHeadAt) -= 1;
@@ -306,8 +306,8 @@ TEST_F(SharedReceiveQueueTest, AFullQueueHasAPlaceForWhatADeadClaimantHeldHalfwa
   EXPECT_TRUE(is_empty());
 }
 
-/// Sleeps at the worst moment: it has read which slot is next, and the ring comes round.
-TEST_F(SharedReceiveQueueTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSameSlot) {
+/// A claimant is delayed after it has read which slot is next, while the ring goes once around.
+TEST_F(SharedReceiveRingTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSameSlot) {
   ASSERT_TRUE(post(1).ok());
   const std::uint32_t posted = queue_.at(0).claim;
   const Claim first = claim(1, kBob);
@@ -318,7 +318,7 @@ TEST_F(SharedReceiveQueueTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSam
   }
 }
 
-TEST_F(SharedReceiveQueueTest, CallsTheBarrierBetweenArmingTheLimitAndLooking) {
+TEST_F(SharedReceiveRingTest, CallsTheBarrierBetweenArmingTheLimitAndLooking) {
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
   static SharedReceiveRing* racing = nullptr;
   racing = &queue_;
@@ -335,7 +335,7 @@ TEST_F(SharedReceiveQueueTest, CallsTheBarrierBetweenArmingTheLimitAndLooking) {
 
 // ---- Threads
 
-TEST_F(SharedReceiveQueueTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
+TEST_F(SharedReceiveRingTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   constexpr std::uint64_t kCount = 10'000;
   constexpr std::uint32_t kClaimants = 2;
   std::vector<std::atomic<std::uint32_t>> taken(kCount);
@@ -344,7 +344,7 @@ TEST_F(SharedReceiveQueueTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   std::vector<std::thread> claimants;
   for (std::uint32_t i = 0; i < kClaimants; ++i) {
     claimants.emplace_back([&, i, queue = SharedReceiveRing::attach(block_.span())]() mutable {
-      Claim kept;  // every other one is held until the next one is done, so that order is mixed
+      Claim kept;  // every second one is held until the next one is done, so that the order mixes
       while (total < kCount) {
         const Claim claimed = queue.claim(0x8000'0000 + i);
         if (claimed.entry == nullptr) {
@@ -377,7 +377,7 @@ TEST_F(SharedReceiveQueueTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(post(i).ok()) << "every slot is free again";
 }
 
-TEST_F(SharedReceiveQueueTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
+TEST_F(SharedReceiveRingTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
   for (int round = 0; round < 50; ++round) {
     for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
     ASSERT_TRUE(queue_.arm_limit(3).ok());

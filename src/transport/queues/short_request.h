@@ -9,8 +9,8 @@
 
 namespace verbatim::transport {
 
-/// A SEND, WRITE or READ of one piece, as far as anything of it is used when it is executed at once
-/// and never queued.
+/// A SEND, WRITE or READ of one piece that is executed at once and never queued, with the members
+/// that this needs.
 struct ShortRequest {
   std::uint64_t wr_id = 0;
   SendOpcode opcode{};
@@ -19,7 +19,7 @@ struct ShortRequest {
   std::uint64_t remote_address = 0;  // WRITE and READ
   wire::MemoryKey rkey{};            // WRITE and READ
 
-  /// As it would stand in a send queue, but for its gather list.
+  /// Its entry in a send queue, without the gather list.
   [[nodiscard]] SendEntry entry() const noexcept {
     SendEntry entry;
     entry.wr_id = wr_id;

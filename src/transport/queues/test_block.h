@@ -13,8 +13,8 @@
 
 namespace verbatim::transport {
 
-/// Storage for the blocks that queues are made in, for tests: aligned to a cache line and full of
-/// rubbish, as reused memory is.
+/// Storage for the blocks of queues, for tests: aligned to a cache line and filled with a pattern,
+/// as reused memory is.
 class TestBlock {
  public:
   explicit TestBlock(std::size_t octets) : lines_((octets + 63) / 64), octets_(octets) {
@@ -23,7 +23,7 @@ class TestBlock {
   [[nodiscard]] std::byte* data() noexcept { return lines_.data()->octets; }
   [[nodiscard]] std::span<std::byte> span() noexcept { return {data(), octets_}; }
 
-  /// A number of the block as any process that maps it sees it.
+  /// The number at that offset of the block.
   [[nodiscard]] std::uint32_t& word(std::size_t at) noexcept {
     return *pointer_as<std::uint32_t>(data() + at);
   }
@@ -36,7 +36,7 @@ class TestBlock {
   std::size_t octets_;
 };
 
-/// A completion that tells itself apart from others by its work request.
+/// A completion with this wr_id.
 [[nodiscard]] inline Completion completion(std::uint64_t wr_id) noexcept {
   Completion made;
   made.wr_id = wr_id;

@@ -10,7 +10,7 @@
 
 namespace verbatim::transport::test {
 
-/// A completion queue and the lanes that feed it, for tests.
+/// A completion queue and its lanes, for tests.
 class TestQueue {
  public:
   static constexpr std::uint32_t kDepth = 8;  // of each lane
@@ -29,7 +29,7 @@ class TestQueue {
   }
   CompletionPort attach(std::uint32_t depth = kDepth) { return *queue_.attach(lane(depth)); }
 
-  /// Up to `most` completions, by work request.
+  /// Polls up to `most` completions; their wr_ids.
   std::vector<std::uint64_t> poll(std::size_t most) {
     std::vector<Completion> into(most);
     into.resize(queue_.poll(into));

@@ -11,7 +11,7 @@
 #include "wire/headers/extension_headers.h"
 #include "wire/headers/ids.h"
 
-/// Work requests as an application posts them, and what comes back.
+/// Work requests as a program posts them, and their completions.
 namespace verbatim::transport {
 
 /// The values are those of the verbs.
@@ -55,21 +55,21 @@ struct SendRequest {
   std::uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
   SendFlags flags = SendFlags::kNone;
-  std::span<const memory::Sge> list{};  // with kInline the addresses are read at once, keys ignored
+  std::span<const memory::Sge> list{};  // with kInline the data is read at once, keys are ignored
 
   std::uint64_t remote_address = 0;  // WRITE, READ, atomics, FLUSH
   wire::MemoryKey rkey{};
   wire::Immediate immediate{};       // *Imm
   wire::MemoryKey invalidate_key{};  // kSendInvalidate, kLocalInvalidate
-  std::uint64_t compare_or_add = 0;  // atomics: what to compare with, or the addend
+  std::uint64_t compare_or_add = 0;  // atomics: the value to compare with, or the addend
   std::uint64_t swap = 0;            // kCompareSwap
   std::uint32_t flush_octets = 0;    // kFlush: the range
-  wire::Feth flush{};                // kFlush: what is flushed and how far
+  wire::Feth flush{};                // kFlush: selectivity and placement
   memory::BindRequest bind{};        // kBindWindow
   bool bind_type1 = false;           // kBindWindow: from the bind verb, not from a work request
   wire::SrqNumber remote_srq{};      // XRC
 
-  const Path* path = nullptr;    // UD: where to
+  const Path* path = nullptr;    // UD: the destination
   bool is_foreign_path = false;  // UD: the address handle is of another protection domain
   wire::QpNumber remote_qp{};    // UD
   wire::QKey remote_qkey{};      // UD; with bit 31 set the queue pair's own key is used
@@ -120,7 +120,7 @@ enum class WcFlags : std::uint8_t {
   kGrh = 1U << 0,  // UD: the payload begins 40 octets behind the start of the receive
   kWithImm = 1U << 1,
   kWithInvalidate = 1U << 3,
-  kIpv4 = 1U << 7,  // UD: the octets before the payload are IPv4's header. Not one of the verbs
+  kIpv4 = 1U << 7,  // UD: the octets before the payload are an IPv4 header. Not a flag of verbs
 };
 [[nodiscard]] constexpr WcFlags operator|(WcFlags a, WcFlags b) noexcept {
   return WcFlags(
@@ -137,17 +137,17 @@ struct Completion {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   WcFlags flags = WcFlags::kNone;
-  bool solicited = false;          // fires a queue that is armed for solicited completions
+  bool solicited = false;          // triggers a queue that is armed for solicited completions
   std::uint32_t octets = 0;        // received, READ or swapped
   std::uint32_t imm_or_key = 0;    // immediate data, or the key that was invalidated
   wire::QpNumber qp{};             // the local queue pair
   wire::QpNumber source_qp{};      // UD receives
-  std::uint32_t vendor_error = 0;  // the Reason, for whoever asks why
+  std::uint32_t vendor_error = 0;  // the Reason
   std::uint64_t timestamp = 0;     // nanoseconds of the owner's clock, when it was produced
 
-  /// Member by member: then one that is put together for this alone goes from registers to its
-  /// place. As a whole it would be built in memory and read again in larger pieces than it was
-  /// written in, which processors wait for.
+  /// Copies member by member: a completion that was built for this copy alone then goes from
+  /// registers to its place. As a whole it would be built in memory and read in larger pieces than
+  /// it was written in, which stalls processors.
   [[gnu::always_inline]] void assign(const Completion& other) noexcept {
     wr_id = other.wr_id;
     status = other.status;
@@ -164,7 +164,7 @@ struct Completion {
 };
 static_assert(sizeof(Completion) == 40);
 
-/// Things that happen to a queue pair and belong to no work request (IBA Vol 1, 11.6.3).
+/// Events of a queue pair that belong to no work request (IBA Vol 1, 11.6.3).
 enum class QpEvent : std::uint8_t {
   kFatal,
   kRequestError,

@@ -9,16 +9,17 @@
 
 namespace verbatim::transport {
 
-/// When a queue pair may send its next packet. Reliable ones need no limit, since losses narrow
-/// their window; unreliable ones hear of no loss, so they send so much per period that a receiver's
-/// socket buffer holds what arrives while its process is kept from the CPU for a moment. This is
-/// the place for congestion control, too (annex A17.9): today the notifications are counted.
+/// Decides when a queue pair may send its next packet. Reliable services need no limit, because
+/// losses narrow their window. Unreliable services detect no losses, so the octets per period are
+/// limited: the socket buffer of a receiver holds what arrives while its process has no processor
+/// for a moment. Congestion control belongs here, too (annex A17.9); today the notifications are
+/// only counted.
 ///
 /// Pure: the sender asks may_send(), reports handle_sent(), and sleeps no longer than
 /// next_opportunity().
 class RatePolicy {
  public:
-  /// No limit when it is empty.
+  /// Zero octets: no limit.
   struct Limit {
     std::uint32_t octets = 0;
     Duration period{0};
@@ -35,7 +36,7 @@ class RatePolicy {
     sent_ += octets;
     if (sent_ >= limit_.octets) not_before_ = period_ends_;
   }
-  /// The owner saw that the receiver has no room.
+  /// The receiver has no room.
   void hold_until(Instant until) noexcept { not_before_ = std::max(not_before_, until); }
   void handle_congestion_notification(Instant) noexcept { ++notifications_; }
   [[nodiscard]] Instant next_opportunity() const noexcept { return not_before_; }

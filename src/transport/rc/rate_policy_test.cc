@@ -27,7 +27,7 @@ TEST(RatePolicy, LetsAPeriodsWorthGoAtOnceAndTheRestWait) {
   EXPECT_TRUE(rate.may_send(at(120)));
 }
 
-TEST(RatePolicy, WhoIsHeldWaitsEvenWithoutALimit) {
+TEST(RatePolicy, AHoldWorksWithoutALimit) {
   RatePolicy rate;
   rate.hold_until(at(50));
   EXPECT_FALSE(rate.may_send(at(49)));
@@ -37,7 +37,7 @@ TEST(RatePolicy, WhoIsHeldWaitsEvenWithoutALimit) {
   EXPECT_TRUE(rate.may_send(at(50)));
 }
 
-TEST(RatePolicy, NothingIsSavedUp) {
+TEST(RatePolicy, AnUnusedPeriodIsNotSavedUp) {
   RatePolicy rate;
   rate.limit({.octets = 10'000, .period = microseconds(20)});
   rate.handle_sent(at(1000), 5'000);

@@ -49,8 +49,8 @@ Psn RcRequester::cursor_psn() const noexcept {
   return entry.stage == SendStage::kStarted ? entry.first_psn + cursor_packet_ : next_psn_;
 }
 
-/// What stands in the way of a request that has not begun: a pause, a fence, and for local
-/// operations the requests before it (10.8.3.3: an invalidate must not overtake anything).
+/// A request that is not started waits for the end of a pause, for a fence, and, if it is a local
+/// operation, for the requests before it (10.8.3.3: an invalidate must not overtake any request).
 bool RcRequester::may_start(const SendEntry& entry) const noexcept {
   if (paused_) return false;
   if (has(entry.flags, SendFlags::kFence) && answers_pending_ > 0) return false;
@@ -120,7 +120,7 @@ void RcRequester::execute_locally(SendEntry& entry) noexcept {
   retire_done();
 }
 
-/// False when a key of the gather list does not allow it; the entry has failed then.
+/// False when a key of the gather list does not allow it; then the entry has failed.
 bool RcRequester::gather_payload(SendEntry& entry, const Segment& segment,
                                  wire::PacketBuilder& builder) noexcept {
   auto gathered =
@@ -130,8 +130,8 @@ bool RcRequester::gather_payload(SendEntry& entry, const Segment& segment,
   return false;
 }
 
-/// At the end of a message the caller asks anyway; inside, often enough to keep the window moving,
-/// and whenever the window is about to close.
+/// Whether a packet inside a message asks for an acknowledgement: often enough to keep the window
+/// open, and when the window is about to close. The last packet of a message always asks.
 bool RcRequester::wants_ack(std::uint32_t packet_index) const noexcept {
   return (packet_index + 1) % window_.ack_period() == 0 || in_flight() + 1 >= window_.packets();
 }
@@ -240,8 +240,8 @@ void RcRequester::advance_cursor(std::uint32_t packets, const SendEntry& entry) 
   }
 }
 
-/// `before` is what sent_psn_ was: only a packet that was never sent before can be timed. Of what a
-/// READ brings back, the first packet tells how long it takes to be heard; the others follow it.
+/// `before` is the earlier sent_psn_: the round trip is measured only of a packet that is sent for
+/// the first time. Of a READ, the first response is measured; the others follow it.
 void RcRequester::note_sent(Instant now, const TrainPart& part, Psn before) noexcept {
   counters_.packets_sent += part.packets;
   rate_.handle_sent(now, part.octets);
@@ -253,10 +253,10 @@ void RcRequester::note_sent(Instant now, const TrainPart& part, Psn before) noex
   if (deadline_ == Instant::never()) restart_timer(now);
 }
 
-// ---- Going on and going back ----
+// ---- Progress and going back ----
 
-/// Completes every request that an acknowledgement of `psn` covers. kGap: a READ or atomic that it
-/// covers was never answered, so the answer was lost (9.7.5.1.3, "implied NAK").
+/// Completes every request that an acknowledgement of `psn` covers. kGap: it covers a READ or
+/// atomic that has no answer, so the answer was lost (9.7.5.1.3, "implied NAK").
 RcRequester::Found RcRequester::acknowledge_through(Psn psn) noexcept {
   // Distances are taken from the oldest number: the first one of a long message may be half of all
   // numbers away.
@@ -278,8 +278,8 @@ RcRequester::Found RcRequester::acknowledge_through(Psn psn) noexcept {
   return Found::kAllThere;
 }
 
-/// Any answer acknowledges what was sent before it. False when the answer itself then has nothing
-/// more to say: others before it are missing, or the connection has ended.
+/// Any answer acknowledges the packets before it. False when the answer itself cannot be used:
+/// answers before it are missing, or the connection has ended.
 bool RcRequester::acknowledge_before(Instant now, Psn psn) noexcept {
   if (psn == oldest_psn_) return true;
   const Psn before = oldest_psn_;
@@ -289,7 +289,8 @@ bool RcRequester::acknowledge_before(Instant now, Psn psn) noexcept {
   return found == Found::kAllThere && !failed_;
 }
 
-/// The peer has taken something: patience starts anew, and packets it has need not go out again.
+/// The peer has acknowledged packets: the retry counters start again, and these packets are not
+/// repeated.
 void RcRequester::note_progress(Instant now, Psn before) noexcept {
   if (failed_) return;
   window_.handle_progress(oldest_psn_,
@@ -303,22 +304,23 @@ void RcRequester::note_progress(Instant now, Psn before) noexcept {
   restart_timer(now);
 }
 
-/// The timed packet may have been acknowledged by now.
+/// Takes a sample if the measured packet is acknowledged.
 void RcRequester::take_round_trip(Instant now) noexcept {
   if (!times_ || !timed_psn_.is_before(oldest_psn_)) return;
   times_ = false;
   round_trip_.handle_sample(now - timed_at_);
 }
 
-/// What is in flight will be sent again, and an acknowledgement could mean either. While nothing is
-/// known of the peer, a time that may be too long is better than none: a network that always loses
-/// something in flight would never give another, and every loss would cost the whole timeout.
+/// The packets in flight will be sent again, and an acknowledgement could be for either copy, so
+/// the measurement is dropped. The first one is kept, although it may be too long: in a network
+/// that loses a packet of every window there would be no other, and every loss would cost the whole
+/// timeout.
 void RcRequester::note_loss() noexcept {
   if (round_trip_.is_known()) times_ = false;
   window_.handle_loss(sent_psn_);
 }
 
-/// Silence only counts while the peer has something to say.
+/// The timers run only while an answer is expected.
 void RcRequester::restart_timer(Instant now) noexcept {
   const bool is_expected = oldest_psn_ != sent_psn_ && !waits_for_receiver_;
   const bool runs = is_expected && config_.ack_timeout > Duration::zero();
@@ -351,7 +353,7 @@ void RcRequester::go_back_to(Psn psn) noexcept {
   reads_in_flight_ = 0;
 }
 
-/// False when there is none left; the connection has ended then.
+/// False when no retry is left; then the connection has ended.
 bool RcRequester::spend_retry() noexcept {
   if (retries_left_ == 0) {
     fail_head(WcStatus::kRetryExceeded, Reason::kNoAnswer);
@@ -393,7 +395,7 @@ void RcRequester::complete(SendEntry& entry) noexcept {
   entry.stage = SendStage::kDone;
 }
 
-/// Reports what is done, in the order of posting, and a failure when its turn has come.
+/// Completes the requests that are done, in the order of posting, and a failed one in its turn.
 void RcRequester::retire_done() noexcept {
   while (!queue_->is_empty()) {
     SendEntry& entry = queue_->at(queue_->head());
@@ -415,7 +417,7 @@ void RcRequester::retire_done() noexcept {
   }
 }
 
-/// The entry cannot go on; it is reported when all before it are done, so that order holds.
+/// The entry has failed. It completes when all entries before it are done, so that order holds.
 void RcRequester::fail_entry(SendEntry& entry, WcStatus status, Reason reason) noexcept {
   entry.stage = SendStage::kFailed;
   entry.failure = status;
@@ -454,13 +456,13 @@ void RcRequester::flush() noexcept {
   }
   cursor_ = queue_->head();
   cursor_packet_ = 0;
-  oldest_psn_ = sent_psn_ = next_psn_;  // nothing is outstanding any more
+  oldest_psn_ = sent_psn_ = next_psn_;  // nothing is outstanding
   deadline_ = suspicion_ = Instant::never();
   waits_for_receiver_ = false;
 }
 
 void RcRequester::publish(const SendEntry& entry, WcStatus status, Reason reason) noexcept {
-  // A place was kept when the request was accepted.
+  // The lane had a place when the request was accepted.
   const bool placed = port_.publish(completion_of(entry, status, reason, config_.number));
   VB_ASSERT(placed);
 }

@@ -23,22 +23,22 @@
 
 namespace verbatim::transport {
 
-/// The sending half of a reliable connection (IBA Vol 1, 9.7.3 to 9.7.6): cuts requests into
-/// packets, keeps them until they are acknowledged, places what READs and atomics bring back, and
-/// goes back to the oldest missing packet when told or timed out. XRC initiators are the same with
-/// one header more.
+/// The sending side of a reliable connection (IBA Vol 1, 9.7.3 to 9.7.6): divides requests into
+/// packets, keeps the requests until they are acknowledged, places the data of READs and atomics,
+/// and goes back to the oldest missing packet after a NAK or a timeout. XRC initiators are the same
+/// with one header more.
 ///
 /// It performs no I/O, reads no clock, allocates nothing and starts no thread. Its owner
 ///   1. posts into the SendQueue and reports events (handle_*), in non-decreasing time;
 ///   2. then drains poll_transmit() until it returns 0;
 ///   3. then sleeps no longer than next_timeout().
 /// Completions appear at the port. When has_failed(), the connection is over: the failed request
-/// has been completed, and the owner moves the queue pair to ERR and flushes the rest. Thread:
-/// whoever holds the queue pair's lock. Spurious calls are harmless.
+/// has been completed, and the owner moves the queue pair to ERR and flushes the rest. Thread: the
+/// one that holds the queue pair's lock. Spurious calls are harmless.
 class RcRequester {
  public:
   struct Config {
-    wire::QpNumber number{};  // our own, for completions
+    wire::QpNumber number{};  // of this queue pair, for completions
     wire::QpNumber dest_qp{};
     wire::Transport transport = wire::Transport::kRc;  // or kXrc
     memory::DomainId domain = memory::DomainId::kNone;
@@ -46,13 +46,13 @@ class RcRequester {
     std::uint32_t path_mtu = 1024;           // payload octets in one packet
     std::uint32_t window_packets = 128;      // sequence numbers in flight at which sending stops,
                                              // while nothing is lost
-    std::uint32_t read_chunk_packets = 128;  // a longer READ asks for its data in pieces
-    std::uint8_t retry_limit = 7;            // unanswered tries after the first, in a row
-    std::uint8_t rnr_retry_limit = 7;        // 7: for ever
+    std::uint32_t read_chunk_packets = 128;  // a longer READ is sent as several READ requests
+    std::uint8_t retry_limit = 7;            // unanswered tries in a row after the first
+    std::uint8_t rnr_retry_limit = 7;        // 7: no limit
     std::uint8_t max_read_atomic = 1;        // READ pieces and atomics in flight
     Duration ack_timeout{0};                 // 0: never
   };
-  /// An RNR retry limit of seven is none (9.7.5.2.8).
+  /// An RNR retry count of seven means no limit (9.7.5.2.8).
   static constexpr std::uint8_t kForever = 7;
 
   struct Counters {
@@ -65,15 +65,15 @@ class RcRequester {
     std::uint64_t sequence_naks = 0;
     std::uint64_t implied_naks = 0;
     std::uint64_t rnr_naks = 0;
-    std::uint64_t ghosts = 0;            // responses to nothing that is outstanding
-    std::uint64_t reserved_answers = 0;  // syndromes that mean nothing
+    std::uint64_t ghosts = 0;            // responses whose PSN is not outstanding
+    std::uint64_t reserved_answers = 0;  // responses with a reserved syndrome
   };
 
   RcRequester() noexcept = default;
   RcRequester(SendQueue* queue, CompletionPort port, memory::KeyTable keys) noexcept
       : queue_(queue), port_(port), keys_(keys) {}
 
-  /// Begins (at RTS) with an empty history; what was posted before stays posted.
+  /// Begins (at RTS) with an empty history; requests that were posted before stay posted.
   void start(const Config& config, const Path& path) noexcept;
   /// New attributes of a connection that goes on: timers, retries, rights.
   void reconfigure(const Config& config, const Path& path) noexcept;
@@ -81,7 +81,7 @@ class RcRequester {
   /// While paused (SQD), no request is started; started ones finish.
   void pause(bool paused) noexcept { paused_ = paused; }
   [[nodiscard]] bool is_drained() const noexcept;
-  /// Whether there is something that was not sent, now or later.
+  /// Whether a posted request has packets that are not sent, or are to be sent again.
   [[nodiscard]] bool has_unsent() const noexcept { return cursor_ != queue_->tail(); }
 
   void handle_response(Instant now, const wire::PacketView& packet) noexcept;
@@ -90,8 +90,8 @@ class RcRequester {
   }
   void handle_timeout(Instant now) noexcept;
 
-  /// Writes the next packet, or several of one message that are alike; none when there is nothing
-  /// to send now.
+  /// Writes the next packet, or several of one message with equal lengths; none when there is
+  /// nothing to send now.
   [[nodiscard]] TrainPart poll_train(Instant now, const TrainRoom& room) noexcept;
   /// The next packet alone; 0 when there is none to send now.
   [[nodiscard]] std::size_t poll_transmit(Instant now, std::span<std::byte> frame,
@@ -100,12 +100,12 @@ class RcRequester {
   }
   [[nodiscard]] Instant next_timeout() const noexcept;
 
-  /// The owner caught a fault while this read or wrote a program's memory: the request at work
+  /// The owner has caught a fault while this read or wrote a program's memory: the present request
   /// fails.
   void handle_fault_while_sending() noexcept;
   void handle_fault_while_placing() noexcept;
 
-  /// Completes everything that is still queued as flushed, oldest first.
+  /// Completes all queued requests as flushed, oldest first.
   void flush() noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
 
@@ -157,7 +157,7 @@ class RcRequester {
                            std::span<const std::byte> data) noexcept;
   void finish_answer(Instant now, SendEntry& entry, wire::Psn psn) noexcept;
 
-  // Going on and going back.
+  // Progress and going back.
   [[nodiscard]] Found acknowledge_through(wire::Psn psn) noexcept;
   [[nodiscard]] bool acknowledge_before(Instant now, wire::Psn psn) noexcept;
   void note_progress(Instant now, wire::Psn before) noexcept;
@@ -175,7 +175,7 @@ class RcRequester {
   void fail_head(WcStatus status, Reason reason) noexcept;
   void publish(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
 
-  SendQueue* queue_ = nullptr;  // the queue pair's
+  SendQueue* queue_ = nullptr;  // of the queue pair
   CompletionPort port_;
   memory::KeyTable keys_;
   Config config_{};
@@ -188,23 +188,23 @@ class RcRequester {
   std::uint32_t cursor_ = 0;           // entry that the next packet belongs to
   std::uint32_t cursor_packet_ = 0;    // packet of that entry
   wire::Psn next_psn_{};               // of the next request that is started
-  wire::Psn oldest_psn_{};             // everything before is acknowledged
+  wire::Psn oldest_psn_{};             // all numbers before it are acknowledged
   wire::Psn sent_psn_{};               // one past the newest that was ever sent
-  std::uint32_t released_ = 0;         // entries before this number wait for no company
+  std::uint32_t released_ = 0;         // entries before this number do not wait for company
   std::uint32_t reads_in_flight_ = 0;  // READ pieces and atomics sent and not answered
-  std::uint32_t answers_pending_ = 0;  // started requests whose answers are not all there
+  std::uint32_t answers_pending_ = 0;  // started requests whose answers are incomplete
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
   bool paused_ = false;
   bool failed_ = false;
-  bool waits_for_receiver_ = false;  // an RNR NAK asked for silence until rnr_until_
+  bool waits_for_receiver_ = false;  // after an RNR NAK: nothing is sent until rnr_until_
   bool gap_reported_ = false;        // one go-back per gap; cleared by progress
   Instant rnr_until_{};
-  Instant deadline_ = Instant::never();   // when silence counts as a lost packet
-  Instant suspicion_ = Instant::never();  // when it is worth a repeat
-  bool times_ = false;                    // timed_psn_ is on its way
-  wire::Psn timed_psn_{};                 // packet whose acknowledgement is waited for
-  Instant timed_at_{};                    // when it was sent, for the first time
+  Instant deadline_ = Instant::never();   // the ack timeout: then a retry is counted
+  Instant suspicion_ = Instant::never();  // before that: then packets are repeated without counting
+  bool times_ = false;                    // the round trip of timed_psn_ is measured
+  wire::Psn timed_psn_{};                 // the packet that is measured
+  Instant timed_at_{};                    // when it was sent for the first time
 };
 
 }  // namespace verbatim::transport

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a requester takes acknowledgements, refusals and data; sending is in rc_requester.cc.
+// How a requester handles acknowledgements, refusals and data; sending is in rc_requester.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using wire::Psn;
 
 namespace {
 
-/// Syndromes that nobody has defined, and data that comes with a refusal, are ignored (9.7.5.2).
+/// False for an undefined syndrome and for data that comes with a NAK: both are ignored (9.7.5.2).
 bool means_something(const wire::PacketView& packet) noexcept {
   if (!packet.info().has(wire::OpcodeInfo::kAeth)) return true;
   const wire::Syndrome syndrome = packet.aeth().syndrome;
@@ -63,7 +63,7 @@ bool RcRequester::is_outstanding(Psn psn) const noexcept {
       handle_read_response(now, packet);
       return;
     default:
-      return;  // requests never get here
+      return;  // the queue pair passes no requests here
   }
 }
 
@@ -94,7 +94,7 @@ void RcRequester::handle_acknowledge(Instant now, Psn psn, wire::Aeth aeth) noex
 void RcRequester::handle_rnr_nak(Instant now, Psn psn, std::uint8_t timer_code) noexcept {
   ++counters_.rnr_naks;
   if (!acknowledge_before(now, psn)) return;
-  if (waits_for_receiver_ && cursor_psn() == psn) return;  // the same again
+  if (waits_for_receiver_ && cursor_psn() == psn) return;  // a copy of the same NAK
   if (config_.rnr_retry_limit != kForever) {
     if (rnr_retries_left_ == 0) {
       fail_head(WcStatus::kRnrRetryExceeded, Reason::kReceiverNotReady);
@@ -112,9 +112,9 @@ void RcRequester::handle_rnr_nak(Instant now, Psn psn, std::uint8_t timer_code) 
 void RcRequester::handle_sequence_nak(Instant now, Psn psn) noexcept {
   ++counters_.sequence_naks;
   if (!acknowledge_before(now, psn)) return;
-  // A receiver that was not ready has also seen what came after; its timer rules.
+  // A receiver that was not ready has also seen the packets behind; the RNR timer takes precedence.
   if (waits_for_receiver_) return;
-  if (cursor_psn() == psn) return;  // already back there, nothing sent since
+  if (cursor_psn() == psn) return;  // the cursor is there already, nothing was sent since
   if (!spend_retry()) return;
   note_loss();
   go_back_to(psn);
@@ -126,8 +126,8 @@ void RcRequester::handle_fatal_nak(Instant now, Psn psn, wire::Syndrome::Nak cod
   if (const auto status = requester_status(code)) fail_head(*status, Reason::kRemoteNak);
 }
 
-/// The request that an answer with this PSN belongs to: the oldest, and expecting exactly this
-/// packet. Null when answers in between are missing or the connection has ended over it.
+/// The request that an answer with this PSN belongs to: the oldest one, if this is the packet that
+/// it expects. Null when answers before it are missing or the connection has ended.
 SendEntry* RcRequester::answered_entry(Instant now, Psn psn) noexcept {
   if (!acknowledge_before(now, psn) || queue_->is_empty()) return nullptr;
   SendEntry& entry = queue_->at(queue_->head());
@@ -156,7 +156,8 @@ void RcRequester::handle_read_response(Instant now, const wire::PacketView& pack
   const std::uint32_t index = entry->answered;
   const bool ends_piece =
       index + 1 == entry->packets || (index + 1) % config_.read_chunk_packets == 0;
-  // A repeated READ may be answered from its middle on as First or as Middle, both exist.
+  // The answer to a repeated READ may begin in the middle with First or with Middle: responders
+  // do both.
   const bool says_end = packet.info().ends_message;
   if (says_end != ends_piece) {
     fail_head(WcStatus::kBadResponse, Reason::kUnexpectedResponse);
@@ -187,7 +188,7 @@ void RcRequester::handle_atomic_response(Instant now, const wire::PacketView& pa
   finish_answer(now, *entry, packet.psn());
 }
 
-/// False when a key of the scatter list does not allow it; the connection has ended then.
+/// False when a key of the scatter list does not allow it; then the connection has ended.
 bool RcRequester::place(SendEntry& entry, std::uint32_t offset,
                         std::span<const std::byte> data) noexcept {
   const auto list = queue_->list_of(entry);
@@ -206,7 +207,7 @@ bool RcRequester::place(SendEntry& entry, std::uint32_t offset,
   return false;
 }
 
-/// One packet of an answer is in its place.
+/// One packet of an answer is placed.
 void RcRequester::finish_answer(Instant now, SendEntry& entry, Psn psn) noexcept {
   ++entry.answered;
   oldest_psn_ = psn + 1;

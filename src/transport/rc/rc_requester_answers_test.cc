@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a requester takes acknowledgements, data and refusals.
+// How a requester handles acknowledgements, data and refusals.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -127,8 +127,8 @@ TEST(RcRequesterAnswers, ASequenceThatWrapsIsAcknowledgedAcrossTheWrap) {
   EXPECT_EQ(rig.machine().next_psn(), Psn(3));
 }
 
-// The longest message takes 2^23 sequence numbers at the smallest MTU, half of all there are: its
-// first number then is as far behind as it is ahead. An MTU of one octet makes that cheap.
+// The longest message takes 2^23 sequence numbers at the smallest MTU, half of all numbers: its
+// first number then is as far behind as it is ahead. An MTU of one octet makes the test cheap.
 TEST(RcRequesterAnswers, AMessageOfHalfTheSequenceSpaceIsCompletedByAnAckBehindIt) {
   if (kIsSanitized) GTEST_SKIP() << "eight million packets, in builds without sanitizers";
   constexpr std::uint32_t kPackets = 1U << 23;
@@ -162,7 +162,7 @@ TEST(RcRequesterAnswers, AMessageOfHalfTheSequenceSpaceIsCompletedByAnAckBehindI
 
 // ---- READ
 
-TEST(RcRequesterAnswers, ReadDataGoesWhereTheListSays) {
+TEST(RcRequesterAnswers, ReadDataIsPlacedInTheScatterList) {
   RequesterRig rig;
   SendRequest read = rig.request(SendOpcode::kRead, 0);
   read.list = rig.list({rig.arena().sge(1000, 100), rig.arena().sge(5000, 0),
@@ -212,7 +212,7 @@ TEST(RcRequesterAnswers, AnAckDoesNotCompleteAReadNorWhatIsBehindIt) {
   EXPECT_EQ(rig.machine().counters().implied_naks, 1U);
 }
 
-/// A READ of ten packets, 100..109, and what came of it.
+/// A READ of ten packets, 100..109, and its responses.
 class RcRequesterReadTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kPackets = 10;
@@ -266,7 +266,7 @@ TEST_F(RcRequesterReadTest, AGapInTheResponsesIsRepairedOnce) {
   EXPECT_EQ(rig_.counters().implied_naks, 1U);
   expect_retry_from(4);
   EXPECT_TRUE(rig_.drain().empty());
-  for (std::uint32_t i = 5; i < kPackets; ++i) respond(i);  // stragglers of the first answer
+  for (std::uint32_t i = 5; i < kPackets; ++i) respond(i);  // late packets of the first answer
   EXPECT_TRUE(rig_.drain().empty());
   for (std::uint32_t i = 4; i < kPackets; ++i) respond(i, 4);
   expect_success();
@@ -399,7 +399,7 @@ TEST(RcRequesterAnswers, ReadsInFlightAreCountedRightAfterARetry) {
   ASSERT_EQ(psns_of(packets), (Psns{100, 101}));
   ASSERT_TRUE(rig.sleep());
   ASSERT_EQ(psns_of(rig.drain()), (Psns{100, 101}));
-  rig.answer_read(packets[0], Octets(8));  // to the first or the second asking: the same
+  rig.answer_read(packets[0], Octets(8));  // the same for the first and the second request
   EXPECT_EQ(psns_of(rig.drain()), (Psns{102}));
   rig.answer_read(packets[0], Octets(8));
   EXPECT_TRUE(rig.drain().empty());
@@ -522,8 +522,8 @@ TEST(RcRequesterAnswers, AfterAFailureAnswersChangeNothing) {
   EXPECT_TRUE(rig.completions().empty());
 }
 
-// A READ whose answer was lost, and a refusal of what came after it: the answer has to be asked for
-// again, for a refusal acknowledges nothing that is answered by data.
+// The answer to a READ was lost, and the request behind it is refused. The READ must be repeated:
+// a refusal does not acknowledge requests that are answered by data.
 TEST(RcRequesterAnswers, ARefusalBehindALostAnswerIsAnImpliedNak) {
   RequesterRig rig;
   rig.post(SendOpcode::kSend, 8);  // 100
@@ -537,7 +537,7 @@ TEST(RcRequesterAnswers, ARefusalBehindALostAnswerIsAnImpliedNak) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{101, 102}));
 }
 
-/// An earlier request, one that fails for our own reasons behind it, and one more.
+/// An earlier request, a second one that fails locally, and a third one.
 class RcRequesterFailureTest : public testing::Test {
  protected:
   explicit RcRequesterFailureTest(const Config& config = RequesterRig::defaults()) : rig_(config) {
@@ -549,7 +549,7 @@ class RcRequesterFailureTest : public testing::Test {
     rig_.post(SendOpcode::kSend, 8);
     EXPECT_EQ(psns_of(rig_.drain()), (Psns{100, 101}));
   }
-  /// The local failure is the one that is reported, and the only one.
+  /// Only the local failure is reported.
   void expect_one_failure() {
     EXPECT_TRUE(rig_.machine().has_failed());
     EXPECT_EQ(outcomes_of(rig_.completions()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A live requester with requests of every kind under way, and a peer that answers as it likes. It
-// never writes outside of the lists it was given, never completes what was not posted, keeps the
-// order, and says nothing more after a failure.
+// A requester with requests of every kind in flight, and a peer that answers at random. The
+// requester never writes outside of the lists of its requests, completes only posted requests,
+// keeps the order, and completes nothing as successful after a failure.
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -130,7 +130,7 @@ class History {
     }
   }
 
-  /// What a good responder says to the oldest packet that it was not asked about.
+  /// A correct answer to the oldest packet that was not answered.
   void answer_honestly() {
     if (sent_.empty()) return;
     const TestPacket packet = sent_.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a requester waits, goes back and gives up.
+// How a requester waits, goes back, and fails when its retries are used up.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ Config with_retries(std::uint8_t retries, std::uint8_t rnr_retries = 7) {
   return config;
 }
 
-// ---- Silence
+// ---- Timeouts
 
 TEST(RcRequesterRetry, ARetryLimitOfNGivesNPlusOneTransmissions) {
   for (std::uint8_t limit = 0; limit <= 7; ++limit) {
@@ -73,7 +73,7 @@ TEST(RcRequesterRetry, ProgressStartsTheTimerAnew) {
   rig.ack(Psn(100));
   EXPECT_EQ(rig.machine().next_timeout(), rig.now() + rig.config().ack_timeout);
   rig.pass(60ms);
-  rig.ack(Psn(100));  // tells nothing new
+  rig.ack(Psn(100));  // acknowledged already
   EXPECT_EQ(rig.machine().next_timeout(), rig.now() + (rig.config().ack_timeout - 60ms));
 }
 
@@ -109,7 +109,7 @@ TEST(RcRequesterRetry, ResponsesOfAReadAreProgress) {
   EXPECT_FALSE(rig.machine().has_failed());
 }
 
-/// A connection that knows its peer to answer at once.
+/// A connection that has measured a short round trip.
 RequesterRig& acquainted(RequesterRig& rig) {
   rig.post(SendOpcode::kSend, 1);
   rig.drain();
@@ -119,7 +119,7 @@ RequesterRig& acquainted(RequesterRig& rig) {
   return rig;
 }
 
-TEST(RcRequesterRetry, ASilenceThatIsUnusualIsWorthARepeatLongBeforeTheTimeout) {
+TEST(RcRequesterRetry, RepeatsLongBeforeTheTimeoutWhenTheRoundTripIsKnown) {
   RequesterRig rig(with_retries(1));
   acquainted(rig).post(SendOpcode::kSend, 2 * 256);
   EXPECT_EQ(rig.drain().size(), 2U);
@@ -139,7 +139,7 @@ TEST(RcRequesterRetry, ASilenceThatIsUnusualIsWorthARepeatLongBeforeTheTimeout) 
   EXPECT_EQ(rig.now(), sent + 2 * rig.config().ack_timeout);
 }
 
-TEST(RcRequesterRetry, TheFirstResponseOfAReadTellsTheRoundTripWhateverBecomesOfTheRest) {
+TEST(RcRequesterRetry, TheFirstResponseOfAReadIsTheRoundTripAlsoWhenTheRestIsLost) {
   RequesterRig rig;
   rig.post(SendOpcode::kRead, 3 * 256);
   rig.drain();
@@ -163,7 +163,7 @@ TEST(RcRequesterRetry, TheFirstRoundTripCountsEvenIfThePacketWasRepeated) {
   EXPECT_EQ(rig.machine().round_trip().mean(), rig.config().ack_timeout + 10us) << "at most that";
 }
 
-TEST(RcRequesterRetry, ARepeatedPacketTellsNothingAboutTheRoundTrip) {
+TEST(RcRequesterRetry, ARepeatedPacketIsNotMeasured) {
   RequesterRig rig;
   const Duration before = acquainted(rig).machine().round_trip().mean();
   rig.post(SendOpcode::kSend, 1);
@@ -224,7 +224,7 @@ TEST(RcRequesterRetry, AnAckDuringARetransmissionSkipsWhatItCovers) {
   EXPECT_EQ(rig.counters().packets_resent, 2U);
 }
 
-TEST(RcRequesterRetry, WhatIsSentAgainIsTheSameAgain) {
+TEST(RcRequesterRetry, ARepeatedPacketIsTheSame) {
   RequesterRig rig;
   SendRequest request = rig.request(SendOpcode::kWriteImm, 0);
   request.flags = SendFlags::kSignaled | SendFlags::kSolicited;
@@ -324,7 +324,7 @@ TEST(RcRequesterRetry, AnRnrNakAcknowledgesWhatWasBefore) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{101}));
 }
 
-TEST(RcRequesterRetry, AGapReportedWhileTheReceiverIsNotReadyHastensNothing) {
+TEST(RcRequesterRetry, ASequenceNakDoesNotShortenTheRnrTimer) {
   RequesterRig rig;
   rig.post(SendOpcode::kSend, 8);
   rig.post(SendOpcode::kSend, 8);
@@ -344,13 +344,13 @@ TEST(RcRequesterRetry, AGapReportedWhileTheReceiverIsNotReadyHastensNothing) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{100, 101}));
 }
 
-TEST(RcRequesterRetry, NorDoesAGapBehindWhatItWasNotReadyFor) {
+TEST(RcRequesterRetry, ASequenceNakBehindTheRefusedRequestDoesNotShortenTheRnrTimer) {
   RequesterRig rig;
   const auto first = rig.post(SendOpcode::kSend, 8);
   rig.post(SendOpcode::kSend, 8);
   rig.drain();
   rig.nak(Psn(100), 0x2c);
-  rig.nak(Psn(101), 0x60);  // so it has the first one after all
+  rig.nak(Psn(101), 0x60);  // the receiver has taken the first one meanwhile
   EXPECT_EQ(outcomes_of(rig.completions()), (Outcomes{{first, WcStatus::kSuccess}}));
   EXPECT_TRUE(rig.drain().empty());
   EXPECT_EQ(rig.machine().next_timeout(), rig.now() + 640us);
@@ -415,7 +415,7 @@ TEST(RcRequesterRetry, TheAckTimerRestsWhileTheReceiverIsNotReady) {
   rig.post(SendOpcode::kSend, 8);
   rig.drain();
   rig.nak(Psn(100), 0x20);  // 655.36 ms, ten times the ack timeout
-  rig.ack(Psn(102));        // against the rules, and an implied NAK at that
+  rig.ack(Psn(102));        // a violation of the protocol, and an implied NAK
   for (int i = 0; i < 60; ++i) {
     rig.pass(10ms);
     rig.machine().handle_timeout(rig.now());
@@ -427,7 +427,7 @@ TEST(RcRequesterRetry, TheAckTimerRestsWhileTheReceiverIsNotReady) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{101, 102}));
 }
 
-TEST(RcRequesterRetry, AnRnrNakIsHonouredAlsoWhenWeHadGoneBackAlready) {
+TEST(RcRequesterRetry, AnRnrNakCountsAlsoAfterATimeoutHasGoneBack) {
   RequesterRig rig;
   rig.post(SendOpcode::kSend, 8);
   rig.drain();

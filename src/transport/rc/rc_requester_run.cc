@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a requester writes many packets of one message at once. What is not alike, and what is at the
-// edge of a piece of memory, goes packet by packet (rc_requester.cc).
+// How a requester writes many packets of one message at once. Packets with other headers or
+// lengths, and packets that span two pieces of memory, are written one by one (rc_requester.cc).
 #include <algorithm>
 
 #include "transport/rc/rc_requester.h"
@@ -10,16 +10,16 @@ namespace verbatim::transport {
 
 using wire::Operation;
 
-/// A train costs the system nearly the same whatever its length. So a message that the window would
-/// cut does not go on with a short one while acknowledgements are on their way, which open the
-/// window further: one is asked for with every fourth part of it.
+/// A train costs the system nearly the same whatever its length. So a message that the window
+/// interrupts does not continue with a short train while acknowledgements are expected, which open
+/// the window further: one is requested with every quarter of the window.
 bool RcRequester::waits_for_a_train(const SendEntry& entry, const TrainRoom& room) const noexcept {
   const std::uint32_t in_use = in_flight();
   const std::uint32_t left = window_.packets() - in_use;
   const std::uint64_t mtu = config_.path_mtu;
   const bool is_started = entry.stage == SendStage::kStarted;
   const std::uint64_t sent = is_started ? cursor_packet_ * mtu : 0;
-  if (entry.octets - sent <= left * mtu) return false;  // the window does not cut it
+  if (entry.octets - sent <= left * mtu) return false;  // the rest fits into the window
   if (room.packets_max == 1 || in_use == 0 || is_answered(entry.opcode)) return false;
   const std::size_t each = wire::PacketRun::octets_for(mtu);
   const bool continues = room.packet_octets == each && room.packets_left > 0;
@@ -27,9 +27,9 @@ bool RcRequester::waits_for_a_train(const SendEntry& entry, const TrainRoom& roo
   return left < std::min(train, window_.ack_period());
 }
 
-/// A program that posts a READ for each that has come back would send every request alone, and the
-/// answers would come alone as well. While enough are on their way, the next ones wait until they
-/// are a train, or until answers have come.
+/// A program may post one READ for each that has completed. Then every request, and every answer,
+/// would be sent alone. So while enough READs are in flight, the next ones wait until there are
+/// enough for a train, or until answers have arrived.
 bool RcRequester::waits_for_company() noexcept {
   constexpr std::uint32_t kEnough = 16;
   constexpr std::uint32_t kTrain = 16;
@@ -38,17 +38,17 @@ bool RcRequester::waits_for_company() noexcept {
   return static_cast<std::int32_t>(released_ - cursor_) <= 0;
 }
 
-/// How many packets from the next one on have a BTH alone in front of a full payload.
+/// How many packets from the next one on consist of a BTH and a full payload.
 std::uint32_t RcRequester::alike_packets(const SendEntry& entry) const noexcept {
   const bool is_write = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kWriteImm;
   const bool is_bare = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kSend;
-  if (is_write && cursor_packet_ == 0) return 0;  // names the address
+  if (is_write && cursor_packet_ == 0) return 0;  // it has a RETH
   const std::uint32_t full = entry.octets / config_.path_mtu;
   const std::uint32_t end = is_bare ? full : std::min(full, entry.packets - 1);
   return end > cursor_packet_ ? end - cursor_packet_ : 0;
 }
 
-/// No packets where the next one is to be sent alone.
+/// Zero packets when the next one must be written alone.
 TrainPart RcRequester::send_run(SendEntry& entry, const TrainRoom& room) noexcept {
   const bool is_plain = config_.transport == wire::Transport::kRc && !entry.is_inline;
   if (room.packets_max == 1 || !is_plain || entry.packets < 2) return {};
@@ -78,7 +78,7 @@ TrainPart RcRequester::send_run(SendEntry& entry, const TrainRoom& room) noexcep
                                         .address = sge.address + entry.walk.offset,
                                         .octets = std::uint64_t{count} * mtu,
                                         .need = memory::Access::kNone});
-  if (!grant) return {};  // the packet that may not be sent will say so
+  if (!grant) return {};  // send_segment() finds the packet that fails
 
   const std::uint16_t identification = continues ? room.identification : std::uint16_t{0};
   wire::PacketRun run(room.frame, mtu, path_.seed, identification);
@@ -102,7 +102,7 @@ void RcRequester::write_run(SendEntry& entry, std::uint32_t count, const std::by
   const std::uint32_t end = cursor_packet_ + count;
   const std::uint32_t period = window_.ack_period();
   const std::uint32_t in_use = in_flight();
-  // The packet with which the window closes, counted from the next one.
+  // The packet that fills the window, counted from the next one.
   const std::uint32_t closing = window_.packets() - 1 - in_use;
   std::uint32_t to_ack = period - 1 - cursor_packet_ % period;
   wire::Bth bth{.opcode = shape_of(cursor_packet_),

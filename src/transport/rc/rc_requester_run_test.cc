@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets that a requester writes many at a time are those that it writes one by one.
+// A requester writes the same packets many at a time as it writes one by one.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -16,7 +16,7 @@ using wire::Psn;
 
 constexpr std::uint32_t kTrain = 8;
 
-/// One call: what it wrote, as packets with identification 0.
+/// One call: the packets that it wrote, with identification 0.
 std::vector<Octets> poll_run(RequesterRig& rig, std::uint32_t packets_max = kTrain,
                              std::size_t open_octets = 0) {
   Octets frame(kTrain * wire::kMaxTransportOctets, std::byte{0xee});
@@ -82,7 +82,7 @@ void compare(const RcRequester::Config& config, SendOpcode opcode,
       std::size_t at = 64 * static_cast<std::size_t>(message);
       for (const std::uint32_t piece : pieces) {
         list.push_back(rig.arena().sge(at, piece));
-        at += piece + 64;  // apart, but for an empty one
+        at += piece + 64;  // pieces do not touch each other, unless one is empty
       }
       request.list = rig.list(list);
       // Equal addresses, so that equal packets have equal headers.
@@ -131,7 +131,7 @@ TEST(RcRequesterRun, WritesAsManyAtOnceAsATrainTakes) {
   EXPECT_EQ(rig.counters().packets_sent, 20U);
 }
 
-TEST(RcRequesterRun, AsksForAcknowledgementsWhereItDoesOneByOne) {
+TEST(RcRequesterRun, AsksForTheSameAcknowledgementsAsOneByOne) {
   for (const std::uint32_t window : {1U, 2U, 3U, 7U, 16U, 40U}) {
     auto config = RequesterRig::defaults();
     config.window_packets = window;
@@ -149,7 +149,7 @@ TEST(RcRequesterRun, AsksForAcknowledgementsWhereItDoesOneByOne) {
   }
 }
 
-TEST(RcRequesterRun, DoesNotGoOnWithAShortTrainWhileTheWindowWillOpen) {
+TEST(RcRequesterRun, DoesNotContinueWithAShortTrainWhileTheWindowWillOpen) {
   auto config = RequesterRig::defaults();
   config.window_packets = 40;
   RequesterRig rig(config);
@@ -190,7 +190,7 @@ TEST(RcRequesterRun, ARepeatEndsWhereSomethingNewBegins) {
   EXPECT_EQ(rig.counters().packets_resent, 6U);
 }
 
-TEST(RcRequesterRun, WhatAKeyDoesNotCoverFailsAsItDoesOneByOne) {
+TEST(RcRequesterRun, MemoryThatAKeyDoesNotCoverFailsAsOneByOne) {
   RequesterRig rig;
   const auto half = rig.arena().region(memory::Access::kNone, 0, 5 * 256);
   SendRequest request = rig.request(SendOpcode::kSend, 0);

@@ -89,7 +89,7 @@ void check_message(SendOpcode opcode, std::uint32_t mtu, std::uint32_t octets) {
   EXPECT_EQ(together, message);
 }
 
-TEST(RcRequester, CutsEveryMessageAtTheMtu) {
+TEST(RcRequester, DividesEveryMessageAtTheMtu) {
   for (const SendOpcode opcode : kSegmented) {
     for (const std::uint32_t mtu : {256U, 512U, 1024U, 2048U, 4096U}) {
       for (const std::uint32_t octets : {0U, 1U, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 2}) {
@@ -189,7 +189,7 @@ TEST(RcRequester, InlineDataIsThatOfTheTimeOfPosting) {
   request.flags = SendFlags::kSignaled | SendFlags::kInline;
   const Octets before = rig.arena().scribble(40, 300, 1);
   auto list = std::vector{rig.arena().sge(40, 100), rig.arena().sge(140, 200)};
-  for (auto& sge : list) sge.lkey = wire::MemoryKey{0xbad};  // nobody looks at it
+  for (auto& sge : list) sge.lkey = wire::MemoryKey{0xbad};  // ignored for inline data
   request.list = list;
   ASSERT_TRUE(rig.post(request));
   rig.arena().scribble(40, 300, 2);
@@ -220,7 +220,7 @@ TEST(RcRequester, XrcRequestsNameTheirSharedReceiveQueue) {
   }
 }
 
-TEST(RcRequester, UnsignaledRequestsCompleteInSilence) {
+TEST(RcRequester, UnsignaledRequestsHaveNoCompletion) {
   RequesterRig rig;
   SendRequest quiet = rig.request(SendOpcode::kSend, 10);
   quiet.flags = SendFlags::kNone;
@@ -232,7 +232,7 @@ TEST(RcRequester, UnsignaledRequestsCompleteInSilence) {
   EXPECT_TRUE(rig.queue().is_empty());
 }
 
-TEST(RcRequester, CompletionsSayWhatWasDone) {
+TEST(RcRequester, CompletionsHaveTheOpcodeOfTheRequest) {
   const std::pair<SendOpcode, WcOpcode> kPairs[] = {{SendOpcode::kSend, WcOpcode::kSend},
                                                     {SendOpcode::kSendImm, WcOpcode::kSend},
                                                     {SendOpcode::kSendInvalidate, WcOpcode::kSend},
@@ -308,7 +308,7 @@ TEST(RcRequester, NoMoreReadsAndAtomicsAreInFlightThanAgreed) {
   EXPECT_EQ(psns_of(rig.drain()), (Psns{102, 103}));
 }
 
-TEST(RcRequester, ReadsBehindManyOthersLeaveTogether) {
+TEST(RcRequester, ReadsBehindManyOthersAreSentTogether) {
   Config config = RequesterRig::defaults();
   config.max_read_atomic = 128;
   RequesterRig rig(config);
@@ -320,7 +320,7 @@ TEST(RcRequester, ReadsBehindManyOthersLeaveTogether) {
     }
     return sent;
   };
-  EXPECT_EQ(post_one_by_one(16), 16U);  // few are on their way: each leaves at once
+  EXPECT_EQ(post_one_by_one(16), 16U);  // few are in flight: each is sent at once
   EXPECT_EQ(post_one_by_one(15), 0U);
   rig.post(SendOpcode::kRead, 8);
   EXPECT_EQ(rig.drain().size(), 16U);  // now they are a train
@@ -437,7 +437,7 @@ TEST(RcRequester, WhilePausedNothingIsStartedAndWhatWasStartedIsFinished) {
 
 class RcRequesterWindowTest : public testing::Test {
  protected:
-  /// A bound type 2 window of our queue pair; returns its key.
+  /// Binds a type 2 window of the queue pair; returns its key.
   wire::MemoryKey bound_window() {
     const auto window =
         *rig_.arena().registry().allocate_window(kHome, memory::KeyKind::kWindowType2B);
@@ -526,7 +526,7 @@ TEST_F(RcRequesterWindowTest, AnInvalidateOfARegionIsRefused) {
             (Outcomes{{invalidate.wr_id, WcStatus::kLocalQpOperation}}));
 }
 
-// ---- Our own mistakes
+// ---- Local errors
 
 TEST(RcRequester, AProtectionErrorWaitsForEarlierRequestsAndThenTheRestIsFlushed) {
   RequesterRig rig;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a responder judges and executes requests; what it answers is in rc_responder_answers.cc.
+// How a responder checks and executes requests; its answers are in rc_responder_answers.cc.
 #include "transport/rc/rc_responder.h"
 
 #include "transport/rules/message_end.h"
@@ -41,7 +41,7 @@ using wire::Psn;
   }
   count(packet, request);
   note_accepted();
-  // What is remembered is answered by its own response.
+  // A request that is remembered has a response of its own.
   const bool wants_ack = packet.bth().ack_request() && !is_remembered(request.kind);
   if (wants_ack) owe(wire::Syndrome::ack(), packet.psn());
 }
@@ -56,7 +56,7 @@ void RcResponder::count(const PacketView& packet, const Request& request) noexce
 void RcResponder::note_accepted() noexcept {
   forget_ancient();
   const bool owes_nak = state_->answer_owed && state_->answer.kind() != wire::Syndrome::Kind::kAck;
-  if (owes_nak) state_->answer_owed = false;  // it came after all
+  if (owes_nak) state_->answer_owed = false;  // the missing packet has arrived
   state_->nak_sent = false;
 }
 
@@ -65,7 +65,7 @@ bool RcResponder::use_named(const PacketView& packet, SharedReceiveRing named) n
   const wire::SrqNumber number = packet.xrceth().srq;
   const bool continues = state_->inbound != Inbound::kNone;
   if (continues && number != state_->shared_number) return false;
-  // A queue that has gone since the message began took the receive with it.
+  // If the queue was destroyed since the message began, its receive no longer exists.
   if (continues && !named.exists()) state_->receive_taken = false;
   state_->shared_number = number;
   landing_.use_shared(named);
@@ -83,7 +83,8 @@ Judgement RcResponder::judge(const PacketView& packet, const Request& request) n
   return check_memory(packet, request);
 }
 
-/// A receive for what consumes one, a place to remember for what is remembered (9.7.4.1.5).
+/// A receive for a request that takes one, a place in the replay for one that is remembered
+/// (9.7.4.1.5).
 Judgement RcResponder::check_resources(const Request& request) noexcept {
   if (takes_receive(request)) {
     if (transport_ == wire::Transport::kXrc && !landing_.has_shared()) {
@@ -93,7 +94,7 @@ Judgement RcResponder::check_resources(const Request& request) noexcept {
   }
   if (!is_remembered(request.kind)) return {};
   if (state_->replay_count < state_->replay_limit) return {};
-  // A peer that keeps the limit has the oldest answer when it asks for one more.
+  // A peer that keeps the limit has received the oldest answer when it sends one more request.
   if (replay_at(0).answered) return {};
   return {Verdict::kInvalidRequest, Reason::kTooManyReads};
 }
@@ -115,7 +116,7 @@ Judgement RcResponder::check_lengths(const PacketView& packet,
   return {};
 }
 
-/// The key, with the first packet of what names memory.
+/// The key is checked with the first packet of a request that names memory.
 Judgement RcResponder::check_memory(const PacketView& packet, const Request& request) noexcept {
   if (request.kind == RequestKind::kSend || request.kind == RequestKind::kNone) return {};
   if (!packet.info().starts_message) return {};
@@ -195,8 +196,8 @@ void RcResponder::execute_read(const Request& request, Psn psn) noexcept {
   entry.octets = octets;
 }
 
-/// The key is asked again: another thread may have taken it away since the request was judged.
-/// First the memory, which may be gone: nothing is owed for what was not done.
+/// The key is checked again: another thread may have invalidated it since judge(). The memory is
+/// accessed first: if that faults, no answer is owed.
 Judgement RcResponder::execute_eight(const Request& request, Psn psn) noexcept {
   const auto place = ask_key(landing_.keys(), *state_, request);
   if (const auto no = check_grant(request, place); !no.accepted()) return no;

@@ -16,23 +16,23 @@
 
 namespace verbatim::transport {
 
-/// The receiving half of a reliable connection (IBA Vol 1, 9.7.4 and 9.7.5): accepts requests in
-/// order, executes each once, and owes the peer acknowledgements, refusals and data. XRC targets
-/// are the same, with a shared receive queue named by each packet.
+/// The receiving side of a reliable connection (IBA Vol 1, 9.7.4 and 9.7.5): accepts requests in
+/// order, executes each once, and answers with acknowledgements, refusals and data. XRC targets are
+/// the same, with a shared receive queue named by each packet.
 ///
-/// A view over a ResponderState and over what it remembers: it performs no I/O, reads no clock and
+/// A view over a ResponderState and over the replay: it performs no I/O, reads no clock and
 /// allocates nothing. Its owner
-///   1. hands it requests (handle_request) for this queue pair, already checked for ICRC, partition
+///   1. reports requests (handle_request) for this queue pair, already checked for ICRC, partition
 ///      and source address;
 ///   2. then drains poll_transmit() until it returns 0; several requests may share one answer;
-///   3. then looks at state().failed: the queue pair goes to ERR, after what is owed has been sent.
-/// Thread: whoever runs the queue pair.
+///   3. then reads state().failed: the queue pair goes to ERR, after the owed answers are sent.
+/// Thread: the one that runs the queue pair.
 class RcResponder {
  public:
   struct Counters {
     std::uint64_t requests = 0;  // packets
-    std::uint64_t messages = 0;  // whole ones
-    std::uint64_t octets = 0;    // that the requests brought, or asked for
+    std::uint64_t messages = 0;  // complete ones
+    std::uint64_t octets = 0;    // of payload, and of READ responses
     std::uint64_t duplicates = 0;
     std::uint64_t out_of_sequence = 0;
     std::uint64_t not_ready = 0;
@@ -40,8 +40,7 @@ class RcResponder {
   };
 
   RcResponder() noexcept = default;
-  /// `replay` has kMaxReadAtomic places, which only this one looks at; what is in them does not
-  /// matter.
+  /// `replay` has kMaxReadAtomic places, with any content, which only this responder uses.
   RcResponder(ResponderState* state, ReplayEntry* replay, Landing landing,
               wire::Transport transport) noexcept
       : state_(state), replay_(replay), landing_(landing), transport_(transport) {}
@@ -49,11 +48,11 @@ class RcResponder {
   /// XRC: `named` is the shared receive queue that the packet names; it need not exist.
   void handle_request(const wire::PacketView& packet, SharedReceiveRing named = {}) noexcept;
 
-  /// Takes the packets at the front of a train that go on with the message that is arriving, and
-  /// place more of it in one piece of memory; returns how many. Not for XRC. Their ICRC is checked
-  /// here. It may take none, and says nothing about those that it does not take: each is for
-  /// handle_request(). Of one that turns out to be corrupt, what it brought is in memory, at a
-  /// place of which nothing is promised before the message is complete.
+  /// Takes the packets at the front of a train that continue the message that is arriving and go
+  /// into one piece of memory; returns how many. Not for XRC. Their ICRC is checked here. It may
+  /// take none; each packet that it does not take is for handle_request(). The payload of a packet
+  /// with a wrong ICRC may have been stored: the content of that place is undefined until the
+  /// message is complete.
   [[nodiscard]] std::size_t handle_train(const TrainArrival& train, wire::PKey pkey) noexcept;
 
   /// Writes the next answer into `frame`, which holds wire::kMaxTransportOctets; 0 when none is
@@ -63,17 +62,17 @@ class RcResponder {
   [[nodiscard]] bool owes_answers() const noexcept {
     return state_->answer_owed || state_->replay_pending > 0;
   }
-  /// The owner ends the connection: nothing is owed any more.
+  /// The owner ends the connection: answers that are owed are dropped.
   void drop_answers() noexcept;
 
-  /// The owner caught a fault while this read or wrote a program's memory.
+  /// The owner has caught a fault while this read or wrote a program's memory.
   void handle_fault_while_executing() noexcept;
   void handle_fault_while_answering() noexcept;
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
   [[nodiscard]] const Landing& landing() const noexcept { return landing_; }
-  /// Goes on elsewhere, with the same contents.
+  /// Continues with a state and a landing that have the same contents.
   void move_to(ResponderState* state, Landing landing) noexcept {
     state_ = state;
     landing_ = landing;
@@ -91,7 +90,7 @@ class RcResponder {
   [[nodiscard]] Judgement check_memory(const wire::PacketView& packet,
                                        const Request& request) noexcept;
 
-  // Many at once.
+  // Trains.
   struct Middles {
     std::size_t count = 0;
     std::byte* to = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a responder owes the peer: acknowledgements, refusals, data, and the same again for
-// duplicates.
+// The answers of a responder: acknowledgements, refusals and data, and their repetition for
+// duplicate requests.
 #include "transport/rc/rc_responder.h"
 #include "transport/rules/message_end.h"
 #include "transport/rules/request_rules.h"
@@ -32,7 +32,7 @@ void RcResponder::refuse(const PacketView& packet, const Judgement& judgement) n
   fail(packet.psn(), judgement);
 }
 
-/// The connection is over.
+/// Ends the half, with a NAK if the verdict has one.
 void RcResponder::fail(Psn psn, const Judgement& judgement) noexcept {
   const auto nak = consequence_of(judgement.verdict).nak;
   if (nak) owe(Syndrome::nak(*nak), psn);
@@ -49,18 +49,18 @@ void RcResponder::handle_fault_while_answering() noexcept {
   entry == nullptr ? fail(state_->expected_psn, judgement) : fail_answer(*entry, judgement);
 }
 
-/// The data that we owe is out of reach: refused from here on.
+/// The memory of an owed answer cannot be read: the rest of the READ is refused.
 void RcResponder::fail_answer(const ReplayEntry& entry, const Judgement& judgement) noexcept {
   drop_answers();
   fail(entry.first_psn + entry.next, judgement);
-  state_->answer_msn = entry.msn - 1;  // it was counted when it was accepted
+  state_->answer_msn = entry.msn - 1;  // without this request, which was counted when accepted
 }
 
 // ---- Duplicates ----
 
 namespace {
 
-/// What the request is remembered as.
+/// The kind of the entry that remembers the request.
 ReplayEntry::Kind replay_kind(RequestKind kind) noexcept {
   if (kind == RequestKind::kRead) return ReplayEntry::Kind::kRead;
   if (kind == RequestKind::kFlush) return ReplayEntry::Kind::kFlush;
@@ -83,8 +83,8 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
     return;
   }
   if (!packet.bth().ack_request() || state_->answer_owed) return;
-  // Acknowledge as much as there is, but nothing behind an answer that may have been lost: that
-  // would tell the requester that it was (9.7.5.1.3).
+  // Acknowledge as much as possible, but nothing behind an answer that may have been lost: the
+  // requester would take that as an implied NAK (9.7.5.1.3).
   Psn newest = state_->expected_psn - 1;
   for (std::uint32_t age = 0; age < state_->replay_count; ++age) {
     const ReplayEntry& entry = replay_at(age);
@@ -95,8 +95,8 @@ void RcResponder::answer_duplicate(const PacketView& packet) noexcept {
   owe(Syndrome::ack(), newest);
 }
 
-/// A repeated READ is answered from memory, from the packet that it asks for on, if it is the rest
-/// of one that we remember; anything else is dropped (9.7.5.1.3).
+/// A repeated READ is answered from memory, beginning with the packet that it asks for, if it is
+/// the rest of one in the replay; otherwise it is dropped (9.7.5.1.3).
 void RcResponder::repeat_read(const PacketView& packet) noexcept {
   const auto age = find_replay(packet.psn());
   if (!age || replay_at(*age).kind != ReplayEntry::Kind::kRead) return;
@@ -108,7 +108,7 @@ void RcResponder::repeat_read(const PacketView& packet) noexcept {
       offset + reth.dma_octets != entry->octets) {
     return;
   }
-  // A copy that the network kept back may come when its key has gone, and must not harm anybody.
+  // A delayed copy may arrive when its key is invalid. It must not end the connection.
   if (!ask_key(landing_.keys(), *state_, request_of(packet))) return;
   send_again(*age);
   entry->start = entry->next = skipped;
@@ -118,10 +118,10 @@ ReplayEntry& RcResponder::replay_at(std::uint32_t age) noexcept {
   return replay_[(state_->replay_oldest + age) % kMaxReadAtomic];
 }
 
-/// None that is older has packets to send.
+/// The age of the oldest entry that may have packets to send.
 std::uint32_t RcResponder::first_pending_age() const noexcept {
   const std::uint32_t age = state_->replay_from - state_->replay_oldest;
-  return age > state_->replay_count ? 0 : age;  // those before it have been forgotten meanwhile
+  return age > state_->replay_count ? 0 : age;  // the entries before it have been forgotten
 }
 
 void RcResponder::send_again(std::uint32_t age) noexcept {
@@ -140,13 +140,13 @@ ReplayEntry& RcResponder::remember(RequestKind kind, Psn psn) noexcept {
 }
 
 void RcResponder::forget_oldest() noexcept {
-  if (replay_at(0).pending) --state_->replay_pending;  // a repetition that nobody waits for
+  if (replay_at(0).pending) --state_->replay_pending;  // a repetition that is no longer needed
   ++state_->replay_oldest;
   --state_->replay_count;
 }
 
-/// Sequence numbers come round. What is so far behind that it might soon count as ahead is no
-/// longer of interest to anybody: a requester has far fewer in flight.
+/// Sequence numbers wrap. An entry so far behind that it might soon count as ahead is dropped: a
+/// requester has far fewer numbers in flight, so it cannot ask for it again.
 void RcResponder::forget_ancient() noexcept {
   constexpr std::uint32_t kAncient = 1U << 22;
   while (state_->replay_count > 0) {
@@ -166,7 +166,7 @@ std::optional<std::uint32_t> RcResponder::find_replay(Psn psn) noexcept {
 
 ReplayEntry* RcResponder::next_pending() noexcept {
   if (state_->replay_pending == 0) return nullptr;
-  // Most that are remembered have been answered; they are not looked at for every packet.
+  // Most entries have been answered; the search does not visit them for every packet.
   std::uint32_t age = first_pending_age();
   while (age < state_->replay_count && !replay_at(age).pending) ++age;
   state_->replay_from = state_->replay_oldest + age;
@@ -199,7 +199,7 @@ wire::PacketHeaders answer_headers(const ResponderState& state, const Path& path
   return headers;
 }
 
-/// First, Middle, Last or Only: by where this transmission began, not by where the READ did.
+/// First, Middle, Last or Only, relative to the start of this transmission, not of the READ.
 Operation read_response(const ReplayEntry& entry) noexcept {
   const bool first = entry.next == entry.start;
   const bool last = entry.next + 1 == entry.packets;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a responder owes the peer: acknowledgements, data, and the same again for duplicates.
+// The answers of a responder: acknowledgements and data, and their repetition for duplicates.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -18,7 +18,7 @@ using wire::Psn;
 constexpr std::uint8_t kAck = 0x1f;
 constexpr std::uint8_t kSequenceError = 0x60;
 
-/// An answer in short: what it is, its sequence numbers and its syndrome (255 without one).
+/// An answer in short: its operation, its sequence numbers and its syndrome (255 without one).
 struct Answer {
   Operation operation{};
   std::uint32_t psn = 0;
@@ -211,7 +211,7 @@ TEST_F(RcAnswersTest, AKeyThatGoesAwayInTheMiddleOfAReadIsRefusedThere) {
   EXPECT_EQ(rig_.state().event, QpEvent::kAccessError);
 }
 
-TEST_F(RcAnswersTest, MemoryThatGoesAwayInTheMiddleOfAReadIsOurFault) {
+TEST_F(RcAnswersTest, MemoryThatIsUnmappedDuringAReadIsAnOperationError) {
   rig_.read(500, 600);
   send(503);
   EXPECT_EQ(rig_.poll()->operation(), Operation::kReadResponseFirst);
@@ -222,7 +222,7 @@ TEST_F(RcAnswersTest, MemoryThatGoesAwayInTheMiddleOfAReadIsOurFault) {
   EXPECT_EQ(rig_.state().reason, Reason::kMemoryGone);
 }
 
-TEST_F(RcAnswersTest, WhatIsOwedBeforeARefusalIsSentBeforeIt) {
+TEST_F(RcAnswersTest, OwedAnswersAreSentBeforeARefusal) {
   rig_.read(500, 8);
   rig_.deliver(Operation::kSendLast, 501, Octets(8));
   EXPECT_EQ(answers(), (Answers{{Operation::kReadResponseOnly, 500, 1, kAck},
@@ -279,9 +279,9 @@ TEST_F(RcAnswersTest, ADuplicateBeforeAReadIsNotAcknowledgedBeyondIt) {
   EXPECT_EQ(answers(), (Answers{ack(507, 6)}));
 }
 
-// A READ that is remembered for long enough comes round to the other half of the circle.
+// The number of a READ that stays in the replay for long would count as ahead, not as behind.
 TEST_F(RcAnswersTest, AReadOfLongAgoDoesNotHoldAcknowledgementsBack) {
-  // Never read from: it is larger than what is there.
+  // Larger than the memory, which is not read.
   const auto huge = *rig_.arena().registry().register_region({.domain = kHome,
                                                               .address = rig_.arena().address(),
                                                               .octets = kMaxMessageOctets,
@@ -352,7 +352,7 @@ TEST_F(RcRepeatedReadTest, IsDroppedWhenItIsNotTheRestOfTheOldOne) {
   auto read = rig_.headers(Operation::kReadRequest, 500, 1000);
   read.reth.rkey = rig_.arena().region(kAllRights);  // another key to the same octets
   rig_.deliver(read);
-  rig_.read(499, 1000);  // before everything we know
+  rig_.read(499, 1000);  // before all that is remembered
   EXPECT_EQ(answers(), Answers{});
   EXPECT_FALSE(rig_.state().failed);
 }
@@ -388,7 +388,7 @@ TEST_F(RcRepeatedReadTest, TwoRepeatedReadsAreAnsweredInOrder) {
                                 {Operation::kReadResponseOnly, 504, 2, kAck}}));
 }
 
-// ---- Duplicates of atomics and their kin
+// ---- Duplicates of atomics, FLUSH and ATOMIC WRITE
 
 TEST_F(RcAnswersTest, ARepeatedAtomicReturnsTheSavedValueAndIsNotExecuted) {
   rig_.set_remote_number(10);
@@ -450,7 +450,7 @@ TEST_F(RcAnswersTest, ADuplicateOfAnotherKindIsDropped) {
 
 TEST_F(RcAnswersTest, AsManyAreRememberedAsMayBeInFlight) {
   rig_.state().replay_limit = static_cast<std::uint8_t>(kMaxReadAtomic);
-  // More than once round, so that their numbers wrap in their places.
+  // More than once around, so that the numbers of the places wrap.
   constexpr std::uint32_t kCount = 3 * kMaxReadAtomic;
   for (std::uint32_t i = 0; i < kCount; ++i) {
     rig_.fetch_add(500 + i, 1);
@@ -460,7 +460,8 @@ TEST_F(RcAnswersTest, AsManyAreRememberedAsMayBeInFlight) {
   constexpr std::uint32_t kOldest = 500 + kCount - kMaxReadAtomic;
   rig_.fetch_add(kOldest - 1, 1);
   EXPECT_EQ(answers(), Answers{});
-  // Asked for again from the newest to the oldest, some in one go, and answered in their order.
+  // Repeated from the newest to the oldest, some at once, and answered in the order of their
+  // numbers.
   for (const std::uint32_t together : {1U, 3U, kMaxReadAtomic}) {
     for (std::uint32_t end = kMaxReadAtomic; end >= together; end -= together) {
       for (std::uint32_t i = 1; i <= together; ++i) rig_.fetch_add(kOldest + end - i, 1);

@@ -134,7 +134,7 @@ TEST_F(RcResponderTest, AnOperationThatIsNotEnabledIsAnInvalidRequest) {
     RcRig rig;
     rig.state().access =
         Access(static_cast<std::uint32_t>(kAll) & ~static_cast<std::uint32_t>(need));
-    rig.state().replay_limit = 0;  // comes later, as does the receive that nobody posted
+    rig.state().replay_limit = 0;  // checked later, as is the missing receive
     deliver_any(rig, operation, 500);
     const auto packets = rig.drain();
     ASSERT_EQ(packets.size(), 1U);
@@ -160,7 +160,7 @@ TEST_F(RcResponderTest, WithoutAReceiveASendIsAskedToWait) {
     expect_answer(static_cast<std::uint8_t>(0x20 | code), 500, 0);
   }
   EXPECT_FALSE(rig_.state().failed);
-  rig_.deliver(Operation::kSendOnly, 501, octets_of(8));  // what follows is not there yet
+  rig_.deliver(Operation::kSendOnly, 501, octets_of(8));  // behind the missing one: dropped
   expect_silence();
   const auto id = rig_.post_receive(8);
   rig_.deliver(Operation::kSendOnly, 500, octets_of(8));
@@ -326,7 +326,7 @@ TEST_F(RcResponderTest, ExactlyTwoGibioctetsAreAQuestionOfTheKey) {
   expect_refusal(kRemoteAccess, QpEvent::kAccessError, reason_of(memory::Refusal::kBeyondRange));
 }
 
-TEST_F(RcResponderTest, AMessageLongerThanItsReceiveIsRefusedAndBothHearOfIt) {
+TEST_F(RcResponderTest, AMessageLongerThanItsReceiveFailsAtBothEnds) {
   const auto id = rig_.post_receive(300);
   rig_.post_receive(300);
   rig_.deliver(Operation::kSendFirst, 500, octets_of(256));
@@ -363,8 +363,8 @@ TEST_F(RcResponderTest, AMisalignedAtomicIsAnInvalidRequest) {
   }
 }
 
-// A zero-based region calls its first octet 0 wherever that lies: the address may be a multiple of
-// eight and the place not.
+// The first octet of a zero-based region has address 0: the address may be a multiple of eight
+// although the place in memory is not.
 TEST_F(RcResponderTest, AnAtomicOnAMisalignedPlaceIsAnInvalidRequest) {
   for (const Operation operation :
        {Operation::kCompareSwap, Operation::kFetchAdd, Operation::kAtomicWrite}) {
@@ -469,9 +469,9 @@ TEST_F(RcResponderTest, ARefusedWriteWithImmediateReportsTheReceiveThatItTook) {
   expect_failed_receive(id, WcStatus::kLocalAccess);
 }
 
-// ---- Check 8: our own receives
+// ---- Check 8: the receive list
 
-TEST_F(RcResponderTest, AReceiveThatCannotBeFilledIsOurFault) {
+TEST_F(RcResponderTest, AReceiveThatCannotBeFilledIsAnOperationError) {
   auto bad = rig_.arena().sge(0, 64);
   bad.lkey = rig_.arena().region(Access::kRemoteRead);  // no local write
   const auto id = rig_.post_receive(std::vector{bad});
@@ -482,7 +482,7 @@ TEST_F(RcResponderTest, AReceiveThatCannotBeFilledIsOurFault) {
   EXPECT_EQ(rig_.arena().copy(0, 8), Octets(8));
 }
 
-TEST_F(RcResponderTest, AReceiveWhoseMemoryIsGoneIsOurFault) {
+TEST_F(RcResponderTest, AReceiveWhoseMemoryIsUnmappedIsAnOperationError) {
   const auto id = rig_.post_receive(512);
   rig_.deliver(Operation::kSendFirst, 500, octets_of(256));
   expect_answer(kAck, 500, 0);

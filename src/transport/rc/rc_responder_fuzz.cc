@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A live responder with regions, windows and receives, and a peer that sends what it likes. Nothing
-// is written but what keys and receives name, no receive is reported twice, and every answer is a
-// packet that names nothing it has not seen.
+// A responder with regions, windows and receives, and a peer that sends at random. Nothing is
+// written but the memory that keys and receives name, no receive completes twice, and every answer
+// is for a request that has arrived.
 #include <cstdint>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a responder executes the requests that it accepts, and how it ends. What it refuses is in
-// rc_responder_checks_test.cc, what it owes the peer in rc_responder_answers_test.cc, shared
-// receive queues in rc_responder_shared_test.cc.
+// How a responder executes the requests that it accepts, and how it ends. Refusals are in
+// rc_responder_checks_test.cc, answers in rc_responder_answers_test.cc, shared receive queues in
+// rc_responder_shared_test.cc.
 #include "transport/rc/rc_responder.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(RcResponderTest, AnEmptySendTakesAReceiveToo) {
   EXPECT_EQ(completions[0].octets, 0U);
 }
 
-TEST_F(RcResponderTest, AWriteGoesWhereItsKeySays) {
+TEST_F(RcResponderTest, AWriteStoresIntoTheRangeThatItNames) {
   const Octets data = octets_of(600);
   auto first = rig_.headers(Operation::kWriteFirst, 500, 600);
   rig_.deliver(first, std::span(data).first(256));
@@ -147,7 +147,7 @@ TEST_F(RcResponderTest, ZeroOctetsNeedNoKey) {
 
 // ---- Atomics, FLUSH, ATOMIC WRITE
 
-TEST_F(RcResponderTest, AtomicsWorkInHostOrderAndReturnWhatWasThere) {
+TEST_F(RcResponderTest, AtomicsWorkInHostOrderAndReturnTheValueBefore) {
   rig_.set_remote_number(40);
   rig_.fetch_add(500, 2);
   auto packets = rig_.drain();
@@ -315,7 +315,7 @@ TEST_F(RcResponderTest, AfterARefusalEverythingIsDropped) {
   EXPECT_TRUE(rig_.completions().empty());
 }
 
-TEST(RcResponderOverrun, ACompletionWithoutAPlaceEndsTheConnectionInSilence) {
+TEST(RcResponderOverrun, ACompletionWithoutAPlaceEndsTheConnectionWithoutAnAnswer) {
   RcRig rig(false, 1);  // one place for two receives
   rig.post_receive(8);
   rig.post_receive(8);

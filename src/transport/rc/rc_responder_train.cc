@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a responder takes many packets of one message at once. Only Middle packets are taken so: they
-// begin nothing, end nothing and refuse nothing. All else goes packet by packet (rc_responder.cc).
+// How a responder handles many packets of one message at once. Only Middle packets are handled so:
+// they neither begin nor end a message. All others are handled one by one (rc_responder.cc).
 #include <algorithm>
 #include <cstring>
 
@@ -47,8 +47,8 @@ std::size_t RcResponder::handle_train(const TrainArrival& train, wire::PKey pkey
   return placed;
 }
 
-/// How many Middle packets the train begins with that are the next ones of the message, and where
-/// they go. What any of the checks of handle_request() would stop at is not among them.
+/// The number of Middle packets at the front of the train that continue the message, and their
+/// place in memory. A packet that a check of handle_request() would refuse is not among them.
 RcResponder::Middles RcResponder::find_middles(const TrainArrival& train,
                                                wire::PKey pkey) const noexcept {
   const std::uint32_t mtu = state_->path_mtu;
@@ -80,7 +80,7 @@ RcResponder::Middles RcResponder::find_middles(const TrainArrival& train,
   return {.count = count, .to = room.data()};
 }
 
-/// Copies payloads while their ICRCs are right.
+/// Copies payloads up to the first packet with a wrong ICRC; returns how many.
 std::size_t RcResponder::place(const TrainArrival& train, const Middles& middles) noexcept {
   const std::uint32_t mtu = state_->path_mtu;
   wire::IcrcRun icrc(*train.seed, train.packet_octets);

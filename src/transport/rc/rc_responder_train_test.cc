@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a responder takes of trains, and what it leaves for a closer look.
+// Which packets of a train a responder handles at once, and which it leaves to handle_request().
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -38,7 +38,7 @@ class Train {
   [[nodiscard]] std::span<std::byte> packet_at(std::size_t index) {
     return std::span(octets).subspan(index * kPacketOctets, kPacketOctets);
   }
-  /// Changes a header and makes the ICRC right again.
+  /// Changes a header and corrects the ICRC.
   void rewrite(std::size_t index, const auto& change) {
     auto headers = wire::PacketHeaders{};
     headers.bth = wire::BthView::parse(packet_at(index))->value();
@@ -201,7 +201,7 @@ TEST(RcResponderTrain, ARightThatWasTakenAwayCountsAtOnce) {
   EXPECT_TRUE(rig.state().failed) << "one by one it is refused";
 }
 
-TEST(RcResponderTrain, WhatCameAfterAllNeedsNoRepeat) {
+TEST(RcResponderTrain, ATrainWithTheMissingPacketsCancelsTheNak) {
   RcRig rig;
   begin_write(rig, 10 * kMtu);
   rig.deliver(Operation::kWriteMiddle, 503, octets_of(kMtu));  // owes a NAK for 501

@@ -8,15 +8,15 @@
 
 namespace verbatim::transport {
 
-/// How long an acknowledgement takes to come, and from that how long a silence is suspicious. The
-/// timeout that a program sets is a verdict, often of seconds; a lost last packet should not cost
-/// so much. So a requester repeats what is unanswered much sooner, without counting it as a retry,
-/// and waits twice as long before it does so again.
+/// Measures how long an acknowledgement takes, and derives after which time without one a loss is
+/// suspected. The timeout that a program sets is often of seconds; the loss of a last packet should
+/// not cost so much. So a requester repeats unanswered packets after the suspicion time, without
+/// counting it as a retry, and doubles that time before it does so again.
 ///
-/// Means and deviations as TCP computes them (RFC 6298).
+/// Mean and deviation are computed as in TCP (RFC 6298).
 class RoundTrip {
  public:
-  /// Nothing is suspicious before this: peers are busy, and machines schedule in milliseconds.
+  /// The smallest suspicion time: peers are busy, and machines schedule in milliseconds.
   static constexpr Duration kSmallestSuspicion = std::chrono::milliseconds(2);
 
   void handle_sample(Duration sample) noexcept {
@@ -30,14 +30,14 @@ class RoundTrip {
     }
     doublings_ = 0;
   }
-  /// The silence was broken.
+  /// An acknowledgement has arrived.
   void handle_progress() noexcept { doublings_ = 0; }
-  /// The silence was acted upon.
+  /// Packets were repeated because of a suspicion.
   void handle_suspicion() noexcept { doublings_ = std::min(doublings_ + 1, 20); }
 
   [[nodiscard]] bool is_known() const noexcept { return mean_ > Duration::zero(); }
   [[nodiscard]] Duration mean() const noexcept { return mean_; }
-  /// How long a silence is suspicious now. Only where is_known().
+  /// The time without an acknowledgement after which a loss is suspected. Only if is_known().
   [[nodiscard]] Duration suspicion() const noexcept {
     return std::max(mean_ + 4 * deviation_, kSmallestSuspicion) * (1 << doublings_);
   }

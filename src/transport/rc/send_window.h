@@ -8,13 +8,13 @@
 
 namespace verbatim::transport {
 
-/// How many sequence numbers a requester may have in flight. A packet is mostly lost where a buffer
-/// is full, the receiving socket's above all; so the window halves with a loss, once for all that
-/// was in flight then, and grows again while nothing is lost, by a sixteenth per window that was
-/// acknowledged.
+/// The number of sequence numbers that a requester may have in flight. Most packets are lost at a
+/// full buffer, mostly that of the receiving socket. So a loss halves the window, once for all
+/// packets that were in flight then. Without losses the window grows again, by a sixteenth of its
+/// largest size per window that was acknowledged.
 class SendWindow {
  public:
-  /// Begins wide open. `largest` is at least one.
+  /// Begins with the largest window. `largest` is at least one.
   void start(std::uint32_t largest) noexcept {
     largest_ = packets_ = largest;
     acknowledged_ = 0;
@@ -26,10 +26,11 @@ class SendWindow {
     packets_ = std::min(packets_, largest);
   }
   [[nodiscard]] std::uint32_t packets() const noexcept { return packets_; }
-  /// Sequence numbers after which to ask for an acknowledgement: often enough to keep it moving.
+  /// After this many sequence numbers an acknowledgement is requested, so that the window stays
+  /// open.
   [[nodiscard]] std::uint32_t ack_period() const noexcept { return std::max(packets_ / 4, 1U); }
 
-  /// Something before `newest`, which is one past the newest sent, was lost.
+  /// A packet before `newest` was lost, which is one past the newest that was sent.
   void handle_loss(wire::Psn newest) noexcept {
     if (recovers_) return;
     recovers_ = true;
@@ -38,7 +39,7 @@ class SendWindow {
     acknowledged_ = 0;
   }
 
-  /// Everything before `oldest` has arrived, `count` of it for the first time.
+  /// All packets before `oldest` have arrived, `count` of them since the last call.
   void handle_progress(wire::Psn oldest, std::uint32_t count) noexcept {
     if (recovers_ && oldest.is_before(recovered_at_)) return;
     recovers_ = false;
@@ -55,8 +56,8 @@ class SendWindow {
   std::uint32_t largest_ = 1;
   std::uint32_t packets_ = 1;
   std::uint32_t acknowledged_ = 0;  // since the window last grew
-  bool recovers_ = false;           // from a loss
-  wire::Psn recovered_at_{};        // everything before has arrived: it is over
+  bool recovers_ = false;           // after a loss, until recovered_at_
+  wire::Psn recovered_at_{};        // the recovery ends when all packets before it have arrived
 };
 
 }  // namespace verbatim::transport

@@ -15,7 +15,7 @@ inline constexpr std::uint8_t kInvalidRequest = 0x61;
 inline constexpr std::uint8_t kRemoteAccess = 0x62;
 inline constexpr std::uint8_t kRemoteOperation = 0x63;
 
-/// A reliable responder, and what its answers are expected to be.
+/// A reliable responder, and checks of its answers.
 class RcResponderTest : public testing::Test {
  protected:
   /// One Acknowledge packet and nothing else.
@@ -42,7 +42,7 @@ class RcResponderTest : public testing::Test {
     expect_refusal(syndrome, event);
     EXPECT_EQ(rig_.state().reason, reason);
   }
-  /// The request was refused and the receive that it had taken says so.
+  /// The request was refused, and the receive that it had taken has completed with an error.
   void expect_failed_receive(std::uint64_t wr_id, WcStatus status) {
     EXPECT_TRUE(rig_.state().failed);
     EXPECT_FALSE(rig_.state().event_due);
@@ -57,7 +57,7 @@ class RcResponderTest : public testing::Test {
   RcRig rig_;
 };
 
-/// A packet of that operation that would be right in its place.
+/// A valid packet of that operation.
 inline void deliver_any(RcRig& rig, wire::Operation operation, std::uint32_t psn) {
   const auto rule = wire::describe(wire::opcode_of(wire::Transport::kRc, operation)).payload;
   std::size_t octets = 0;

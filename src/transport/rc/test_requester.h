@@ -12,8 +12,8 @@
 
 namespace verbatim::transport::test {
 
-/// A requester alone: what it sends is looked at, and the peer's answers are made up. Nothing but
-/// tests and fuzzers includes this.
+/// A requester alone: tests examine its packets and write the peer's answers. Only tests and
+/// fuzzers include this file.
 class RequesterRig {
  public:
   static constexpr std::uint32_t kDepth = 64;
@@ -57,10 +57,10 @@ class RequesterRig {
     return completions_.queue().poll(into);
   }
 
-  // Time goes on when a test says so.
+  // Tests advance the time.
   [[nodiscard]] Instant now() const noexcept { return now_; }
   void pass(Duration time) noexcept { now_ = now_ + time; }
-  /// Sleeps as a good owner does, and wakes the machine up. False when it sleeps for ever.
+  /// Advances the time to the next timeout and reports it. False when there is none.
   bool sleep() noexcept {
     const Instant next = requester_.next_timeout();
     if (next == Instant::never()) return false;

@@ -18,15 +18,15 @@
 
 namespace verbatim::transport::test {
 
-/// What every responder stands on. Receives lie in the first half of the arena, what peers name by
-/// keys in the second. Nothing but tests and fuzzers includes this.
+/// The queues and the memory of a responder. Receives lie in the first half of the arena, the
+/// memory that peers name by keys in the second. Only tests and fuzzers include this file.
 class Receiver {
  public:
   static constexpr std::uint32_t kDepth = 16;
   static constexpr ReceiveQueue::Limits kLimits{.depth = kDepth, .sge_limit = 4};
   static constexpr std::size_t kRemote = Arena::kOctets / 2;  // offset of what keys name
 
-  /// `lane_depth` is smaller than the queue only where an overrun is wanted.
+  /// `lane_depth` is smaller than the queue only in tests of an overrun.
   explicit Receiver(bool shared = false, std::uint32_t lane_depth = kDepth)
       : queue_block_(ReceiveQueue::octets_for(kLimits)),
         shared_block_(SharedReceiveRing::octets_for(kLimits)),
@@ -125,7 +125,7 @@ inline Octets octets_of(std::size_t count, std::uint64_t seed = 3) {
   return octets;
 }
 
-/// A reliable responder alone: requests are made up, and what it answers is looked at.
+/// A reliable responder alone: tests write its requests and examine its answers.
 class RcRig : public Receiver {
  public:
   explicit RcRig(bool shared = false, std::uint32_t lane_depth = kDepth)
@@ -134,8 +134,8 @@ class RcRig : public Receiver {
 
   [[nodiscard]] RcResponder& machine() noexcept { return responder_; }
 
-  /// A request that asks for an acknowledgement, for tests to change. Where the operation has
-  /// keys and addresses, they are good ones.
+  /// A request that asks for an acknowledgement, for tests to change. Its keys and addresses are
+  /// valid.
   [[nodiscard]] wire::PacketHeaders headers(wire::Operation operation, std::uint32_t psn,
                                             std::uint32_t dma_octets = 0) {
     auto made = request_headers(wire::Transport::kRc, operation, wire::Psn(psn));

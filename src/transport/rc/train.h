@@ -11,10 +11,10 @@
 
 namespace verbatim::transport {
 
-/// Room for packets that leave together. Packets of one flow and one length that follow each other
-/// make a train; over IPv4 its packets are numbered, and the ICRC covers the number. A machine
-/// writes one packet of any length with the number that would continue the open train, or several
-/// alike, as a TrainPart says.
+/// Room for packets of a train: packets of one flow and one length, one behind the other. Over IPv4
+/// they are numbered, and the ICRC covers the number. A machine writes one packet of any length,
+/// with the number that continues the open train, or several packets of equal length, as a
+/// TrainPart describes.
 struct TrainRoom {
   std::span<std::byte> frame{};      // at least wire::kMaxTransportOctets
   std::uint16_t identification = 0;  // over IPv4, of a packet that continues the open train
@@ -29,11 +29,11 @@ struct TrainRoom {
   }
 };
 
-/// What a machine has written: one packet, or several of equal length.
+/// The packets that a machine has written: one, or several of equal length.
 struct TrainPart {
   std::size_t octets = 0;            // of all packets; 0: there is nothing to send now
   std::uint32_t packets = 0;         // how many
-  std::uint16_t identification = 0;  // over IPv4, of the first; those behind it count on from there
+  std::uint16_t identification = 0;  // over IPv4, of the first; the next packets have the next ones
 };
 
 /// Packets of equal length that arrived together, in the order in which they were sent.

@@ -9,18 +9,18 @@
 #include "transport/rules/request.h"
 #include "transport/rules/verdict.h"
 
-/// How a message ends at the responder: with a receive that completes, or with the end of the
-/// receiving half. The same for every way that a request may come.
+/// How a message ends at the responder: with a receive that completes, or with the end of the half.
+/// The same on each data path.
 namespace verbatim::transport {
 
-/// Whether a SEND of so many octets fits into the receive that was taken for it.
+/// Whether a SEND of that many octets fits into the receive that was taken for it.
 [[nodiscard]] inline Judgement check_room(const Landing& landing, std::uint64_t octets) noexcept {
   if (octets <= kMaxMessageOctets && octets <= landing.receive_octets()) return {};
   return {Verdict::kTooLong, Reason::kMessageTooLong};
 }
 
-/// What the receive of a message of so many octets reports (IBA Vol 1, 11.4.2.1). Its wr_id and
-/// queue pair are filled in where it is published.
+/// The completion of the receive of a message (IBA Vol 1, 11.4.2.1). Its wr_id and queue pair are
+/// set where it is published.
 [[nodiscard]] constexpr Completion receive_completion(const Request& request,
                                                       std::uint32_t octets) noexcept {
   Completion completion{.opcode = request.kind == RequestKind::kWrite ? WcOpcode::kReceiveWithImm
@@ -42,9 +42,9 @@ namespace verbatim::transport {
   return completion;
 }
 
-/// Ends a message that a receive was taken for, when its octets are in place: the key that it
-/// invalidates goes, then the program hears of it (9.4.1.1.3). `publish(completion)` reports the
-/// receive, and is false when the completion queue has no place.
+/// Ends a message that has taken a receive, when its octets are in place: invalidates the key that
+/// it names, then completes the receive (9.4.1.1.3). `publish(completion)` publishes the
+/// completion, and is false when the completion queue has no place.
 template <typename Publish>
 [[nodiscard]] inline Judgement finish_receive(const Request& request, std::uint32_t octets,
                                               ResponderState& state, Landing& landing,
@@ -64,9 +64,9 @@ template <typename Publish>
   return {};
 }
 
-/// Ends the receiving half over a request that was refused: a receive that was taken says why,
-/// otherwise an event does (9.9). The owner changes the state of the queue pair when it finds that
-/// the half has failed. What the requester is told is the caller's business.
+/// Ends the half because of a request that was refused. A receive that was taken completes with the
+/// error, otherwise an event reports it (9.9). The owner changes the state of the queue pair when
+/// it finds that the half has failed. The caller answers the requester.
 void end_half(ResponderState& state, Landing& landing, const Judgement& judgement) noexcept;
 
 }  // namespace verbatim::transport

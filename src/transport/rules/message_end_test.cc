@@ -12,7 +12,7 @@ namespace {
 using namespace test;
 using Extra = Request::Extra;
 
-/// What a receive reports (IBA Vol 1, 11.4.2.1), by kind of message.
+/// The completion of a receive (IBA Vol 1, 11.4.2.1), by kind of message.
 struct Row {
   Request request;
   WcOpcode opcode;
@@ -31,7 +31,7 @@ const Row kRows[] = {
      WcFlags::kWithImm},
 };
 
-TEST(MessageEnd, AReceiveSaysWhatTheMessageWas) {
+TEST(MessageEnd, ACompletionDescribesTheMessage) {
   for (const Row& row : kRows) {
     for (const bool solicited : {false, true}) {
       Request request = row.request;
@@ -92,7 +92,7 @@ TEST_F(MessageEndTest, AMessageThatEndsIsCountedAndOver) {
   EXPECT_FALSE(receiver_.state().failed);
 }
 
-TEST_F(MessageEndTest, AKeyIsInvalidatedBeforeTheReceiveTells) {
+TEST_F(MessageEndTest, AKeyIsInvalidatedBeforeTheReceiveCompletes) {
   receiver_.post_receive(1000);
   const auto key = window();
   const Request request{.kind = RequestKind::kSend,
@@ -150,7 +150,7 @@ TEST_F(MessageEndTest, AMessageFitsItsReceiveOrIsTooLong) {
   EXPECT_EQ(check_room(landing, 1001).reason, Reason::kMessageTooLong);
 }
 
-TEST_F(MessageEndTest, AReceiveThatWasTakenTellsOfTheEnd) {
+TEST_F(MessageEndTest, AReceiveThatWasTakenCompletesWithTheError) {
   const auto id = receiver_.post_receive(1000);
   Landing landing = receiver_.landing();
   ASSERT_TRUE(landing.take_receive());
@@ -165,7 +165,7 @@ TEST_F(MessageEndTest, AReceiveThatWasTakenTellsOfTheEnd) {
   EXPECT_EQ(receiver_.state().reason, Reason::kMessageTooLong);
 }
 
-TEST_F(MessageEndTest, WithoutAReceiveAnEventTells) {
+TEST_F(MessageEndTest, WithoutAReceiveAnEventIsDue) {
   receiver_.post_receive(1000);
   end({Verdict::kAccessRefused, reason_of(memory::Refusal::kInvalidated)});
   EXPECT_TRUE(receiver_.completions().empty());

@@ -9,12 +9,12 @@
 #include "transport/rules/verdict.h"
 #include "wire/headers/packet.h"
 
-/// The rules for requests that come cut into packets, which RC and UC share; those for the request
+/// The rules for requests that come in packets, which RC and UC share; the rules for the request
 /// itself are in request_rules.h.
 namespace verbatim::transport {
 
-/// Middle and Last only continue a message of their own kind; everything else begins one (IBA Vol
-/// 1, 9.7.4.1.2).
+/// Middle and Last packets must continue a message of their own kind; all others begin a message
+/// (IBA Vol 1, 9.7.4.1.2).
 [[nodiscard]] inline Judgement check_sequence(Inbound inbound, const wire::OpcodeInfo& info,
                                               RequestKind kind) noexcept {
   Inbound needed = Inbound::kNone;
@@ -50,7 +50,7 @@ namespace verbatim::transport {
   return {Verdict::kInvalidRequest, Reason::kBadPacketLength};
 }
 
-/// Whether the packets of a WRITE bring as many octets as the first one has announced: `arrived`
+/// Whether the packets of a WRITE have as many octets as the first one has announced: `arrived`
 /// before this packet, `octets` in it.
 [[nodiscard]] constexpr Judgement check_announced(const wire::OpcodeInfo& info,
                                                   std::uint64_t announced, std::uint64_t arrived,

@@ -72,7 +72,7 @@ TEST(PacketRules, APayloadHasALengthOfItsOpcode) {
   }
 }
 
-TEST(PacketRules, AWriteBringsWhatItHasAnnounced) {
+TEST(PacketRules, AWriteHasTheLengthThatItAnnounced) {
   const auto accepts = [](Operation operation, std::uint64_t arrived, std::uint64_t octets) {
     return check_announced(info_of(operation), 600, arrived, octets).accepted();
   };

@@ -14,9 +14,9 @@
 
 namespace verbatim::transport {
 
-/// What a request asks the responder to do.
+/// The operation that a request asks for.
 enum class RequestKind : std::uint8_t {
-  kNone,  // not a request: a response, or work that the requester does alone
+  kNone,  // not a request: a response, or a local operation
   kSend,
   kWrite,
   kRead,
@@ -29,26 +29,26 @@ enum class RequestKind : std::uint8_t {
 /// One request as the responder's rules see it (request_rules.h): the same whether it came in
 /// packets or is executed by a requester of this host. Plain data, made by request_of().
 struct Request {
-  /// What a SEND or WRITE brings beside its octets.
+  /// What a SEND or WRITE has beside its octets.
   enum class Extra : std::uint8_t { kNone, kImmediate, kInvalidate };
 
   RequestKind kind = RequestKind::kNone;
   Extra extra = Extra::kNone;
   bool solicited = false;
-  wire::Feth flush{};            // FLUSH: what is flushed and how far
+  wire::Feth flush{};            // FLUSH: selectivity and placement
   std::uint32_t imm_or_key = 0;  // the immediate data, or the key to invalidate
   wire::MemoryKey key{};         // of the memory that it names
   std::uint64_t address = 0;     // of that memory
   std::uint64_t octets = 0;      // of that memory; 0 for a SEND, which names none
   std::uint64_t compare = 0;     // COMPARE SWAP
-  std::uint64_t operand = 0;     // what to swap in, to add or to store
+  std::uint64_t operand = 0;     // the value to swap in, to add or to store
 };
 
 /// Whether the request is a COMPARE SWAP or a FETCH ADD, whose answer carries the old value.
 [[nodiscard]] constexpr bool is_atomic(RequestKind kind) noexcept {
   return kind == RequestKind::kCompareSwap || kind == RequestKind::kFetchAdd;
 }
-/// Whether the request is executed on eight octets as one.
+/// Whether the request is executed atomically on eight octets.
 [[nodiscard]] constexpr bool is_of_eight(RequestKind kind) noexcept {
   return is_atomic(kind) || kind == RequestKind::kAtomicWrite;
 }
@@ -125,7 +125,7 @@ namespace detail {
   return RequestKind::kNone;
 }
 
-/// One load instead of a switch: the kind is asked for each request.
+/// One load instead of a switch: the kind of every request is looked up.
 template <typename Code, std::size_t kCount>
 inline constexpr auto kKinds = [] {
   std::array<RequestKind, kCount> kinds{};
@@ -142,7 +142,7 @@ inline constexpr auto kKinds = [] {
   return detail::kKinds<SendOpcode, 16>[static_cast<std::size_t>(opcode) % 16];
 }
 
-/// The request that a packet brings, or continues: a Middle or Last packet names no memory.
+/// The request of a packet. A Middle or Last packet names no memory.
 [[nodiscard]] inline Request request_of(const wire::PacketView& packet) noexcept {
   using wire::OpcodeInfo;
   const OpcodeInfo& info = packet.info();
@@ -176,9 +176,9 @@ inline constexpr auto kKinds = [] {
   return request;
 }
 
-/// The request that stands in a send queue, and is of that kind. Where the kind is a constant, the
-/// compiler drops all rules that are not for it. What an ATOMIC WRITE stores is not in the entry:
-/// the caller fills `operand` in.
+/// The request of an entry of a send queue, which is of that kind. If the kind is a constant, the
+/// compiler drops all rules for other kinds. The value of an ATOMIC WRITE is not in the entry: the
+/// caller sets `operand`.
 [[nodiscard, gnu::always_inline]] inline Request request_of(const SendEntry& entry,
                                                             RequestKind kind) noexcept {
   Request request{.kind = kind,

@@ -11,13 +11,14 @@
 #include "transport/rules/request.h"
 #include "transport/rules/verdict.h"
 
-/// The rules that every responder applies to a request, whichever way the request came (IBA Vol 1,
-/// 9.7.4.1; annex A19 for FLUSH and ATOMIC WRITE). Their order: check_allowed(), check_form(), then
-/// check_grant() of what ask_key() says. They change nothing; the caller executes and answers.
+/// The rules that every responder applies to a request, on each data path (IBA Vol 1, 9.7.4.1;
+/// annex A19 for FLUSH and ATOMIC WRITE). Their order: check_allowed(), check_form(), then
+/// check_grant() with the result of ask_key(). They change nothing; the caller executes and
+/// answers.
 namespace verbatim::transport {
 
-/// The right that the queue pair must have been given. FLUSH needs none of it: the
-/// rights of the region decide (annex A19).
+/// The right that the queue pair must have. FLUSH needs none: the rights of the region decide
+/// (annex A19).
 [[nodiscard]] constexpr memory::Access queue_pair_right(RequestKind kind) noexcept {
   switch (kind) {
     case RequestKind::kWrite:
@@ -36,7 +37,7 @@ namespace verbatim::transport {
   return memory::Access::kNone;
 }
 
-/// The right that a FLUSH needs of the key, by how far it flushes (annex A19).
+/// The right of the key that a FLUSH needs, by its placement (annex A19).
 [[nodiscard]] constexpr memory::Access flush_right(const wire::Feth& flush) noexcept {
   memory::Access need = memory::Access::kNone;
   if ((flush.placement & wire::Feth::kGlobalVisibility) != 0) {
@@ -77,8 +78,8 @@ namespace verbatim::transport {
   return {};
 }
 
-/// Whether what the request says of itself makes sense. Not for a Middle or Last packet, which
-/// says nothing.
+/// Whether the lengths, the alignment and the values of the request are valid. Not for a Middle or
+/// Last packet, which has none of them.
 [[nodiscard]] constexpr Judgement check_form(const Request& request) noexcept {
   switch (request.kind) {
     case RequestKind::kWrite:
@@ -101,7 +102,7 @@ namespace verbatim::transport {
   return {Verdict::kInvalidRequest, Reason::kBadPacketLength};
 }
 
-/// What the request wants of its key, for `octets` octets from `offset` on.
+/// The access that the request needs, for `octets` octets from `offset` on.
 [[nodiscard]] constexpr memory::KeyTable::Want want_of(const ResponderState& state,
                                                        const Request& request, std::uint64_t offset,
                                                        std::uint64_t octets) noexcept {
@@ -113,18 +114,18 @@ namespace verbatim::transport {
           .need = key_right(request)};
 }
 
-/// What a table of keys says of a request.
+/// The result of a key check.
 using KeyAnswer = Expected<memory::Grant, memory::Refusal>;
 
-/// Asks the key for `octets` octets from `offset` on of what the request names.
+/// Checks the key for `octets` octets, from `offset` on, of the range that the request names.
 [[nodiscard]] inline KeyAnswer ask_key(const memory::KeyTable& keys, const ResponderState& state,
                                        const Request& request, std::uint64_t offset,
                                        std::uint64_t octets) noexcept {
   return keys.check_remote(want_of(state, request, offset, octets));
 }
 
-/// Asks the key for everything that the request names. A FLUSH of a whole region names a key and no
-/// range.
+/// Checks the key for the whole range that the request names. A FLUSH of a whole region names a key
+/// and no range.
 [[nodiscard]] inline KeyAnswer ask_key(const memory::KeyTable& keys, const ResponderState& state,
                                        const Request& request) noexcept {
   const auto want = want_of(state, request, 0, request.octets);
@@ -137,8 +138,8 @@ using KeyAnswer = Expected<memory::Grant, memory::Refusal>;
   return {Verdict::kAccessRefused, reason_of(refusal)};
 }
 
-/// Whether the request may use what its key says. Keys may call octets by other addresses than
-/// their own, so the place of eight octets must be aligned as well.
+/// Whether the request may use what its key grants. The address in a request may differ from the
+/// address in memory, so the place of eight octets must be aligned as well.
 [[nodiscard]] inline Judgement check_grant(const Request& request,
                                            const KeyAnswer& answer) noexcept {
   if (!answer) [[unlikely]]
@@ -148,8 +149,8 @@ using KeyAnswer = Expected<memory::Grant, memory::Refusal>;
   return {};
 }
 
-/// Executes a request of eight octets at the place that its key has granted. Returns what was there
-/// before; an ATOMIC WRITE does not look.
+/// Executes a request of eight octets at the place that its key has granted. Returns the value
+/// before; 0 for an ATOMIC WRITE.
 inline std::uint64_t execute_eight(const Request& request, std::byte* at) noexcept {
   if (request.kind == RequestKind::kCompareSwap) {
     return memory::compare_swap(at, request.compare, request.operand);
@@ -159,9 +160,8 @@ inline std::uint64_t execute_eight(const Request& request, std::byte* at) noexce
   return 0;
 }
 
-/// Executes a FLUSH: earlier WRITEs are in memory already, and become visible before the number of
-/// messages that the answer carries (annex A19). A fence would do as well, but the thread sanitizer
-/// knows none.
+/// Executes a FLUSH: earlier WRITEs are in memory already, and become visible before the MSN of the
+/// answer (annex A19). A fence would do as well, but the thread sanitizer does not support fences.
 inline void execute_flush(ResponderState& state) noexcept {
   (void)std::atomic_ref(state.msn).fetch_add(1, std::memory_order_seq_cst);
 }

@@ -35,7 +35,7 @@ constexpr Row kRows[] = {
     {RequestKind::kAtomicWrite, Access::kRemoteWrite, true},
 };
 
-/// A responder's state and keys, and requests that nothing is wrong with.
+/// A responder's state and keys, and valid requests.
 class RequestRulesTest : public testing::Test {
  protected:
   [[nodiscard]] Request good(RequestKind kind) {
@@ -171,7 +171,7 @@ TEST_F(RequestRulesTest, AFlushOfAWholeRegionHasNoRange) {
 
 // ---- Lengths and alignment ----
 
-TEST_F(RequestRulesTest, OnlyEightOctetsAreDoneAtOnce) {
+TEST_F(RequestRulesTest, AtomicsAreOfEightOctets) {
   for (const RequestKind kind : kKinds) {
     for (const std::uint64_t octets : {0U, 4U, 7U, 8U, 9U, 16U}) {
       Request request = good(kind);
@@ -202,7 +202,7 @@ TEST_F(RequestRulesTest, EightOctetsAreAtAMultipleOfEight) {
   }
 }
 
-/// A key may call the first octet of a region by any address.
+/// The first octet of a region may have any address in requests.
 TEST_F(RequestRulesTest, ThePlaceOfEightOctetsIsAlignedAsWell) {
   auto& arena = receiver_.arena();
   const auto key =

@@ -10,31 +10,31 @@
 
 namespace verbatim::transport {
 
-/// What a responder makes of a request.
+/// A responder's decision on a request.
 enum class Verdict : std::uint8_t {
   kAccepted,
   kNotReady,           // no receive is posted: the requester tries again
-  kInvalidRequest,     // the request is not one that this queue pair takes
+  kInvalidRequest,     // this queue pair does not take such a request
   kTooLong,            // the message is longer than its receive
   kAccessRefused,      // the key does not allow it
   kInvalidateRefused,  // a SEND names a key that it may not invalidate
-  kPlacementFailed,    // the list of the receive is at fault, or memory is no longer mapped
+  kPlacementFailed,    // the list of the receive is wrong, or memory is no longer mapped
   kOverrun,            // the completion queue has no place for the receive's completion
 };
 
-/// A verdict and the check that it comes from.
+/// A verdict and its reason.
 struct Judgement {
   Verdict verdict = Verdict::kAccepted;
   Reason reason = Reason::kNone;
   [[nodiscard]] constexpr bool accepted() const noexcept { return verdict == Verdict::kAccepted; }
 };
 
-/// What follows from a verdict that is neither kAccepted nor kNotReady (IBA Vol 1, 9.9 and 11.6):
-/// on a reliable connection the receiving half ends, the requester hears of it by a NAK, and the
-/// program by the receive that was taken, or by an event if there is none.
+/// The consequences of a verdict that is neither kAccepted nor kNotReady (IBA Vol 1, 9.9 and 11.6).
+/// On a reliable connection the half ends, and the requester gets a NAK. The receive that was taken
+/// completes with an error; if none was taken, an event is raised.
 struct Consequence {
   using Nak = wire::Syndrome::Nak;
-  std::optional<Nak> nak;                                     // none: no answer at all
+  std::optional<Nak> nak;                                     // none: no answer
   WcStatus receive_status = WcStatus::kRemoteInvalidRequest;  // of the receive
   QpEvent event = QpEvent::kRequestError;
   bool ends_unreliable = false;  // UC: the queue pair ends; otherwise the message is lost silently
@@ -66,8 +66,8 @@ struct Consequence {
   return {.nak = Nak::kInvalidRequest};
 }
 
-/// How a request ends at its requester when the responder has refused it with this code (11.6.2).
-/// None for a gap in the sequence: the requester goes back and sends again.
+/// The status of a request that the responder has refused with this code (11.6.2). None for a gap
+/// in the sequence: the requester goes back and sends again.
 [[nodiscard]] constexpr std::optional<WcStatus> requester_status(wire::Syndrome::Nak nak) noexcept {
   using Nak = wire::Syndrome::Nak;
   switch (nak) {

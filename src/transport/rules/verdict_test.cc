@@ -6,10 +6,10 @@
 namespace verbatim::transport {
 namespace {
 
-/// What each refusal does, from the specification: the syndrome of the answer (IBA Vol 1, table of
-/// NAK codes in 9.7.5.2), the status at the requester and of the receive (11.6.2), the affiliated
-/// event where no receive tells of it (11.6.3), and whether an unreliable connection ends over it
-/// (9.8.2: it loses what it refuses; only an error of its own ends it).
+/// The consequences of each refusal, from the specification: the syndrome of the answer (IBA Vol 1,
+/// table of NAK codes in 9.7.5.2), the status at the requester and of the receive (11.6.2), the
+/// affiliated event when no receive was taken (11.6.3), and whether an unreliable connection ends
+/// (9.8.2: it drops what it refuses; only a local error ends it).
 struct Row {
   Verdict verdict;
   std::optional<std::uint8_t> syndrome;

@@ -20,7 +20,7 @@ void UcResponder::handle_request(const PacketView& packet) noexcept {
   counters_.octets += packet.payload().size();
 }
 
-/// A message that had begun is given up; without one this does nothing.
+/// Drops a message that has begun; without one this does nothing.
 void UcResponder::lose_message() noexcept {
   if (state_->inbound != Inbound::kNone) ++counters_.messages_lost;
   landing_.abandon_message();

@@ -11,17 +11,17 @@
 
 namespace verbatim::transport {
 
-/// The receiving half of an unreliable connection (IBA Vol 1, 9.8.2): no answers. Whatever is
-/// missing or wrong costs the message that it belongs to, silently; a receive that the message had
-/// taken serves the next one. Only a fault in our own receive list ends the queue pair.
+/// The receiving side of an unreliable connection (IBA Vol 1, 9.8.2): no answers. A message with a
+/// missing or wrong packet is dropped silently; a receive that it had taken is used for the next
+/// message. Only an error of the receive list or of the completion queue ends the queue pair.
 ///
-/// A view over a ResponderState. Thread: whoever runs the queue pair.
+/// A view over a ResponderState. Thread: the one that runs the queue pair.
 class UcResponder {
  public:
   struct Counters {
     std::uint64_t requests = 0;       // packets
-    std::uint64_t messages = 0;       // whole ones
-    std::uint64_t octets = 0;         // that the requests brought
+    std::uint64_t messages = 0;       // complete ones
+    std::uint64_t octets = 0;         // of payload
     std::uint64_t messages_lost = 0;  // begun and never finished, or refused
   };
 
@@ -32,7 +32,7 @@ class UcResponder {
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
-  /// Goes on elsewhere, with the same contents.
+  /// Continues with a state and a landing that have the same contents.
   void move_to(ResponderState* state, Landing landing) noexcept {
     state_ = state;
     landing_ = landing;

@@ -74,7 +74,7 @@ TEST_F(UcResponderTest, AMessageFillsAReceive) {
   EXPECT_EQ(lost(), 0U);
 }
 
-TEST_F(UcResponderTest, AWriteGoesWhereItsKeySays) {
+TEST_F(UcResponderTest, AWriteStoresIntoTheRangeThatItNames) {
   const Octets data = octets_of(300);
   deliver(headers(Operation::kWriteFirst, 500, 300), part(data, 0, 256));
   deliver(Operation::kWriteLast, 501, part(data, 256, 44));
@@ -170,7 +170,7 @@ TEST_F(UcResponderTest, ATornWriteLeavesWhatWasWrittenAndNothingMore) {
   EXPECT_EQ(lost(), 1U);
 }
 
-// ---- What is wrong is dropped
+// ---- Wrong messages are dropped
 
 TEST_F(UcResponderTest, WithoutAReceiveAMessageIsLostAndCounted) {
   deliver(Operation::kSendOnly, 500, octets_of(8));
@@ -260,7 +260,7 @@ TEST_F(UcResponderTest, AKeyThatGoesAwayInTheMiddleStopsTheWrite) {
   EXPECT_FALSE(parts_.state().failed);
 }
 
-// ---- Our own faults
+// ---- Local errors
 
 TEST_F(UcResponderTest, AReceiveThatCannotBeFilledEndsTheQueuePair) {
   auto bad = parts_.arena().sge(0, 64);

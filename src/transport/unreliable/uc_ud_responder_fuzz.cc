@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unreliable responders with regions and receives, and a network that delivers what it likes.
-// Nothing is written but what keys and receives name, and no receive is reported twice.
+// Unreliable responders with regions and receives, and a network that delivers random packets.
+// Nothing is written but the memory that keys and receives name, and no receive completes twice.
 #include <cstdint>
 #include <vector>
 

@@ -19,7 +19,7 @@ void UdResponder::handle_request(const wire::PacketView& packet,
   }
   const std::size_t octets = kGrhOctets + packet.payload().size();
   if (packet.payload().size() > state_->path_mtu || octets > landing_.receive_octets()) {
-    ++counters_.too_long;  // the receive waits for a shorter one
+    ++counters_.too_long;  // the receive stays for the next datagram
     return;
   }
   state_->scatter = {};

@@ -12,11 +12,10 @@
 
 namespace verbatim::transport {
 
-/// The receiving half of a datagram queue pair (IBA Vol 1, 9.8.3): each packet that presents the
-/// right Q_Key and finds a receive that it fits into is delivered, everything else is dropped and
-/// counted.
+/// The receiving side of a datagram queue pair (IBA Vol 1, 9.8.3): a packet with the right Q_Key is
+/// delivered if a receive is posted that it fits into; all others are dropped and counted.
 ///
-/// A view over a ResponderState. Thread: whoever runs the queue pair.
+/// A view over a ResponderState. Thread: the one that runs the queue pair.
 class UdResponder {
  public:
   struct Counters {
@@ -36,7 +35,7 @@ class UdResponder {
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }
-  /// Goes on elsewhere, with the same contents.
+  /// Continues with a state and a landing that have the same contents.
   void move_to(ResponderState* state, Landing landing) noexcept {
     state_ = state;
     landing_ = landing;

@@ -37,7 +37,7 @@ class UdResponderTest : public testing::Test {
   Receiver parts_;
   UdResponder responder_;
   Octets network_header_ = octets_of(kGrhOctets, 77);
-  std::uint32_t next_psn_ = 9000;  // whatever it is: datagrams have no order
+  std::uint32_t next_psn_ = 9000;  // any number: datagrams have no order
 };
 
 TEST_F(UdResponderTest, ADatagramComesWithItsNetworkHeaderInFront) {
@@ -63,7 +63,7 @@ TEST_F(UdResponderTest, ADatagramComesWithItsNetworkHeaderInFront) {
   EXPECT_EQ(responder_.counters().requests, 1U);
 }
 
-TEST_F(UdResponderTest, TheCompletionSaysWhichNetworkHeaderItIs) {
+TEST_F(UdResponderTest, TheCompletionHasTheKindOfTheNetworkHeader) {
   for (const bool is_ipv6 : {false, true}) {
     network_header_.assign(kGrhOctets, std::byte{0});
     (is_ipv6 ? network_header_[0] = std::byte{0x60} : network_header_[20] = std::byte{0x45});
@@ -75,7 +75,7 @@ TEST_F(UdResponderTest, TheCompletionSaysWhichNetworkHeaderItIs) {
   }
 }
 
-TEST_F(UdResponderTest, ADatagramIsScatteredLikeAnythingElse) {
+TEST_F(UdResponderTest, ADatagramIsScatteredOverTheList) {
   parts_.post_receive(
       {parts_.arena().sge(0, 10), parts_.arena().sge(1000, 50), parts_.arena().sge(2000, 50)});
   const Octets data = octets_of(40);

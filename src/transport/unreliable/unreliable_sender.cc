@@ -97,7 +97,7 @@ wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
     headers.bth.pkey = path_.pkey;
     return headers;
   }
-  // A key with bit 31 is controlled: it stands for the queue pair's own (10.2.5).
+  // A controlled Q_Key (bit 31) stands for the queue pair's own (10.2.5).
   const bool own_key = (static_cast<std::uint32_t>(entry.remote_qkey) & 0x8000'0000U) != 0;
   headers.bth.dest_qp = entry.remote_qp;
   headers.bth.pkey = sent_to_.pkey;
@@ -105,11 +105,11 @@ wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
   return headers;
 }
 
-/// The head entry is over; a failure stops the queue.
+/// Completes the head entry; a failure stops the queue.
 void UnreliableSender::retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept {
   const bool succeeded = status == WcStatus::kSuccess;
   if (!succeeded || has(entry.flags, SendFlags::kSignaled)) {
-    // A place was kept when the request was accepted.
+    // The lane had a place when the request was accepted.
     const bool placed = port_.publish(completion_of(entry, status, reason, config_.number));
     VB_ASSERT(placed);
   }

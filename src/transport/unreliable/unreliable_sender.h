@@ -17,13 +17,13 @@
 
 namespace verbatim::transport {
 
-/// The sending half of unreliable connections and of datagrams (IBA Vol 1, 9.8): every packet is
-/// sent once, and a request is complete when its last packet has been handed out. UD requests carry
+/// The sending side of unreliable connections and of datagrams (IBA Vol 1, 9.8): every packet is
+/// sent once, and a request is complete when its last packet has been written. UD requests have
 /// their own destination and fit into one packet.
 ///
 /// No I/O, no clock, no allocation. Its owner posts into the SendQueue and drains poll_transmit().
 /// When has_failed(), the failed request has been completed and the queue pair goes to SQE.
-/// Thread: whoever holds the queue pair's lock.
+/// Thread: the one that holds the queue pair's lock.
 class UnreliableSender {
  public:
   struct Config {
@@ -31,7 +31,7 @@ class UnreliableSender {
     wire::QpNumber dest_qp{};                          // UC
     wire::Transport transport = wire::Transport::kUc;  // or kUd
     memory::DomainId domain = memory::DomainId::kNone;
-    wire::QKey qkey{};  // UD: for requests that ask for the queue pair's own
+    wire::QKey qkey{};  // UD: for requests that use the queue pair's own Q_Key
     wire::Psn first_psn{};
     std::uint32_t path_mtu = 1024;
     RatePolicy::Limit rate{};
@@ -42,7 +42,7 @@ class UnreliableSender {
       : queue_(queue), port_(port), keys_(keys) {}
 
   void start(const Config& config, const Path& path) noexcept;
-  /// New attributes of a queue pair that goes on; the sequence numbers go on, too.
+  /// New attributes of a queue pair that continues; the sequence numbers continue, too.
   void reconfigure(const Config& config, const Path& path) noexcept;
   /// While paused (SQD), no request is started; a started one finishes.
   void pause(bool paused) noexcept { paused_ = paused; }
@@ -63,14 +63,14 @@ class UnreliableSender {
   /// That destination has no room: nothing leaves before `until`.
   void hold_until(Instant until) noexcept { rate_.hold_until(until); }
 
-  /// When there will be something to send that the rate holds back now.
+  /// When the rate allows the next packet, if there is one to send.
   [[nodiscard]] Instant next_timeout() const noexcept;
 
   void flush() noexcept;
-  /// The owner caught a fault while this read a program's memory: the request at work fails.
+  /// The owner has caught a fault while this read a program's memory: the present request fails.
   void handle_memory_fault() noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return failed_; }
-  /// SQE to RTS: the failure is dealt with.
+  /// SQE to RTS: clears the failure.
   void resume() noexcept { failed_ = false; }
   [[nodiscard]] wire::Psn next_psn() const noexcept { return next_psn_; }
   struct Counters {
@@ -90,10 +90,10 @@ class UnreliableSender {
   memory::KeyTable keys_;
   Config config_{};
   Path path_{};
-  Path sent_to_{};  // UD: where the last packet went; the entry it came from may be gone
+  Path sent_to_{};  // UD: the path of the last packet, whose entry may be retired
   RatePolicy rate_;
   wire::Psn next_psn_{};
-  std::uint32_t cursor_packet_ = 0;  // packet of the head entry that is next
+  std::uint32_t cursor_packet_ = 0;  // index of the next packet of the head entry
   Counters counters_;
   bool paused_ = false;
   bool failed_ = false;

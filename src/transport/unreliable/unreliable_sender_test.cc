@@ -168,7 +168,7 @@ TEST_F(UcSenderTest, AMessageIsSentOnceAndCompleteWithItsLastPacket) {
   EXPECT_EQ(sender_.counters().packets_sent, 3U);
 }
 
-TEST_F(UcSenderTest, UnsignaledRequestsCompleteInSilenceAndFailAloud) {
+TEST_F(UcSenderTest, UnsignaledRequestsHaveACompletionOnlyWhenTheyFail) {
   SendRequest quiet = request(SendOpcode::kSend, 8);
   quiet.flags = SendFlags::kNone;
   post(quiet);
@@ -179,7 +179,7 @@ TEST_F(UcSenderTest, UnsignaledRequestsCompleteInSilenceAndFailAloud) {
   EXPECT_EQ(outcomes(), (Outcomes{{bad.wr_id, WcStatus::kLocalProtection}}));
 }
 
-TEST_F(UcSenderTest, AFailureStopsTheQueueUntilItIsDealtWith) {
+TEST_F(UcSenderTest, AFailureStopsTheQueueUntilItIsResumed) {
   const auto first = post(request(SendOpcode::kSend, 8));
   const auto bad = post(broken());
   const auto third = post(request(SendOpcode::kSend, 8));
@@ -212,7 +212,7 @@ TEST_F(UcSenderTest, InlineDataIsThatOfTheTimeOfPosting) {
   EXPECT_EQ(together, before);
 }
 
-TEST_F(UcSenderTest, SaysWhereItSendsNextUntilItHasNothingOrIsHeld) {
+TEST_F(UcSenderTest, HasADestinationUntilItHasNothingToSendOrIsHeld) {
   EXPECT_FALSE(sender_.next_destination(Instant{}));
   post(request(SendOpcode::kSend, 300));
   const auto next = sender_.next_destination(Instant{});
@@ -227,7 +227,7 @@ TEST_F(UcSenderTest, SaysWhereItSendsNextUntilItHasNothingOrIsHeld) {
   EXPECT_TRUE(sender_.next_destination(later));
 }
 
-TEST_F(UdSenderTest, SaysWhereTheNextDatagramGoes) {
+TEST_F(UdSenderTest, HasTheDestinationOfTheNextDatagram) {
   path_.destination.octets[15] = 0x99;
   post(request(SendOpcode::kSend, 8));
   const auto next = sender_.next_destination(Instant{});
@@ -286,7 +286,7 @@ TEST_F(UcSenderTest, LocalOperationsAreDoneInTheirTurn) {
   EXPECT_TRUE(sender_.has_failed());
 }
 
-TEST_F(UcSenderTest, MemoryThatIsGoneFailsTheRequestAtWork) {
+TEST_F(UcSenderTest, UnmappedMemoryFailsTheRequestThatIsBeingSent) {
   const auto id = post(request(SendOpcode::kSend, 600));
   EXPECT_TRUE(poll());
   sender_.handle_memory_fault();
@@ -297,7 +297,7 @@ TEST_F(UcSenderTest, MemoryThatIsGoneFailsTheRequestAtWork) {
 
 // ---- Datagrams
 
-TEST_F(UdSenderTest, EveryDatagramGoesItsOwnWay) {
+TEST_F(UdSenderTest, EveryDatagramHasItsOwnPath) {
   path_.destination.octets[15] = 99;
   path_.pkey = wire::PKey{0x8123};
   path_.refresh_seed();
