@@ -136,7 +136,7 @@ std::byte* Reach::look_up(std::uint64_t shared_at, std::uint64_t octets) noexcep
 }
 
 void Reach::map(memory::KnownRegion& known, std::uint64_t address) noexcept {
-  const memory::LiveEntry& region = known.said;
+  const memory::LiveEntry& region = known.copy;
   if (is_own_) {
     known.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.local)), 0, region.octets);
     return;

@@ -107,8 +107,8 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
                          .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
                         known_source_, [](memory::KnownRegion& known, std::uint64_t) {
                           known.map(
-                              pointer_as<std::byte>(static_cast<std::uintptr_t>(known.said.local)),
-                              0, known.said.octets);
+                              pointer_as<std::byte>(static_cast<std::uintptr_t>(known.copy.local)),
+                              0, known.copy.octets);
                         });
     if (ours == nullptr) [[unlikely]]
       return false;

@@ -112,7 +112,7 @@ bool Target::counts_late(const SendEntry& entry) const noexcept {
 }
 
 bool Target::counts_late(transport::ShortRequest request) noexcept {
-  granted_ = {.generation = known_target_.said.status.generation,
+  granted_ = {.generation = known_target_.copy.status.generation,
               .by_pointer = visit_.is_elsewhere()};
   return counts_late(request.entry());
 }

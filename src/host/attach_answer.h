@@ -20,7 +20,7 @@ namespace verbatim::host {
 struct AttachAnswer {
   AttachMessage message{};
   std::array<int, AttachMessage::kDescriptorCount> descriptors{-1, -1, -1, -1};  // by kind
-  bool makes_sense = false;  // of this version, and with as many descriptors as it says
+  bool makes_sense = false;  // it is of this version and has the descriptors that it announces
 
   /// Reads the answer that has arrived; does not wait.
   explicit AttachAnswer(int connection) noexcept {

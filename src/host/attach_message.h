@@ -36,7 +36,7 @@ struct AttachMessage {
 };
 static_assert(sizeof(AttachMessage) == 16);
 
-/// Says at which descriptor the process behind the door keeps the secret (Challenge).
+/// The number of the descriptor at which the process behind the door keeps the secret (Challenge).
 struct ChallengeMessage {
   static constexpr std::uint32_t kMagic = 0x5642'4332;
   std::uint32_t magic = kMagic;

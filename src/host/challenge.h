@@ -33,7 +33,7 @@ class Challenge {
   [[nodiscard]] bool open() noexcept;
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return descriptor_.is_open(); }
-  /// The attaching process is told this number.
+  /// The number of the secret's descriptor, which the door sends to the attaching process.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   [[nodiscard]] bool is_met_by(const Secret& answer) const noexcept {
     return is_open() && answer == secret_;

@@ -167,7 +167,7 @@ TEST(Challenge, IsNotMetByAProcessOfAnotherUserNamespace) {
   expect_kept_out(move_to_own_user_namespace);
 }
 
-TEST(Challenge, AGuessGetsNothing) {
+TEST(Challenge, AWrongSecretIsRefused) {
   test::in_a_private_network([] {
     const Owner owner;
     const int connection = connect_to_door();
@@ -187,7 +187,7 @@ TEST(Challenge, AGuessGetsNothing) {
   });
 }
 
-TEST(Challenge, ASecretOfAnEarlierConnectionGetsNothing) {
+TEST(Challenge, ASecretOfAnEarlierConnectionIsRefused) {
   test::in_a_private_network([] {
     const Owner owner;
     ProofMessage proof;

@@ -14,7 +14,7 @@ namespace verbatim::host {
 ///
 /// Any user can bind any number of such names. So this asks the kernel for the user of each socket
 /// (sock_diag(7), Linux 5.3), and leaves the names of other users out. Where the kernel does not
-/// say, the names of all users are returned, and the caller learns the user when it connects.
+/// answer, the names of all users are returned, and the caller gets the user when it connects.
 [[nodiscard]] std::vector<std::string> desk_names_of(uid_t user, std::string_view prefix);
 
 /// The names of all users, from /proc/net/unix.

@@ -20,7 +20,7 @@ bool call(int command) noexcept {
 }
 
 bool register_for(int command, int registration) noexcept {
-  // The thread sanitizer cannot see these fences, so the process says that it has none.
+  // The thread sanitizer cannot see these fences, so none is used with it.
   if (kBestFencing == Fencing::kFenced) return false;
   return call(registration) && call(command);
 }

@@ -41,7 +41,7 @@ class NetlinkDump {
   [[nodiscard]] bool ask(std::uint16_t type, std::span<const std::byte> body) noexcept;
   /// The next entry of the list; nothing at its end, and when the rest cannot be read.
   [[nodiscard]] std::optional<Entry> next() noexcept;
-  /// Whether the kernel has said that next() has returned the whole list.
+  /// Whether the kernel has confirmed that next() has returned the whole list.
   [[nodiscard]] bool is_complete() const noexcept { return state_ == State::kComplete; }
 
  private:

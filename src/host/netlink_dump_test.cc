@@ -21,7 +21,7 @@ using Bodies = std::vector<std::string>;
 
 constexpr std::uint16_t kEntry = 20;  // a type of message
 
-/// A message with a body of `text`; `length` is what its header says, by default the truth.
+/// A message with a body of `text`; `length` is the one in its header, by default the right one.
 Octets message(std::uint16_t type, const std::string& text, std::uint32_t length = 0) {
   nlmsghdr header{};
   header.nlmsg_len = length != 0 ? length : static_cast<std::uint32_t>(NLMSG_LENGTH(text.size()));
@@ -114,7 +114,7 @@ TEST_F(NetlinkDumpTest, IsNotCompleteAfterAnError) {
   EXPECT_FALSE(dump_.is_complete());
 }
 
-TEST_F(NetlinkDumpTest, IsNotCompleteWhenItsEndSaysSo) {
+TEST_F(NetlinkDumpTest, IsNotCompleteWhenItsEndCarriesAnError) {
   answer(joined({message(kEntry, "first"), end_of_list(-12)}));
   EXPECT_EQ(entries(), Bodies{"first"});
   EXPECT_FALSE(dump_.is_complete());

@@ -81,14 +81,13 @@ Status Peer::map(int segment) noexcept {
   segment_ = map_aligned(octets, MAP_SHARED, segment);
   if (segment_ == nullptr) return Errc::kNoMemory;
   process_ = ::getpid();
-  (void)::madvise(segment_, octets, MADV_DONTFORK);  // a forked child does not use it
-  std::memcpy(&header_, segment_, sizeof header_);   // once: the owner may change it
-  const std::uint64_t said = header_.octets;
-  header_.octets =
-      octets;  // the mapped length, which the destructor needs; `said` is checked below
+  (void)::madvise(segment_, octets, MADV_DONTFORK);    // a forked child does not use it
+  std::memcpy(&header_, segment_, sizeof header_);     // once: the owner may change it
+  const std::uint64_t stated_octets = header_.octets;  // checked below
+  header_.octets = octets;  // the mapped length, which the destructor needs
   const bool makes_sense =
       header_.magic == SegmentHeader::kMagic && header_.version == SegmentHeader::kVersion &&
-      said == octets && header_.address_count <= SegmentHeader::kAddressCount &&
+      stated_octets == octets && header_.address_count <= SegmentHeader::kAddressCount &&
       header_.holds(header_.keys_at, header_.key_count, sizeof(memory::KeyEntry)) &&
       header_.holds(header_.bells_at, 1, Bells::kOctets);
   if (!makes_sense) return Errc::kNotSupported;

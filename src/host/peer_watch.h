@@ -39,7 +39,7 @@ class PeerWatch {
   struct Connection {
     OwnDescriptor descriptor;
     std::uint32_t slot = 0;
-    bool is_named = false;  // we know which slot it is
+    bool is_named = false;  // its slot is known
   };
   void accept_all();
   void add(int descriptor) const noexcept;

@@ -63,7 +63,7 @@ TEST_F(QuarantineTest, ABlockThatSeveralTouchWaitsForTheLast) {
   EXPECT_TRUE(comes_next(block));
 }
 
-TEST_F(QuarantineTest, TheFarewellIsSaidOnceAndBeforeTheBlockIsUsedAgain) {
+TEST_F(QuarantineTest, OnGoneIsCalledOnceAndBeforeTheBlockIsUsedAgain) {
   bool gone = false;
   int calls = 0;
   const auto block = segment_.take(64);

@@ -32,7 +32,7 @@ struct Guarded {
   }
 };
 
-TEST(QueueLock, OneThreadUsesItAndAnotherLooksInNowAndThen) {
+TEST(QueueLock, IsUsedByOneThreadOftenAndByAnotherSometimes) {
   Guarded guarded;
   std::atomic<bool> done = false;
   std::uint64_t favoured = 0;
@@ -65,7 +65,7 @@ TEST(QueueLock, OneThreadUsesItAndAnotherLooksInNowAndThen) {
   EXPECT_GT(favoured, 0U) << "the bias never came back: only half of the lock was tested";
 }
 
-TEST(QueueLock, ThreadsThatComeInRunsPassTheBiasOn) {
+TEST(QueueLock, TheBiasMovesToTheThreadThatUsesItMostly) {
   Guarded guarded;
   std::atomic<std::uint64_t> torn = 0;
   constexpr std::uint64_t kThreads = 6, kRuns = 200, kRun = 150;

@@ -26,7 +26,7 @@ PublicName name_of(const Service& service) {
                     id);
 }
 
-/// The kernel says which user sent the message.
+/// The user that sent the message, from the kernel.
 bool came_from(msghdr& message, uid_t user) noexcept {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {

@@ -22,7 +22,7 @@ const Service kOther{.address = {1, 2, 3}, .id = 0x0106'1235};
 
 int socket_to_send() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); }
 
-TEST(RequestBox, TakesWhatTheOwnerOfThePortHandsOver) {
+TEST(RequestBox, TakesMessagesOfTheOwnerOfThePort) {
   in_a_private_network([] {
     if (!can_tell_users_apart()) ::_exit(test::kSkipped);
     const auto box = RequestBox::open(kService, ::geteuid());
@@ -49,7 +49,7 @@ TEST(RequestBox, AServiceHasOneBox) {
   });
 }
 
-TEST(RequestBox, ThrowsAwayWhatOtherUsersSend) {
+TEST(RequestBox, DiscardsMessagesOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   in_a_private_network([] {
     const auto box = RequestBox::open(kService, 61001);

@@ -66,9 +66,9 @@ std::uint64_t network_of(int socket) noexcept {
   return ::stat("/proc/thread-self/ns/net", &about) == 0 ? about.st_ino : 0;
 }
 
-/// The owner as stat(2) says is not enough: in a user namespace all users that are not mapped look
-/// the same. Only the owner, or root, can set the mode. But the mode of a directory that existed
-/// before (`is_new` false) is not changed: it may be /tmp.
+/// The owner that stat(2) returns is not enough: in a user namespace all users that are not mapped
+/// look the same. Only the owner, or root, can set the mode. But the mode of a directory that
+/// existed before (`is_new` false) is not changed: it may be /tmp.
 int open_if_own(const char* path, bool is_new = false) noexcept {
   Descriptor folder(::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
@@ -85,7 +85,7 @@ int make_own(const char* path) noexcept {
   return open_if_own(path, is_new);
 }
 
-/// When a file was made, in nanoseconds; 0 where the file system does not say.
+/// When a file was made, in nanoseconds; 0 where the file system does not record it.
 std::uint64_t birth_of(int file) noexcept {
   struct statx about {};
   const bool is_known =

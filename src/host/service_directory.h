@@ -19,9 +19,9 @@ struct ServicePlace {
 };
 
 /// Which processes listen at one address, and which slots have a process. The names of sockets in
-/// the RuntimeDirectory say so (`at-<address>-<service>-<slot>` and `<slot>`), and all processes of
-/// this user on this host can read them. Other users can put no names there. A name that a killed
-/// process has left does not count.
+/// the RuntimeDirectory show it (`at-<address>-<service>-<slot>` and `<slot>`), and all processes
+/// of this user on this host can read them. Other users can put no names there. A name that a
+/// killed process has left does not count.
 struct ServiceDirectory {
   std::vector<ServicePlace> services;
   std::vector<std::uint32_t> slots;

@@ -144,7 +144,7 @@ TEST(Slot, ReportsAnEmptySlot) {
   });
 }
 
-TEST(Slot, SaysWhenTheOtherCannotTakeMoreAndLosesNothingBefore) {
+TEST(Slot, FailsWhenTheOtherQueueIsFullAndLosesNothingBefore) {
   auto from = Slot::claim();
   auto to = Slot::claim();
   ASSERT_TRUE(from && to);
@@ -157,7 +157,7 @@ TEST(Slot, SaysWhenTheOtherCannotTakeMoreAndLosesNothingBefore) {
   EXPECT_EQ(taken(*to), "");
 }
 
-TEST(Slot, ThrowsAwayWhatDoesNotFit) {
+TEST(Slot, DiscardsMessagesThatDoNotFit) {
   auto slot = Slot::claim();
   ASSERT_TRUE(slot.ok());
   EXPECT_TRUE(slot->forward(slot->number(), octets("much too long")));

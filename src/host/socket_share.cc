@@ -211,8 +211,8 @@ Status SocketShare::serve(std::uint32_t slot) {
   return Ok{};
 }
 
-/// A peer that cannot be told now notices the missing slot when another process tells it of a
-/// higher one.
+/// A peer that cannot take the message now notices the missing slot when another process sends it
+/// the socket of a higher one.
 void SocketShare::announce() noexcept {
   int tries = 0;
   for (Connection& peer : connections_) {

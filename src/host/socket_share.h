@@ -127,7 +127,7 @@ class SocketShare {
   std::vector<Connection> connections_;  // oldest first
   OwnDescriptor listener_;
   WakePipe bell_;                         // wakes the thread up
-  bool is_closing_ = false;               // tells the thread to end
+  bool is_closing_ = false;               // the thread must end
   bool is_short_of_descriptors_ = false;  // of the thread alone: it could not accept
   LendingDesk::Lender lender_;
   LendingDesk desk_;

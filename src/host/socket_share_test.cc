@@ -88,7 +88,7 @@ TEST(SocketShare, AProcessThatLacksASocketAsksForIt) {
     left_behind.want(label(1, 0));
     left_behind.add(label(1, 0), datagram_socket());
     ASSERT_TRUE(left_behind.serve(0).ok());
-    SocketShare ahead;  // has two sockets that the other was never told of
+    SocketShare ahead;  // has two sockets that were never sent to the other one
     ahead.want(label(1, 0));
     for (const std::uint32_t slot : {0U, 1U, 2U}) ahead.add(label(1, slot), datagram_socket());
     ASSERT_TRUE(ahead.serve(1).ok());

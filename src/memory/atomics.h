@@ -12,7 +12,7 @@ namespace verbatim::memory {
 
 /// Whether an 8-octet operation is possible at this place in memory. Check this besides the address
 /// in the packet: a zero-based region or window, or one whose keys name its first octet by another
-/// address, may begin anywhere, so the alignment of one says nothing about the other.
+/// address, may begin anywhere, so the two may be aligned differently.
 [[nodiscard]] inline bool is_aligned_for_atomics(const std::byte* at) noexcept {
   return numeric_address(at) % sizeof(std::uint64_t) == 0;
 }
@@ -25,7 +25,7 @@ namespace verbatim::memory {
   return std::atomic_ref(*pointer_as<std::uint64_t>(at)).fetch_add(addend);
 }
 
-/// Returns what was there; the swap took place if that equals `compare`.
+/// Returns the value before; the swap took place if it equals `compare`.
 [[nodiscard]] inline std::uint64_t compare_swap(std::byte* at, std::uint64_t compare,
                                                 std::uint64_t swap) noexcept {
   std::atomic_ref(*pointer_as<std::uint64_t>(at)).compare_exchange_strong(compare, swap);

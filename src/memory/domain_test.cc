@@ -72,7 +72,7 @@ TEST(DomainTable, KnowsNoDomainBeyondItsStorage) {
   }
 }
 
-TEST(DomainTableDeathTest, DroppingAUserThatWasNeverAddedIsOurOwnMistake) {
+TEST(DomainTableDeathTest, DroppingAUserThatWasNeverAddedStopsTheProcess) {
   std::array<DomainTable::Entry, 1> entries{};
   DomainTable table(entries);
   const DomainId domain = *table.open();

@@ -149,7 +149,7 @@ template <typename Load>
 /// Whether the entry that `copy` was read from is unchanged: one load instead of nine. A reader
 /// that sees the key of a later filling also sees its generation, and `shared_at` does not change
 /// while a backing is shared. (After exactly 65,536 fillings the generation is the same again.)
-[[nodiscard]] inline bool says_the_same(const LiveEntry& copy) noexcept {
+[[nodiscard]] inline bool is_unchanged(const LiveEntry& copy) noexcept {
   const auto* const word = pointer_as<const std::uint64_t>(&copy.entry->status);
   return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // one 8-octet load
 }

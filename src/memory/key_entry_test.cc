@@ -103,7 +103,7 @@ bool reads_one_filling(const Interleaving& order) {
 }
 
 TEST(KeyEntry, NoInterleavingOfReaderAndOwnerMixesTwoFillings) {
-  // The same key each time: the reader cannot tell the fillings apart by it. Nine loads.
+  // The key is the same each time, so it does not identify the filling. Nine loads.
   for (int steps_done = 0; steps_done < 6; ++steps_done) {
     for (int first_at = 0; first_at < 9; ++first_at) {
       for (int second_at = first_at; second_at <= 9; ++second_at) {

@@ -19,7 +19,7 @@ constexpr auto kEverything = TestMemory::kEverything;
 
 std::uint32_t index_of(wire::MemoryKey key) { return static_cast<std::uint32_t>(key) >> 8; }
 
-TEST(KeyRegistry, HandsOutEveryEntryAndThenSaysThatTheTableIsFull) {
+TEST(KeyRegistry, UsesEveryEntryAndThenReportsAFullTable) {
   TestMemory memory(5);
   std::set<std::uint32_t> indices;
   for (std::uint32_t i = 0; i < 5; ++i) {
@@ -261,7 +261,7 @@ TEST(KeyRegistry, ARegionWhoseMemoryWasUnmappedWorksOnlyWithOtherMemory) {
 }
 
 // A reader that has loaded kShared may load `shared_at` only afterwards.
-TEST(KeyRegistry, OctetsThatAreNoLongerSharedStillSayWhereTheyWere) {
+TEST(KeyRegistry, OctetsThatAreNoLongerSharedKeepTheirSharedOffset) {
   TestMemory memory;
   const auto key = memory.region(kEverything);
   const KeyEntry& entry = *memory.registry().table().find(key);
@@ -299,7 +299,7 @@ TEST(KeyRegistry, AReusedEntryKeepsNothingOfItsPast) {
   EXPECT_EQ(entry.bound, 0U);
 }
 
-TEST(KeyRegistryDeathTest, ATableWhoseKeysDoNotFitIsOurOwnMistake) {
+TEST(KeyRegistryDeathTest, ATableWhoseKeysDoNotFitStopsTheProcess) {
   std::array<KeyEntry, 2> entries{};
   std::array<std::uint32_t, 2> free_list{};
   EXPECT_DEATH(KeyRegistry(KeyTable(entries, kKeyIndexLimit - 1), free_list, 1), "kKeyIndexLimit");

@@ -49,9 +49,9 @@ Refusal KeyTable::read_entry(wire::MemoryKey key, LiveEntry& copy) const noexcep
 
 bool KeyTable::learn(wire::MemoryKey key, KnownRegion& known) const noexcept {
   const bool is_region =
-      read_entry(key, known.said) == Refusal::kNone && known.said.status.kind == KeyKind::kRegion;
+      read_entry(key, known.copy) == Refusal::kNone && known.copy.status.kind == KeyKind::kRegion;
   known.map(nullptr, 0, 0);
-  if (!is_region) known.said.entry = nullptr;
+  if (!is_region) known.copy.entry = nullptr;
   return is_region;
 }
 

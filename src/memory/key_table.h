@@ -90,7 +90,7 @@ struct KnownRegion {
   std::byte* mapped = nullptr;
   std::uint64_t mapped_base = 0;
   std::uint64_t mapped_octets = 0;
-  LiveEntry said{};  // the entry as it was read; without entry: no region is known
+  LiveEntry copy{};  // of the entry; without an entry no region is known
 
   [[nodiscard]] bool reaches(std::uint64_t address, std::uint64_t octets) const noexcept {
     const std::uint64_t offset = address - mapped_base;
@@ -141,20 +141,19 @@ class KeyTable {
   /// must call one of those functions; it does not mean a refusal.
   ///
   /// A region that is not the last one is recorded in `known`, and so is a part of it that no
-  /// pointer reached: `map(known, address)` then says which pointer reaches the octets around that
-  /// address.
+  /// pointer reached: `map(known, address)` then finds a pointer to the octets around that address.
   template <typename Map>
   [[nodiscard, gnu::always_inline]] inline std::byte* recall(const Want& want, KnownRegion& known,
                                                              Map&& map) const noexcept {
-    const bool is_known = known.said.status.live == static_cast<std::uint32_t>(want.key) &&
-                          known.said.entry != nullptr && says_the_same(known.said);
+    const bool is_known = known.copy.status.live == static_cast<std::uint32_t>(want.key) &&
+                          known.copy.entry != nullptr && is_unchanged(known.copy);
     if (!is_known || !known.reaches(want.address, want.octets)) [[unlikely]] {
       if (!is_known && !learn(want.key, known)) return nullptr;
       map(known, want.address);
       if (!known.reaches(want.address, want.octets)) return nullptr;
     }
     const bool is_allowed =
-        known.said.domain == want.domain && allows(known.said.access, want.need);
+        known.copy.domain == want.domain && allows(known.copy.access, want.need);
     return is_allowed ? known.mapped + (want.address - known.mapped_base) : nullptr;
   }
 

@@ -68,7 +68,7 @@ TEST_F(KeyTableTest, GrantsThePlaceThatWasAskedFor) {
   EXPECT_EQ(local_grant->local(), memory_.octets() + 40);
 }
 
-TEST_F(KeyTableTest, AKeyMayCallItsFirstOctetByAnotherAddress) {
+TEST_F(KeyTableTest, TheFirstOctetOfARegionMayHaveAnotherAddressInRequests) {
   const auto key = *memory_.registry().register_region({.domain = kHome,
                                                         .address = memory_.start(),
                                                         .octets = 64,
@@ -103,7 +103,7 @@ TEST_F(KeyTableTest, AZeroBasedRegionIsAddressedByOffset) {
   EXPECT_EQ(remote(want), Refusal::kBeyondRange);
 }
 
-TEST_F(KeyTableTest, NoOctetsAreGrantedWithoutLookingAtAnything) {
+TEST_F(KeyTableTest, AnAccessOfZeroOctetsIsGrantedWithoutAnyCheck) {
   const KeyTable::Want nonsense{.key = wire::MemoryKey{0xdead'beef},
                                 .domain = kAbroad,
                                 .qp = kOtherQp,
@@ -508,20 +508,20 @@ TEST(Refusal, EachHasANameOfItsOwn) {
 
 std::byte* recall(const KeyTable& table, const KeyTable::Want& want, KnownRegion& known) {
   return table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
-    region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.said.local)), 0,
-               region.said.octets);
+    region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.copy.local)), 0,
+               region.copy.octets);
   });
 }
 
-TEST_F(KeyTableTest, ARegionIsRememberedUntilItSaysSomethingElse) {
+TEST_F(KeyTableTest, ARegionIsRememberedUntilItChanges) {
   const auto key = memory_.region(kEverything);
   const auto want = memory_.want(key);
   KnownRegion known;
   EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
   memory_.registry().change_backing(key, Backing::kShared, 0x7000);
   EXPECT_EQ(recall(memory_.table(), want, known), memory_.octets());
-  EXPECT_EQ(known.said.status.backing, Backing::kShared);
-  EXPECT_EQ(known.said.shared_at, 0x7000U);
+  EXPECT_EQ(known.copy.status.backing, Backing::kShared);
+  EXPECT_EQ(known.copy.shared_at, 0x7000U);
   ASSERT_TRUE(memory_.registry().deregister_region(key));
   EXPECT_EQ(recall(memory_.table(), want, known), nullptr);
 }

@@ -376,16 +376,16 @@ class History {
     const KeyTable& table = memory_.table();
     KnownRegion& known = known_[prng_.below(known_.size())];
     const std::byte* const at = table.recall(want, known, [](KnownRegion& region, std::uint64_t) {
-      region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.said.local)), 0,
-                 region.said.octets);
+      region.map(pointer_as<std::byte>(static_cast<std::uintptr_t>(region.copy.local)), 0,
+                 region.copy.octets);
     });
     if (at == nullptr) return;
     ++tally_.recalls;
     for (const auto& verdict : {table.check_remote(want), table.check_local(want)}) {
       ASSERT_TRUE(verdict) << name_of(verdict.error());
-      EXPECT_EQ(known.said.entry, verdict->entry);
+      EXPECT_EQ(known.copy.entry, verdict->entry);
       EXPECT_EQ(at, verdict->local());
-      EXPECT_EQ(known.said.status.generation, verdict->generation);
+      EXPECT_EQ(known.copy.status.generation, verdict->generation);
     }
   }
 

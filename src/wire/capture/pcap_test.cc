@@ -60,7 +60,7 @@ TEST(Pcapng, FrameIsPaddedToAWord) {
                 "00000000 0000002c"));
 }
 
-TEST(Pcapng, FrameTellsDirectionInterfaceAndComment) {
+TEST(Pcapng, FrameHasDirectionInterfaceAndComment) {
   auto told = frame();
   told.direction = CapturedFrame::Direction::kOutbound;
   told.interface_index = 7;
@@ -88,7 +88,7 @@ TEST(Pcap, EveryBufferThatIsTooSmallGetsNothing) {
   check([](auto to) { return write_pcapng_frame(to, frame()); });
 }
 
-TEST(Pcap, RefusesAFrameLongerThanItSaysItHolds) {
+TEST(Pcap, RefusesAFrameLongerThanTheLimit) {
   const Octets giant(kCaptureSnapOctets + 1);
   const std::array<std::span<const std::byte>, 1> pieces = {giant};
   Octets buffer(kCaptureSnapOctets + 100);

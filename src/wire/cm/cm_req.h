@@ -24,7 +24,7 @@ enum class CmTransport : std::uint8_t {
   kRc = 0,
   kUc = 1,
   kRd = 2,
-  kExtended = 3,  // CmExtendedTransport says which
+  kExtended = 3,  // see CmExtendedTransport
 };
 enum class CmExtendedTransport : std::uint8_t { kNone = 0, kXrc = 1 };
 

@@ -13,7 +13,7 @@
 
 namespace verbatim::wire {
 
-/// The header of rdma_cm before the user's private data in a REQ and a SIDR_REQ: it tells the IP
+/// The header of rdma_cm before the user's private data in a REQ and a SIDR_REQ: it contains the IP
 /// addresses and the source port (IBA Vol 1, annex A11.3). The destination port is in the service
 /// ID. It occurs once per connection, so it is parsed into a value and has no view.
 ///

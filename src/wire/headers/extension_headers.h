@@ -9,7 +9,7 @@
 #include "wire/headers/aeth.h"
 #include "wire/headers/ids.h"
 
-/// The extended transport headers that follow a BTH (IBA Vol 1, 9.3). The opcode alone says which
+/// The extended transport headers that follow a BTH (IBA Vol 1, 9.3). The opcode determines which
 /// of them a packet has, and PacketView has checked that the octets are present. So each is a plain
 /// value with `emit` and `from`, and the layout above it.
 namespace verbatim::wire {

@@ -14,8 +14,8 @@
 
 namespace verbatim::wire {
 
-/// The link packet by which the two ends of a native link tell each other how much they may send
-/// (IBA Vol 1, 7.9.4). Blocks are of 64 octets and counted modulo 4096, for each data lane.
+/// The link packet by which each end of a native link grants the other end credits to send (IBA Vol
+/// 1, 7.9.4). Blocks are of 64 octets and counted modulo 4096, for each data lane.
 ///
 ///     0..1 Op:4 FCTBS:12 | 2..3 VL:4 FCCL:12 | 4..5 LPCRC
 struct FlowControl {

@@ -78,7 +78,7 @@ TEST(NativePacket, RefusesLengthsThatContradictTheOctets) {
   EXPECT_EQ(refused(hex("7012375c000117d2 0000")), WireError::kBadLength);
 }
 
-TEST(NativePacket, RefusesVersionsThatAreNotOurs) {
+TEST(NativePacket, RefusesOtherVersions) {
   EXPECT_EQ(refused(with(kLocal, 0, 0x71)), WireError::kBadVersion);
   EXPECT_EQ(refused(with(global(), 8, 0x40)), WireError::kBadVersion);
 }

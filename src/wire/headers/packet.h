@@ -52,7 +52,7 @@ class PacketView {
     return octets_.last<kIcrcSize>();
   }
 
-  // Each of these only if info().has() says that the packet has the header.
+  // Each of these only if info().has() is true for the header.
   [[nodiscard]] Deth deth() const noexcept { return header<Deth>(OpcodeInfo::kDeth); }
   [[nodiscard]] XrcEth xrceth() const noexcept { return header<XrcEth>(OpcodeInfo::kXrcEth); }
   [[nodiscard]] Feth feth() const noexcept { return header<Feth>(OpcodeInfo::kFeth); }

@@ -6,7 +6,7 @@
 namespace verbatim::wire {
 
 /// A packet sequence number: 24 bits that wrap (IBA Vol 1, 9.7.2). Numbers that wrap have no "less
-/// than", so there is none here: distance_from() says how far and in which direction.
+/// than", so there is none here: distance_from() gives the distance and the direction.
 class Psn {
  public:
   static constexpr std::uint32_t kMask = 0x00ff'ffff;

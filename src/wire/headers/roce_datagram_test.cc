@@ -76,7 +76,7 @@ TEST(RoceDatagram, EndsWhereUdpSaysAndNotWhereTheFrameDoes) {
   }
 }
 
-TEST(RoceDatagram, RefusesWhatIsForSomeoneElse) {
+TEST(RoceDatagram, RefusesOtherProtocolsAndPorts) {
   EXPECT_EQ(refused(with(kIpv4, 23, 0xb8)), WireError::kNotRoce) << "another port";
   EXPECT_EQ(refused(with(kIpv6, 43, 0xb8)), WireError::kNotRoce);
   EXPECT_EQ(refused(rechecked(with(kIpv4, 9, 6))), WireError::kNotRoce) << "TCP";

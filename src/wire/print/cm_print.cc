@@ -52,7 +52,7 @@ void append_from_to(TextLine& line, const Gid& source, const Gid& destination) n
 }
 
 /// Whether a request of this service begins its private data with addresses. In the IB port space
-/// it may or may not, and nothing tells.
+/// it may or may not, and the message does not show it.
 bool has_ip_cm_header(ServiceId id) noexcept {
   const auto service = service_port_of(id);
   return service && service->space != PortSpace::kIb;
