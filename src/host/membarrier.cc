@@ -20,7 +20,7 @@ bool call(int command) noexcept {
 }
 
 bool register_for(int command, int registration) noexcept {
-  // The thread sanitizer cannot see these fences, so none is used with it.
+  // The thread sanitizer cannot see these fences, so they do not count in its builds.
   if (kBestFencing == Fencing::kFenced) return false;
   return call(registration) && call(command);
 }

@@ -99,7 +99,7 @@ struct KnownRegion {
   /// Records that a pointer reaches `octets` octets of the region, from `offset` on.
   void map(std::byte* at, std::uint64_t offset, std::uint64_t octets) noexcept {
     mapped = at;
-    mapped_base = said.base + offset;
+    mapped_base = copy.base + offset;
     mapped_octets = octets;
   }
 };

@@ -86,9 +86,9 @@ BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& p
   };
   const std::uint64_t offset = request.address - region.base;
   std::atomic_ref(region.bound).fetch_add(1);
-  KeyStatus said = load_field(region.status);
+  KeyStatus present = load_field(region.status);
   for (int tries = 0; tries < kBindTries; ++tries) {
-    const Backing backing = backing_of(said);
+    const Backing backing = backing_of(present);
     fill(window, {.status = {.backing = backing, .kind = window.status.kind},
                   .key = key,
                   .domain = window.domain,
@@ -101,11 +101,11 @@ BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& p
                   .parent = table.index_of(region)});
     full_fence();
     KeyStatus filled = load_field(window.status);
-    said = load_field(region.status);
+    present = load_field(region.status);
     const bool is_there =
-        said.live == parent.status.live && said.generation == parent.status.generation;
+        present.live == parent.status.live && present.generation == parent.status.generation;
     if (!is_there) break;
-    if (backing_of(said) != backing || filled.backing != backing) continue;
+    if (backing_of(present) != backing || filled.backing != backing) continue;
     KeyStatus live = filled;
     live.live = key;
     std::atomic_ref word(*pointer_as<std::uint64_t>(&window.status));
