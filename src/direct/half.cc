@@ -148,11 +148,11 @@ void Half::wait_for_visitor() const noexcept {
 bool Half::admits_packets() noexcept {
   std::atomic_ref claim(record_->claim);
   std::uint64_t now = claim.load(std::memory_order_relaxed);
-  const std::uint64_t ours = HalfRecord::claim_of(life_, HalfRecord::kPackets);
-  if (now == ours) return true;
+  const std::uint64_t by_packets = HalfRecord::claim_of(life_, HalfRecord::kPackets);
+  if (now == by_packets) return true;
   if (now != HalfRecord::claim_of(life_, HalfRecord::kUnclaimed)) return false;
   if (!visitor_.sends_packets_to(number_)) return false;
-  return claim.compare_exchange_strong(now, ours, std::memory_order_acq_rel);
+  return claim.compare_exchange_strong(now, by_packets, std::memory_order_acq_rel);
 }
 
 bool Half::is_claimed_directly() const noexcept {

@@ -94,28 +94,28 @@ inline bool Requester::execute_short(transport::ShortRequest& request) noexcept 
   const bool is_inline = has(request.flags, SendFlags::kInline);
   if (octets == 0 || octets > kShortOctets || (reads && !may_read_short(is_inline))) [[unlikely]]
     return false;
-  std::byte* ours = nullptr;
+  std::byte* local = nullptr;
   if (is_inline) {
     if (octets > queue_->limits().inline_limit) return false;
-    ours = pointer_as<std::byte>(static_cast<std::uintptr_t>(request.piece.address));
+    local = pointer_as<std::byte>(static_cast<std::uintptr_t>(request.piece.address));
   } else {
-    ours = keys_.recall({.key = request.piece.lkey,
-                         .domain = config_.domain,
-                         .qp = {},
-                         .address = request.piece.address,
-                         .octets = octets,
-                         .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
-                        known_source_, [](memory::KnownRegion& known, std::uint64_t) {
-                          known.map(
-                              pointer_as<std::byte>(static_cast<std::uintptr_t>(known.copy.local)),
-                              0, known.copy.octets);
-                        });
-    if (ours == nullptr) [[unlikely]]
+    local = keys_.recall({.key = request.piece.lkey,
+                          .domain = config_.domain,
+                          .qp = {},
+                          .address = request.piece.address,
+                          .octets = octets,
+                          .need = reads ? memory::Access::kLocalWrite : memory::Access::kNone},
+                         known_source_, [](memory::KnownRegion& known, std::uint64_t) {
+                           known.map(
+                               pointer_as<std::byte>(static_cast<std::uintptr_t>(known.copy.local)),
+                               0, known.copy.octets);
+                         });
+    if (local == nullptr) [[unlikely]]
       return false;
   }
-  const bool is_done = request.opcode == SendOpcode::kWrite  ? target_.write_short(request, ours)
-                       : request.opcode == SendOpcode::kSend ? target_.send_short(request, ours)
-                                                             : target_.read_short(request, ours);
+  const bool is_done = request.opcode == SendOpcode::kWrite  ? target_.write_short(request, local)
+                       : request.opcode == SendOpcode::kSend ? target_.send_short(request, local)
+                                                             : target_.read_short(request, local);
   if (!is_done) return false;
   if (target_.visit().is_given_up() && !target_.counts_late(request)) [[unlikely]]
     return false;

@@ -65,8 +65,8 @@ Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
   parts = find_parts();
   state_ = parts.state;
   if (state_ == nullptr) return Meeting::kStrangers;
-  const std::uint32_t us = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
-  claim_ = HalfRecord::claim_of(open_life, us);
+  const std::uint32_t claimant = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
+  claim_ = HalfRecord::claim_of(open_life, claimant);
   // What was read above belongs to this life, otherwise the claim fails.
   if (!claim.compare_exchange_strong(open, claim_, std::memory_order_acq_rel)) {
     return Meeting::kNotYet;

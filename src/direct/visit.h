@@ -84,7 +84,7 @@ class Visit {
     visiting_->inside.enter(fencing_);  // from here on the owner waits for this visit
     calls_owner_ = false;
     const bool is_open =
-        load_acquire(record_->gate) == HalfRecord::kOpen && is_ours() && !has_gone();
+        load_acquire(record_->gate) == HalfRecord::kOpen && has_claim() && !has_gone();
     if (!is_open || state_->failed) [[unlikely]]
       return false;
     if (std::atomic_ref(record_->began).load(std::memory_order_relaxed) != life()) [[unlikely]] {
@@ -108,10 +108,10 @@ class Visit {
     fence_if(fencing_);  // pairs with the barrier in Half::await(), or stands for it
     const bool is_known = std::atomic_ref(record_->given_up).load(std::memory_order_relaxed) ==
                           visiting_->inside.present();
-    return (is_known && visiting_ != &standing_in_) || !is_ours();
+    return (is_known && visiting_ != &standing_in_) || !has_claim();
   }
   /// Whether the half has another life, in which it takes no requests of this requester.
-  [[nodiscard]] bool is_locked_out() const noexcept { return !is_ours(); }
+  [[nodiscard]] bool is_locked_out() const noexcept { return !has_claim(); }
 
   /// Before a system call that reaches memory of the owner: an owner that takes the memory away
   /// waits for the call. After this the caller checks whether it may still make the call.
@@ -149,7 +149,7 @@ class Visit {
   [[nodiscard]] memory::KeyTable keys() const noexcept;
 
  private:
-  [[nodiscard]] bool is_ours() const noexcept {
+  [[nodiscard]] bool has_claim() const noexcept {
     return std::atomic_ref(record_->claim).load(std::memory_order_relaxed) == claim_;
   }
   [[nodiscard]] std::uint32_t life() const noexcept {

@@ -147,7 +147,7 @@ TEST_F(DeathInASharedReceive, WhenItIsReleasedAndAnotherClaimantHasTheSlot) {
   EXPECT_FALSE(left().empty());
   ASSERT_TRUE(shared.is_claimed_by(kOther, slot));
   EXPECT_EQ(flush(), (Endings{{1, WcStatus::kFlushed}}));
-  EXPECT_TRUE(shared.is_claimed_by(kOther, slot)) << "it was not ours to release";
+  EXPECT_TRUE(shared.is_claimed_by(kOther, slot)) << "another claimant has it";
 }
 
 TEST_F(DeathInASharedReceive, WhenItsCompletionIsOut) {
