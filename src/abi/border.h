@@ -8,7 +8,7 @@
 
 #include "base/expected.h"
 
-/// Where C begins: how each family of exported functions reports failure, as its man page has it.
+/// How each family of exported functions reports failure, as its man page says.
 #define VB_EXPORT __attribute__((visibility("default")))
 
 namespace verbatim::abi {
@@ -47,8 +47,8 @@ namespace verbatim::abi {
   return EINVAL;
 }
 
-/// What a program has put into an enum of the verbs, which need not be one of its values. What is
-/// too large for any is 255.
+/// The value that a program has put into an enum of the verbs, which need not be one of its
+/// enumerators. Values above 255 become 255.
 template <typename Enum>
 [[nodiscard]] std::uint8_t octet_of(const Enum& given) noexcept {
   std::uint32_t raw;
@@ -57,8 +57,8 @@ template <typename Enum>
   return raw > 0xff ? std::uint8_t{0xff} : static_cast<std::uint8_t>(raw);
 }
 
-/// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the value of errno. On failure errno itself has that
-/// value too: programs look at either. On success errno is left alone.
+/// `ibv_modify_qp`, `ibv_dereg_mr`: 0, or the value of errno. On failure errno has that value too,
+/// because programs look at either. On success errno does not change.
 [[nodiscard]] inline int as_errno_value(int value) noexcept {
   if (value != 0) errno = value;
   return value;

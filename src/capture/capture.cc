@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kInterfaceBlockMax = 256;
 constexpr std::size_t kInterfaceNameMax = 64;
-// A packet that leaves with hop limit 0 gets the socket's.
+// A packet with hop limit 0 gets the hop limit of the socket.
 constexpr std::uint8_t kDefaultHopLimit = 64;
 
 Instant now() noexcept {
@@ -42,7 +42,7 @@ struct OfProcess {
   Capture* capture VB_GUARDED_BY(mutex) = nullptr;
   pid_t owner VB_GUARDED_BY(mutex) = 0;
   std::vector<Capture*> of_parents
-      VB_GUARDED_BY(mutex);  // what a forked child found here, and leaves alone
+      VB_GUARDED_BY(mutex);  // the parent's capture, in a forked child, which does not touch it
 };
 OfProcess& of_process() {
   return process_wide([] { return new OfProcess; });
@@ -78,7 +78,7 @@ Expected<Capture*> Capture::for_process(std::string_view pattern, std::string& m
 
 void Capture::flush_at_exit() noexcept {
   const OfProcess& all = of_process();
-  // The lock may be that of a thread which does not run any more.
+  // A thread that does not exist in the child may have held the lock.
   if (all.capture != nullptr && all.owner == ::getpid()) all.capture->flush();
 }
 
@@ -163,7 +163,7 @@ void Capture::flush_if_due() noexcept {
 }
 
 void Capture::flush() noexcept {
-  // A thread that exit() has overtaken may hold the lock for ever.
+  // A thread that never runs again during exit() may hold the lock.
   if (!mutex_.try_lock_for(std::chrono::seconds(1))) return;
   write_out();
   mutex_.unlock();

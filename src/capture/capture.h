@@ -19,16 +19,16 @@
 
 namespace verbatim::link {
 
-/// Every packet that this process sends and receives, as a pcapng file of Ethernet frames. It is
-/// taken at the sockets, packet by packet, whatever the kernel makes of them, and needs no
-/// privilege. Ethernet addresses are made up from the GIDs; all other headers are those on the
-/// wire: over IPv4 the identification is found from the ICRC, which covers it.
+/// Every packet that this process sends and receives, as a pcapng file of Ethernet frames. Packets
+/// are recorded one by one at the sockets, also if they pass through the kernel as trains, and no
+/// privilege is needed. Ethernet addresses are made from the GIDs. All other headers are those on
+/// the wire: over IPv4 the identification is computed from the ICRC, which covers it.
 ///
 /// Packets are collected and written a whole number of blocks at a time, at least every
 /// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit
 /// (flush_at_exit()). A process that is killed loses the packets of the last interval; its file
-/// stays readable. When the file cannot be written any more, the capture ends with one line on
-/// stderr, and the program goes on.
+/// stays readable. When the file can no longer be written, the capture ends with one line on
+/// stderr, and the program continues.
 ///
 /// Any thread.
 class Capture {
@@ -46,19 +46,19 @@ class Capture {
   [[nodiscard]] static Expected<Capture*> for_process(std::string_view pattern,
                                                       std::string& message);
 
-  /// Writes what is left of the process's own capture, when the process exits.
+  /// Writes the rest of the process's own capture when the process exits.
   static void flush_at_exit() noexcept VB_UNCHECKED_LOCKING;
 
   /// The number that frames of this interface carry; the same for the same name.
   [[nodiscard]] std::uint32_t add_interface(std::string_view name);
 
-  /// A packet that left; `identification` is the one that it has over IPv4.
+  /// Records a packet that has left; `identification` is its IPv4 identification.
   void record_sent(std::uint32_t interface, const Outgoing& to, std::span<const std::byte> packet,
                    std::uint16_t identification) noexcept;
-  /// What arrived, packet by packet.
+  /// Records packets that have arrived.
   void record_received(std::uint32_t interface, const Incoming& incoming) noexcept;
 
-  /// When flush_if_due() has something to do.
+  /// When flush_if_due() must be called next.
   [[nodiscard]] Instant next_flush() const noexcept;
   void flush_if_due() noexcept;
   void flush() noexcept;
@@ -70,13 +70,13 @@ class Capture {
   void record(std::uint32_t interface, const Frame& frame) noexcept;
   void write_out() noexcept;
 
-  const pid_t owner_;               // a child that has forked off writes nothing of this
+  const pid_t owner_;               // the process; a forked child does not write this capture
   mutable std::timed_mutex mutex_;  // guards all below; exit() must not wait for it without limit
   CaptureFile file_;
   std::vector<std::byte> buffer_;
   std::size_t used_ = 0;            // octets of the buffer: whole blocks
   Instant due_ = Instant::never();  // never while the buffer is empty
-  bool has_ended_ = false;          // could not be written
+  bool has_ended_ = false;          // the file could not be written
   std::vector<std::string> interfaces_;
 };
 

@@ -34,15 +34,16 @@ class Opened {
 
 Errc refuse(std::string& message, const std::string& name, int error) {
   message = "cannot write the capture '" + name + "': " + std::strerror(error);
-  if (error == ENXIO) message += " (nobody reads the pipe; start the reader first)";
+  if (error == ENXIO) message += " (no process reads the pipe; start the reader first)";
   if (error == ENOENT) message += " (is its folder there?)";
   if (error == ELOOP) message += " (it is a symbolic link; name the file that it points to)";
   return error == EACCES || error == EPERM || error == EROFS ? Errc::kAccessDenied
                                                              : Errc::kInvalidArgument;
 }
 
-/// Not blocking: a pipe without a reader is refused, instead of stopping the program. A symbolic
-/// link may be another user's: it is not followed, except to a device or a pipe (/dev/stdout).
+/// The file is opened without blocking, so that a pipe without a reader is refused and does not
+/// stop the program. A symbolic link may belong to another user, so it is not followed, except to a
+/// device or a pipe (/dev/stdout).
 int open_for_writing(const std::string& name) noexcept {
   constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   const int file = ::open(name.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kMode);
@@ -60,7 +61,7 @@ bool has_process_number(std::string_view pattern) {
   return expand_capture_name(pattern, 1) != expand_capture_name(pattern, 2);
 }
 
-/// Keeps the signals that a write can cause from the program, which knows nothing of this file.
+/// Keeps signals that a write can cause away from the program, which does not know of this file.
 class QuietWrites {
  public:
   QuietWrites() noexcept {
@@ -84,7 +85,7 @@ class QuietWrites {
  private:
   sigset_t caused_;
   sigset_t before_;
-  bool had_some_ = false;  // the program's own, which must stay
+  bool had_some_ = false;  // signals of the program, which must stay pending
 };
 
 }  // namespace
@@ -133,7 +134,7 @@ Expected<CaptureFile> CaptureFile::open(std::string_view pattern, std::string& m
         return refuse(message, name, errno);
       }
     }
-    (void)::fcntl(opened.get(), F_SETFL, 0);  // a slow reader of a pipe is waited for
+    (void)::fcntl(opened.get(), F_SETFL, 0);  // writing waits for a slow reader of a pipe
     return CaptureFile(opened.release(), std::move(name), is_regular);
   }
   message = "cannot write the capture '" + name + "': another process does";

@@ -19,8 +19,8 @@ namespace verbatim::link {
 /// name, and what happens when it cannot be written any more.
 ///
 /// A name with %p in it is this process's own: %p becomes its number. Any other name belongs to the
-/// process that is the first to write to it; whoever finds it taken, or with something in it,
-/// writes beside it, to NAME-<pid>.pcapng. So no process destroys what another has written.
+/// first process that writes to it. A process that finds the file taken, or not empty, writes to
+/// NAME-<pid>.pcapng instead. So no process destroys packets that another one has written.
 ///
 /// One thread at a time.
 class CaptureFile {
@@ -34,12 +34,12 @@ class CaptureFile {
   /// On failure `message` names the file and says why.
   [[nodiscard]] static Expected<CaptureFile> open(std::string_view pattern, std::string& message);
 
-  /// For whoever starts a program that will open() it: whether that can work, and nothing of an
-  /// earlier run is in the way afterwards. On failure `message` names the file and says why.
+  /// For a launcher of programs that will open() it: checks whether that can work, and empties a
+  /// file of an earlier run. On failure `message` names the file and says why.
   [[nodiscard]] static Status prepare(std::string_view pattern, std::string& message);
 
-  /// Writes whole blocks, or none of them. Returns 0, or the errno that ended it: the file is then
-  /// as long as it was before. No signal reaches the program.
+  /// Writes all of these blocks or none. Returns 0, or the error number of the system: the file is
+  /// then as long as it was before. No signal reaches the program.
   [[nodiscard]] int append(std::span<const std::byte> blocks) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -51,7 +51,7 @@ class CaptureFile {
   host::OwnDescriptor descriptor_;
   std::string name_;
   std::uint64_t octets_ = 0;  // written so far
-  bool is_seekable_ = false;  // a regular file, which can be cut; not a device or a pipe
+  bool is_seekable_ = false;  // a regular file, which can be truncated; not a device or a pipe
 };
 
 /// %p as the number, %% as a percent sign; anything else stays.

@@ -9,9 +9,8 @@
 
 namespace verbatim::link {
 
-/// Any link, with a record of what goes through it (docs/CAPTURE.md): the packets that have left,
-/// after they have, and the packets that arrived. A packet that the link could not send is not
-/// recorded.
+/// A link around another one that records the packets that have left and those that have arrived
+/// (docs/CAPTURE.md). A packet that the link could not send is not recorded.
 class CapturingLink final : public WrappingLink {
  public:
   /// Packets are recorded as those of `interface`. The capture outlives the link.
@@ -23,11 +22,11 @@ class CapturingLink final : public WrappingLink {
   void send(Instant now, Burst& burst) noexcept override;
   using Link::receive;
   [[nodiscard]] std::span<const Incoming> receive(Instant now, Look look) noexcept override;
-  /// The capture is written out by flush(), at the latest when it says so.
+  /// Includes the time at which flush() must write the capture.
   [[nodiscard]] Instant next_due() const noexcept override;
   [[nodiscard]] bool admit_forwarded(Instant now, const Incoming& incoming,
                                      std::span<std::byte> octets) noexcept override;
-  /// Writes out what is recorded.
+  /// Also writes the recorded packets to the file.
   void close() noexcept override;
 
  private:

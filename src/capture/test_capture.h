@@ -25,7 +25,7 @@ class Folder {
     const auto temporary = std::filesystem::temp_directory_path();
     do {
       path_ = (temporary / ("vb-capture-" + std::to_string(std::random_device()()))).string();
-    } while (!std::filesystem::create_directory(path_));  // somebody else's
+    } while (!std::filesystem::create_directory(path_));  // another test has it
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -15,10 +15,10 @@
 namespace verbatim::device {
 namespace {
 
-/// One for all pools, as few objects are made at a time, and a fork holds it.
+/// One lock for all pools, because few objects are created at a time. A fork takes it.
 constinit std::mutex g_pools;
 
-/// A fork in the middle of a call waits for it, too.
+/// A fork in the middle of a call waits for this lock, too.
 class Held {
  private:
   rehome::SignalsBlocked quiet_;
@@ -48,7 +48,7 @@ void* BlockPool::take() noexcept {
   } else {
     block = pointer_as<std::byte>(chunk) + kLine + chunk->touched * stride_;
     ++chunk->touched;
-    // Small pages are gathered now that most of them are there.
+    // Small pages become one huge page now that most of them are in use.
     if (chunk->touched == blocks_per_chunk()) {
       (void)host::gather_pages(pointer_as<std::byte>(chunk));
     }
@@ -63,7 +63,7 @@ void BlockPool::give_back(void* block) noexcept {
   auto* const chunk = pointer_as<Chunk>(numeric_address(block) & ~(kChunkOctets - 1));
   if (chunk->taken == blocks_per_chunk()) link(chunk);
   chunk->given_back = new (block) FreeBlock{.next = chunk->given_back};
-  if (--chunk->taken > 0 || chunk_count_ == 1) return;  // the last one stays, for the next object
+  if (--chunk->taken > 0 || chunk_count_ == 1) return;  // the last chunk stays for the next object
   unlink(chunk);
   (void)munmap(chunk, kChunkOctets);
   --chunk_count_;

@@ -7,10 +7,11 @@
 
 namespace verbatim::device {
 
-/// Memory for objects of one size of which a program may have thousands, and which it visits in
-/// turn: whoever goes through a thousand queue pairs waits for the system's tables of pages as long
-/// as for the objects. Blocks lie close together in chunks of two megabytes, and a chunk that has
-/// been filled becomes one huge page, if the system has one. A few objects cost a few pages.
+/// Memory for objects of one size of which a program may have thousands and which it uses in turn.
+/// With a thousand queue pairs in scattered pages, misses of the page table cost as much time as
+/// the objects themselves. So blocks lie close together in chunks of two megabytes, and a chunk
+/// that has been filled becomes one huge page, if the system has one. A few objects cost a few
+/// pages.
 ///
 /// Thread: any.
 class BlockPool {
@@ -40,8 +41,8 @@ class BlockPool {
     Chunk* next = nullptr;
     Chunk* previous = nullptr;
     FreeBlock* given_back = nullptr;
-    std::size_t touched = 0;  // blocks that were ever taken: the first so many
-    std::size_t taken = 0;    // blocks that are now
+    std::size_t touched = 0;  // blocks that were ever taken: the first ones of the chunk
+    std::size_t taken = 0;    // blocks that are in use
   };
   static_assert(sizeof(Chunk) <= kLine);
 
@@ -49,14 +50,14 @@ class BlockPool {
   void link(Chunk* chunk) noexcept;
   void unlink(Chunk* chunk) noexcept;
 
-  // What follows, and what is in the chunks, belongs to one lock of all pools.
+  // One lock of all pools guards the following members and the contents of the chunks.
   std::size_t stride_;
   Chunk* open_ = nullptr;  // chunks with free blocks
   std::size_t chunk_count_ = 0;
 };
 
 /// Base of a class whose objects come from a pool of their own. With the address sanitizer they
-/// come from the heap, which it watches.
+/// come from the heap, which the sanitizer checks.
 template <typename Object>
 class Pooled {
  public:
@@ -67,7 +68,8 @@ class Pooled {
 
  private:
   static BlockPool& pool() noexcept {
-    static constinit BlockPool pool(sizeof(Object));  // until the end: it has no destructor
+    static constinit BlockPool pool(
+        sizeof(Object));  // without a destructor: it exists until the process ends
     return pool;
   }
 };

@@ -5,8 +5,8 @@
 
 namespace verbatim::device {
 
-/// Where completion queues announce that something is in them (IBA Vol 1, 11.4.2.2): each event's
-/// subject is the queue's user_tag.
+/// The channel on which completion queues announce completions (IBA Vol 1, 11.4.2.2). The subject
+/// of each event is the user_tag of the queue.
 using CompletionChannel = EventPipe;
 
 }  // namespace verbatim::device

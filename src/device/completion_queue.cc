@@ -9,7 +9,7 @@
 namespace verbatim::device {
 namespace {
 
-// Lanes that a new completion queue has places for.
+// How many lanes a new completion queue has room for.
 constexpr std::size_t kFirstPlaces = 16;
 
 }  // namespace
@@ -22,7 +22,7 @@ Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_p
   if (capacity == 0 || capacity > kMaxCompletions) return Errc::kInvalidArgument;
   std::span<std::byte> block;
   {
-    // A fork holds this lock, so the child finds the segment's own free as well.
+    // A fork takes this lock, so in the child the lock of the segment is free as well.
     const std::lock_guard lock(adapter->mutex());
     if (auto taken = adapter->quotas().completion_queues.take(); !taken) return taken.error();
     block = adapter->segment().take(transport::CompletionBoard::octets_for(kHintCount));
@@ -143,8 +143,9 @@ bool CompletionQueue::announce() noexcept {
   return true;
 }
 
-/// Counting looks at every lane, so with many lanes it is done less often: the cost of an
-/// announcement does not grow with them. What waits is in the lanes, so nothing is lost meanwhile.
+/// Counting reads every lane, so with many lanes it happens less often: the cost of an announcement
+/// does not grow with the number of lanes. Completions stay in the lanes, so none is lost
+/// meanwhile.
 bool CompletionQueue::finds_overrun() noexcept {
   constexpr std::uint32_t kLanesPerLook = 2;
   if (lane_places_ <= queue_.capacity()) return false;

@@ -17,11 +17,13 @@ namespace verbatim::device {
 /// The most completions that a queue may hold.
 inline constexpr std::uint32_t kMaxCompletions = 1U << 22;
 
-/// A completion queue of a context: lanes in the segment, a channel to announce on.
+/// A completion queue of a context: lanes in the segment, and the channel that announces
+/// completions.
 class CompletionQueue {
  public:
-  /// Lanes of one queue: all queue pairs may share it, with a send and a receive queue each. The
-  /// board is in memory that peers map, and has fewer hints: above, several lanes share one.
+  /// The most lanes of one queue: all queue pairs may share it, with a send and a receive queue
+  /// each. The board is in memory that peers map and has fewer hints: with more lanes than hints,
+  /// several lanes share one.
   static constexpr std::uint32_t kLaneLimit = 2 * kMaxQueuePairs;
   static constexpr std::uint32_t kHintCount = 1U << 15;
 
@@ -35,7 +37,7 @@ class CompletionQueue {
   CompletionQueue& operator=(const CompletionQueue&) = delete;
   ~CompletionQueue();
 
-  /// Collects completions, making progress when there are none.
+  /// Collects completions. It makes progress when there are none.
   [[nodiscard]] std::size_t poll(std::span<transport::Completion> into) noexcept {
     {
       const std::lock_guard lock(lock_);
@@ -50,9 +52,9 @@ class CompletionQueue {
     return poll_with_progress(into);
   }
   void arm(transport::Arming what) noexcept;
-  /// kNotSupported when it is to grow and a lane cannot grow with it.
+  /// kNotSupported when it would have to grow and a lane cannot grow with it.
   [[nodiscard]] Status resize(std::uint32_t capacity) noexcept;
-  /// From now on completions carry the time at which they were there to be collected.
+  /// From now on completions carry the time at which they became available.
   void keep_timestamps() noexcept {
     keeps_timestamps_ = true;
     queue_.keep_time();
@@ -65,45 +67,45 @@ class CompletionQueue {
   }
 
   // For queue pairs, with the adapter's lock held.
-  /// Where the part that producers touch lies in the segment.
+  /// The address of the board, which producers touch, in the segment.
   [[nodiscard]] const std::byte* board() const noexcept { return block_.data(); }
   [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
   void detach(const transport::CompletionPort& port) noexcept;
   void discard(const transport::CompletionPort& port) noexcept;
-  /// The lane goes on in another block, and its producer is left behind with the old one.
+  /// Moves the lane to another block. The producer keeps the old block.
   [[nodiscard]] transport::CompletionPort move_lane(const transport::CompletionPort& port,
                                                     std::span<std::byte> block) noexcept;
-  /// A lane of a queue pair on a shared receive queue is only as deep as this queue is now: while
-  /// there is one, the queue cannot grow.
+  /// A lane of a queue pair on a shared receive queue is only as deep as this queue is at that
+  /// time. While there is such a lane, the queue cannot grow.
   void pin_capacity() noexcept { ++pinned_; }
   void unpin_capacity() noexcept { --pinned_; }
-  /// After a fork: the thread that may have had its lock is not here.
+  /// In a forked child: the thread that may have held the lock does not exist there.
   void free_in_child() noexcept { lock_.reset(); }
-  /// Tells the channel what is due, and reports an overrun once. True when it has overrun.
+  /// Writes the events that are due to the channel, and reports an overrun once. True when the
+  /// queue has overrun.
   bool announce() noexcept;
-  /// Work queues of it whose completions come without the adapter's lock.
+  /// Counts the work queues whose completions are written without the adapter's lock.
   void count_direct_users(int change) noexcept {
     direct_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
   }
-  /// Whether announce() should be called now, and whether it should be from time to time. Without
-  /// the lock.
+  /// Whether announce() must be called now. Without the lock.
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
-  /// Whether announce() is needed for a completion of this moment.
+  /// Whether announce() must be called soon after each completion.
   [[nodiscard]] bool is_waited_for() const noexcept { return has_event() || keeps_timestamps_; }
   [[nodiscard]] bool may_overrun() const noexcept { return lane_limit() != kNeverOverrun; }
-  /// More completions of one lane are too many.
+  /// The most completions of one lane before the queue may have overrun.
   [[nodiscard]] std::uint32_t lane_limit() const noexcept {
     return overrun_beyond_.load(std::memory_order_relaxed);
   }
 
  private:
-  /// Of those that were just collected, some may have come a moment ago, and announce() has not
-  /// seen them. With the queue's lock: those that it sees later come later.
+  /// Gives the present time to completions that announce() has not seen. With the queue's lock
+  /// held, so completions that announce() sees later get later times.
   void stamp(std::span<transport::Completion> collected) noexcept;
   [[nodiscard]] bool finds_overrun() noexcept;
   [[nodiscard]] std::size_t poll_with_progress(std::span<transport::Completion> into) noexcept;
-  /// Whether looking for packets may bring something. Where completions also come directly, whoever
-  /// polls for those is not held up by the sockets at every call.
+  /// Whether it is worth looking for packets. If completions also come directly, most calls do not
+  /// look, because reading sockets would slow down the poller.
   [[nodiscard]] bool needs_progress() noexcept {
     constexpr std::uint32_t kPollsPerLook = 64;
     if (adapter_->work().has_work()) return true;
@@ -115,23 +117,24 @@ class CompletionQueue {
 
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
-  std::vector<transport::CompletionLane> lanes_;  // places for them; grows with their number
+  std::vector<transport::CompletionLane> lanes_;  // room for them, which grows with their number
   transport::CompletionLanes queue_;
   CompletionChannel* channel_ = nullptr;
   EventPipe::Unread unread_events_;  // of the channel
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   std::uint32_t users_ = 0;        // lanes attached
-  std::uint32_t pinned_ = 0;       // of these, those that keep it from growing
-  std::uint64_t lane_places_ = 0;  // of all lanes: only more than the capacity can overrun it
-  std::uint32_t unchecked_ = 0;    // announcements since it was last looked at for an overrun
+  std::uint32_t pinned_ = 0;       // lanes that keep the queue from growing
+  std::uint64_t lane_places_ = 0;  // sum of the depths: an overrun needs more than the capacity
+  std::uint32_t unchecked_ = 0;    // announcements since the last count
   bool overrun_ = false;
   static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
-  std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // the capacity, if lanes hold more
-  std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
-  std::uint32_t empty_polls_ = 0;                             // in a row, more or less
-  host::QueueLock lock_;           // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
+  std::atomic<std::uint32_t> overrun_beyond_{
+      kNeverOverrun};                           // the capacity, if the lanes can hold more
+  std::atomic<std::uint32_t> direct_users_{0};  // of its lanes
+  std::uint32_t empty_polls_ = 0;               // approximately in a row
+  host::QueueLock lock_;                        // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;               // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

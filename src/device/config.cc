@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kVariable = "VERBATIM_DEVICES";
 constexpr std::size_t kDeviceNameMax = 63;  // struct ibv_device has room for 64, with the zero
 
-/// Says what is wrong with the variable, and what it takes.
+/// Writes what is wrong with the variable and which values it takes.
 Errc refuse(std::string& message, const std::string& why) {
   message = std::string(kVariable) + ": " + why +
             "; it takes a comma list of interface or interface=name, as in eth0,lo=vb9";
@@ -46,7 +46,7 @@ std::string names_of_fit(const std::vector<Interface>& known) {
   return names.empty() ? "none" : names;
 }
 
-/// Why `wanted` cannot be the next of `before`; empty if it can.
+/// Why `wanted` cannot follow the devices `before`; empty if it can.
 std::string objection(const Config::Wanted& wanted, const std::vector<Config::Wanted>& before,
                       const std::vector<Interface>& known) {
   const auto found = std::find_if(known.begin(), known.end(), [&](const Interface& interface) {
@@ -156,7 +156,7 @@ Expected<LinkConfig> read_link_config(std::string& message) {
     return Errc::kInvalidArgument;
   }
   config.lends_sockets = lend != "0";
-  // Faults and captures are of packets: whoever asks for them wants to see some.
+  // Faults and captures concern packets, so a user that asks for them gets the packet path.
   if (!path.empty()) {
     config.path_cause = DataPathCause::kVariable;
   } else if (!config.faults.rules.empty()) {

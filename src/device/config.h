@@ -12,8 +12,8 @@
 
 namespace verbatim::device {
 
-/// What the environment asks for. Every variable starts with VERBATIM_; one with nonsense in it is
-/// refused by name, and then there is no device.
+/// The settings of the environment. Every variable starts with VERBATIM_. A variable with an
+/// invalid value is refused by name, and then there is no device.
 struct Config {
   struct Wanted {
     std::string interface;  // as `ip link` names it
@@ -22,22 +22,22 @@ struct Config {
   std::vector<Wanted> devices;  // VERBATIM_DEVICES=eth0,lo=vb9; empty: all that are fit
 };
 
-/// Which way data takes between processes of one user on one host.
+/// The data path between processes of one user on one host.
 enum class DataPathPolicy : std::uint8_t {
   kAutomatic,  // directly, where both ends allow it
-  kDirect,     // directly, or not at all
+  kDirect,     // direct, or the connection fails
   kPackets,
 };
 
-/// What has made it so.
+/// The cause of a data path policy.
 enum class DataPathCause : std::uint8_t {
   kNothing,   // it is the default
   kVariable,  // VERBATIM_PATH
-  kFaults,    // VERBATIM_FAULTS, which are of packets
+  kFaults,    // VERBATIM_FAULTS, which concern packets
   kCapture,   // VERBATIM_CAPTURE, likewise
 };
 
-/// What the environment asks of a device's link.
+/// The settings of the environment for the link of a device.
 struct LinkConfig {
   link::UdpLink::Trains trains = link::UdpLink::Trains::kYes;  // VERBATIM_GSO=0: no
   DataPathPolicy path = DataPathPolicy::kAutomatic;            // VERBATIM_PATH
@@ -49,13 +49,13 @@ struct LinkConfig {
 };
 
 /// Reads the value of VERBATIM_DEVICES: a comma list of interface or interface=name. An interface
-/// is one of `known` that is fit to be a device; no interface and no name may stand there twice.
+/// is one of `known` that is fit to be a device; no interface and no name may appear twice.
 [[nodiscard]] Expected<Config> parse_devices(std::string_view value,
                                              const std::vector<Interface>& known,
                                              std::string& message);
 
-/// Reads the environment. On failure `message` says which variable is wrong, how, and what it
-/// takes.
+/// Reads the environment. On failure `message` says which variable is wrong, why, and which values
+/// it takes.
 [[nodiscard]] Expected<Config> read_config(std::string& message);
 [[nodiscard]] Expected<LinkConfig> read_link_config(std::string& message);
 

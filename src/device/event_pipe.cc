@@ -24,8 +24,8 @@ Status EventPipe::open() noexcept {
   return Ok{};
 }
 
-/// A child shares the descriptor with its parent, and its lock may be that of a thread of the
-/// parent.
+/// A child shares the descriptor with its parent, and a thread of the parent may have held the
+/// lock.
 bool EventPipe::is_own() const noexcept { return generation_ == fork_generation(); }
 
 void EventPipe::update_readable() noexcept {
@@ -33,7 +33,7 @@ void EventPipe::update_readable() noexcept {
   if (!bell_.is_still_own()) return;
   pollfd readable{.fd = bell_.number(), .events = POLLIN, .revents = 0};
   std::uint64_t rung;
-  // Another thread may have read it, and then a read would wait.
+  // Another thread may have read the counter, and then a read would wait.
   if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_.number(), &rung, sizeof rung);
 }
 
@@ -49,12 +49,12 @@ void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexc
     }
     waiting_.push_back({.event = event, .unread = unread});
   }
-  host::ring(bell_);  // once for each event, so that edge-triggered readers hear of each
+  host::ring(bell_);  // once for each event, so that edge-triggered readers are woken for each
 }
 
 std::optional<Event> EventPipe::take() noexcept {
   if (waiting_.empty()) {
-    update_readable();  // a child may have rung
+    update_readable();  // a forked child may have made it readable
     return std::nullopt;
   }
   const Waiting next = waiting_.front();
@@ -66,8 +66,8 @@ std::optional<Event> EventPipe::take() noexcept {
 
 namespace {
 
-/// Signals that a thread causes itself: their handlers do not end its waiting, whoever installed
-/// them, we or a runtime or a sanitizer.
+/// Signals that a thread causes itself. Their handlers, of this library, a runtime or a sanitizer,
+/// do not end the wait.
 bool is_fault(int signal) noexcept {
   switch (signal) {
     case SIGSEGV:
@@ -82,8 +82,8 @@ bool is_fault(int signal) noexcept {
   }
 }
 
-/// Programs wait for events as if in read(2), which a signal ends unless its handler was installed
-/// with SA_RESTART; poll(2) it always ends, and does not say which signal it was.
+/// Programs expect the behaviour of read(2): a signal ends the wait unless its handler was
+/// installed with SA_RESTART. A signal always ends poll(2), which does not say which signal it was.
 bool signals_end_calls() noexcept {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};

@@ -16,22 +16,21 @@
 
 namespace verbatim::device {
 
-/// Something that happened, on its way to whoever reads a completion channel or asks for
-/// asynchronous events.
+/// An event for the readers of a completion channel, or of the asynchronous events of a context.
 struct Event {
-  std::uint32_t kind = 0;     // meaning is the reader's: an async event's type
+  std::uint32_t kind = 0;     // the type of an asynchronous event
   std::uint64_t subject = 0;  // the object it is about, as the border knows it
 };
 
 /// Events that wait to be read, and a descriptor that is readable while there are any: programs
-/// poll it, epoll it, level- or edge-triggered, and make it non-blocking. No event is lost, however
-/// many there are. Writing never blocks. Any thread may write; reading is the program's business.
+/// poll it, epoll it, level- or edge-triggered, and make it non-blocking. No event is lost. Writing
+/// never blocks. Any thread may write; threads of the program read.
 ///
-/// In a forked child it is dead: the events are the parent's.
+/// In a forked child it does nothing: the events belong to the parent.
 class EventPipe {
  public:
-  /// Unread events of one source, which keeps this for them. They take one place in the queue
-  /// together, so the queue is not longer than there are sources. Belongs to the pipe's lock.
+  /// The number of unread events of one source, which stores it. Together they take one entry of
+  /// the queue, so the queue has at most one entry per source. Guarded by the lock of the pipe.
   struct Unread {
     std::uint64_t count = 0;
   };
@@ -45,19 +44,20 @@ class EventPipe {
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
   void write(const Event& event) noexcept { write(event, nullptr, Repeats::kByCommand); }
-  /// An event of a source that may have many. forget() before the source goes.
+  /// Writes an event of a source that may have many unread ones. forget() before the source is
+  /// destroyed.
   void write(const Event& event, Unread& unread) noexcept {
     write(event, &unread, Repeats::kByCommand);
   }
-  /// An event that comes from outside, as often as it likes: of the same kind and subject the
-  /// newest are kept where the program does not read them.
+  /// Writes an event that the program cannot limit by its commands. If the program does not read
+  /// such events, only the newest ones of a kind and subject are kept.
   void write_newest(const Event& event) noexcept { write(event, nullptr, Repeats::kByItself); }
 
-  /// Waits as the descriptor's flags say. kTryAgain when it would block and must not, kInterrupted
-  /// when a signal ends the wait as it would end a read. `taken` is called with the event before
-  /// forget() can run: what the event points to is still there.
+  /// Waits unless the descriptor is non-blocking: then the result is kTryAgain. kInterrupted when a
+  /// signal ends the wait as it would end read(2). `taken` is called with the event before forget()
+  /// can run, so the subject of the event still exists.
   ///
-  /// A thread may be cancelled while it waits, and then only: it has no lock and no event.
+  /// A thread can be cancelled only while it waits: it holds no lock and no event then.
   template <typename Taken>
   [[nodiscard]] Status read(Taken&& taken) {
     for (;;) {
@@ -73,7 +73,8 @@ class EventPipe {
       if (auto waited = wait(); !waited) return waited;
     }
   }
-  /// Takes out every event about `subject`, which is going away. Others may be reading.
+  /// Removes every event about `subject`, which is about to be destroyed. Other threads may be
+  /// reading.
   void forget(std::uint64_t subject) noexcept;
 
   /// Newest events kept of one kind and subject, by write_newest(), if there are more unread ones
@@ -84,24 +85,25 @@ class EventPipe {
   enum class Repeats : std::uint8_t { kByCommand, kByItself };
   struct Waiting {
     Event event;
-    Unread* unread = nullptr;  // null: this is one event
+    Unread* unread = nullptr;  // null: the entry is one event
   };
 
   void write(const Event& event, Unread* unread, Repeats repeats) noexcept;
   /// The next event if there is one; never blocks.
   [[nodiscard]] std::optional<Event> take() noexcept VB_REQUIRES(mutex_);
-  /// Until there may be an event; kTryAgain at once when the descriptor must not block.
+  /// Waits until there may be an event; kTryAgain at once when the descriptor is non-blocking.
   [[nodiscard]] Status wait();
   [[nodiscard]] bool is_own() const noexcept;
   /// Makes the descriptor unreadable if there are no events.
   void update_readable() noexcept VB_REQUIRES(mutex_);
 
-  Mutex mutex_;  // the descriptor, too, is readable while there are events
+  Mutex mutex_;  // also keeps the descriptor readable exactly while there are events
   std::deque<Waiting> waiting_ VB_GUARDED_BY(mutex_);
-  host::OwnDescriptor descriptor_;  // an eventfd: what the program has
-  host::OwnDescriptor bell_;  // the same file at another number: the program may close its own
+  host::OwnDescriptor descriptor_;  // an eventfd, which the program uses
+  host::OwnDescriptor
+      bell_;  // the same file by another number, in case that the program closes its own
   pid_t owner_ = 0;
-  std::uint32_t generation_ = 0;  // of processes
+  std::uint32_t generation_ = 0;  // fork_generation() of the process that opened it
 };
 
 }  // namespace verbatim::device

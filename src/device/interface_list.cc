@@ -208,8 +208,8 @@ std::vector<Interface> read_here() {
 
 void* read_apart(void* interfaces) {
   const OwnThread mine;
-#if !defined(__SANITIZE_THREAD__)  // which takes equal numbers for one descriptor
-  (void)::unshare(CLONE_FILES);    // without it, as on any other thread
+#if !defined(__SANITIZE_THREAD__)  // the sanitizer takes equal numbers for one descriptor
+  (void)::unshare(CLONE_FILES);    // on failure the thread shares its descriptors
 #endif
   *static_cast<std::vector<Interface>*>(interfaces) = read_here();
   return nullptr;
@@ -218,8 +218,8 @@ void* read_apart(void* interfaces) {
 }  // namespace
 
 /// A program may close descriptors that are not its own while a thread of the library looks for
-/// interfaces. The C library then ends the process, because its socket is gone. So those threads
-/// leave it to one that has descriptors of its own.
+/// interfaces. The C library then ends the process, because its socket is closed. So those threads
+/// start another one, which has a descriptor table of its own, and wait for it.
 std::vector<Interface> read_interfaces() {
   if (!OwnThread::is_mine()) return read_here();
   std::vector<Interface> interfaces;

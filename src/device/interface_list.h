@@ -29,7 +29,7 @@ struct Interface {
 };
 
 /// The interfaces of this network namespace, by index. IPv6 addresses that are tentative,
-/// deprecated or known to be someone else's are left out.
+/// deprecated or duplicates of another host's are left out.
 [[nodiscard]] std::vector<Interface> read_interfaces();
 
 }  // namespace verbatim::device

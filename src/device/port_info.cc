@@ -9,14 +9,15 @@ namespace {
 
 constexpr std::uint32_t kHeaderOctets = 80;  // of rdma_rxe: GRH, the longest headers, ICRC
 
-/// EUI-64 with the "universal" bit turned over, as IPv6 makes an interface identifier of a MAC.
+/// EUI-64 with the "universal" bit inverted, as IPv6 makes an interface identifier from a MAC
+/// address.
 std::array<std::uint8_t, 8> guid_of_mac(const std::array<std::uint8_t, 6>& mac) noexcept {
   return {
       static_cast<std::uint8_t>(mac[0] ^ 0x02), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 }
 
-/// For an interface without a MAC: the same at every start, different for each interface, and
-/// never zero. The "universal" bit is not set, so it is nobody's real one.
+/// For an interface without a MAC address: the same at every start, different for each interface,
+/// and never zero. The "universal" bit is not set, so no real device has this GUID.
 std::array<std::uint8_t, 8> made_up_guid(const Interface& interface) noexcept {
   std::uint32_t hash = 0x811c'9dc5;  // FNV-1a
   for (const char c : interface.name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x0100'0193U;
@@ -67,7 +68,8 @@ bool is_fit(const Interface& interface) noexcept {
          !interface.is_bridge && has_usable_address(interface);
 }
 
-/// All that are fit, the default route's first; else the loopback interface.
+/// All suitable interfaces, that of the default route first; the loopback interface if there is
+/// none.
 std::vector<PortInfo> ports_nobody_named(const std::vector<Interface>& interfaces) {
   std::vector<PortInfo> ports;
   for (const bool has_default_route : {true, false}) {
@@ -86,7 +88,8 @@ std::vector<PortInfo> ports_nobody_named(const std::vector<Interface>& interface
   return ports;
 }
 
-/// As they are named, in that order; also one that is down, whose port then is.
+/// The interfaces that are named, in that order. An interface that is down gives a port that is
+/// down.
 std::vector<PortInfo> ports_named(const std::vector<Interface>& interfaces, const Config& config) {
   std::vector<PortInfo> ports;
   for (const Config::Wanted& wanted : config.devices) {
@@ -141,7 +144,8 @@ bool PortInfo::has(const wire::Gid& gid) const noexcept {
 
 namespace {
 
-/// The port's interface as it is now; null when it is gone, or another one has got its name.
+/// The port's interface as it is now; null when it does not exist any more, or another interface
+/// has its name.
 const Interface* interface_of(const PortInfo& port, const std::vector<Interface>& interfaces) {
   const auto found =
       std::find_if(interfaces.begin(), interfaces.end(), [&](const Interface& interface) {
@@ -150,7 +154,7 @@ const Interface* interface_of(const PortInfo& port, const std::vector<Interface>
   return found != interfaces.end() ? &*found : nullptr;
 }
 
-/// Into the first hole, or behind the others.
+/// Stores the entry in the first hole, or after the others.
 void add_gid(PortInfo& port, const wire::Gid& gid) {
   const auto hole = std::find_if(port.gids.begin(), port.gids.end(),
                                  [](const GidEntry& entry) { return entry.gid == wire::Gid{}; });

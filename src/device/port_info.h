@@ -19,46 +19,45 @@ struct GidEntry {
   std::uint32_t interface_index = 0;
 };
 
-/// A network interface as an adapter with one port: what the verbs say about it.
+/// A network interface as an adapter with one port: the attributes that the verbs report.
 struct PortInfo {
   std::string name;       // vb0, vb1, ...
   std::string interface;  // eth0, ...
   std::uint32_t interface_index = 0;
-  std::array<std::uint8_t, 8> guid{};  // from the MAC address (EUI-64), or made up for lo
+  std::array<std::uint8_t, 8> guid{};  // from the MAC address (EUI-64), or invented for lo
   std::optional<std::array<std::uint8_t, 6>> mac{};
   std::uint32_t interface_mtu = 1500;
   wire::PathMtu active_mtu = wire::PathMtu::k1024;  // the largest path MTU that fits the interface
   std::uint32_t speed_mbps = 0;                     // 0: unknown
   bool is_up = true;
-  /// Link-local first, then IPv4, then IPv6 addresses. While a device is open, an entry that goes
-  /// leaves a hole (the zero GID) for one that comes.
+  /// Link-local first, then IPv4, then IPv6 addresses. While a device is open, an entry that is
+  /// removed leaves a hole (the zero GID) for a later one.
   std::vector<GidEntry> gids;
 
   [[nodiscard]] bool has(const wire::Gid& gid) const noexcept;
 };
 
-/// What every port can, as the verbs count it: it is managed by connection managers, and its GIDs
-/// are IP addresses.
+/// The capability mask of every port: connection managers are supported, and GIDs are IP addresses.
 inline constexpr std::uint32_t kPortCapabilities = 0x0401'0000;
-/// What devices say that they run.
+/// The firmware version that devices report.
 inline constexpr const char* kFirmwareVersion = "0.1.0";
 
-/// Width and speed as the verbs count them, so that their product is near the real thing.
+/// Width and speed in the encoding of the verbs. Their product is close to the real rate.
 struct LinkRate {
   std::uint8_t width;  // 1: 1x, 2: 4x
   std::uint8_t speed;  // 1: 2.5, 4: 10, 32: 25 Gb/s per lane
   const char* text;    // as in Linux's sysfs
 };
-/// Of an interface that is so fast; 0 is for unknown.
+/// The rate for an interface of this speed; 0 means unknown.
 [[nodiscard]] LinkRate link_rate_of(std::uint32_t mbps) noexcept;
 
-/// What has become of a port.
+/// How a port has changed.
 struct PortChange {
-  bool is_gone = false;  // with its interface
+  bool is_gone = false;  // the interface does not exist any more
   bool went_up = false;
   bool went_down = false;
-  bool has_new_mac = false;   // as when one cable of a bond takes over from another
-  bool has_new_rate = false;  // or MTU, which nobody is told
+  bool has_new_mac = false;   // as when a bond changes to another cable
+  bool has_new_rate = false;  // or MTU; no event reports it
   std::vector<wire::Gid> gained{};
   std::vector<wire::Gid> lost{};
 
@@ -68,27 +67,27 @@ struct PortChange {
   }
 };
 
-/// What has changed since `before`, now that the interfaces are these.
+/// The changes from `before` to the present `interfaces`.
 [[nodiscard]] PortChange change_of(const PortInfo& before,
                                    const std::vector<Interface>& interfaces);
-/// The port after the change. GIDs keep their places; the first one, which the device makes of its
-/// GUID, always stays, and so does the GUID. Of a port that is gone nothing but the name is left.
+/// The port after the change. GIDs keep their places. The first one, which the device makes from
+/// its GUID, always stays, and so does the GUID. A port that is gone keeps only its name.
 [[nodiscard]] PortInfo changed(const PortInfo& before, const PortChange& change,
                                const std::vector<Interface>& interfaces);
 
-/// Whether an interface can be a device at all: it has an address that packets can be sent from
-/// beyond its link.
+/// Whether an interface can be a device: it has an address from which packets can be sent beyond
+/// its link.
 [[nodiscard]] bool has_usable_address(const Interface& interface) noexcept;
 
-/// The largest path MTU whose packets fit: 80 octets are left for headers, as Linux does it.
+/// The largest path MTU whose packets fit, with 80 octets for headers, as in Linux.
 [[nodiscard]] wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept;
 
-/// find_ports() over the interfaces given.
+/// find_ports() for the given interfaces.
 [[nodiscard]] std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces,
                                              const Config& config);
 
 /// The adapters of this host: interfaces that are up, not loopback and not bridges, the default
-/// route's first; lo only when there is nothing else, or when it is named.
+/// route's first; lo only when there is no other, or when it is named.
 [[nodiscard]] std::vector<PortInfo> find_ports(const Config& config);
 
 }  // namespace verbatim::device

@@ -23,7 +23,7 @@
 namespace verbatim::device {
 namespace {
 
-// Notices come in flocks: one look a while later does for all of them.
+// Notices come in groups. One look a moment later covers all of them.
 constexpr int kRestMs = 10;
 
 int open_notices() noexcept {
@@ -38,10 +38,10 @@ int open_notices() noexcept {
   return -1;
 }
 
-/// What they say is read from the system anew.
+/// The contents are ignored: the state is read from the system again.
 void throw_away(int descriptor) noexcept {
   std::array<std::byte, 8192> octets;
-  // An overflow (ENOBUFS) is reported once, and is news as well.
+  // An overflow (ENOBUFS) is reported once, and means that something has changed as well.
   while (::read(descriptor, octets.data(), octets.size()) > 0) {
   }
 }
@@ -60,7 +60,7 @@ PortWatch& PortWatch::of_process() {
 }
 
 void PortWatch::abandon_in_child() noexcept {
-  if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  if (thread_.joinable()) thread_.detach();  // the thread exists in the parent only
   if (life_ != nullptr) {
     life_->notices.close();
     life_->bell.close();
@@ -80,7 +80,7 @@ void PortWatch::add(Adapter& adapter) {
   life_->bell.ring();
 }
 
-/// A thread that has ended by itself takes no lock any more.
+/// For a thread that has ended by itself, which takes no lock any more.
 void PortWatch::bury() noexcept {
   thread_.join();
   life_.reset();
@@ -111,7 +111,7 @@ void PortWatch::remove(Adapter& adapter) noexcept {
     is_the_thread = thread_.get_id() == std::this_thread::get_id();
   }
   if (is_the_thread) return;
-  { const LockGuard told(telling_); }  // an adapter that was being told has been told
+  { const LockGuard told(telling_); }  // waits until an adapter that is being told has been told
   std::thread ended;
   {
     const LockGuard lock(mutex_);

@@ -17,9 +17,10 @@ namespace verbatim::device {
 
 class Adapter;
 
-/// The thread of a process that hears from the kernel (rtnetlink) when interfaces and addresses
-/// come, change and go, and tells the adapters. It is there while there is an adapter, and sleeps
-/// until something happens. A process that gets no such thread or socket hears of nothing.
+/// The thread of a process that is notified by the kernel (rtnetlink) when interfaces and addresses
+/// are added, change and are removed, and tells the adapters. It exists while there is an adapter,
+/// and sleeps until something happens. A process that gets no such thread or socket does not notice
+/// changes.
 ///
 /// All signals are blocked in it: they belong to the program.
 class PortWatch {
@@ -30,28 +31,30 @@ class PortWatch {
   PortWatch(const PortWatch&) = delete;
   PortWatch& operator=(const PortWatch&) = delete;
 
-  /// Adapter::handle_interfaces() is called from now on; once at the beginning, for what has
-  /// happened since somebody looked.
+  /// From now on the thread calls Adapter::handle_interfaces() after each change, and once at the
+  /// beginning, because changes may have happened since the interfaces were read.
   void add(Adapter& adapter);
-  /// No more. Waits while it is being told something, unless it is the thread itself that asks.
+  /// Ends that. Waits while the adapter is being told of a change, unless the caller is the thread
+  /// itself.
   void remove(Adapter& adapter) noexcept;
 
   /// Held while the process forks.
   [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
-  /// In a forked child, which has no adapters yet: closes what it has inherited, forgets the
+  /// In a forked child, which has no adapters yet: closes inherited descriptors, forgets the
   /// adapters and unlocks the mutex.
   void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
 
-  /// Called after the adapters, with no lock held, in the thread.
+  /// The thread calls this after the adapters, with no lock held.
   void set_observer(void (*observer)()) noexcept;
 
  private:
-  /// One thread's, from its start to its end.
+  /// The state of one thread, from its start to its end.
   struct Life {
-    host::OwnDescriptor notices;  // the kernel's
-    host::WakePipe bell;          // the library's
+    host::OwnDescriptor notices;  // from the kernel
+    host::WakePipe bell;          // from the library
     std::atomic<bool> is_ending{false};
-    std::atomic<bool> has_ended{false};  // by itself: the program has closed the descriptors
+    std::atomic<bool> has_ended{
+        false};  // by itself, because the program has closed the descriptors
   };
   [[nodiscard]] Status start() VB_REQUIRES(mutex_);
   void bury() noexcept VB_REQUIRES(mutex_);

@@ -32,7 +32,8 @@ class Quota {
   std::uint32_t taken_ = 0;  // at most limit_
 };
 
-/// The kinds of objects that nothing else limits. Queue pairs and keys are limited by their tables.
+/// The kinds of objects that have no table which limits them. Queue pairs and keys are limited by
+/// their tables.
 struct Quotas {
   Quota completion_queues{kMaxCompletionQueues};
   Quota shared_queues{kMaxSharedQueues};

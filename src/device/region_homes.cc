@@ -19,8 +19,8 @@ namespace verbatim::device {
 
 namespace {
 
-// So long does an unmapping wait for peers that are in the middle of an access. A registration in
-// another thread waits for unmappings under way some three times as long (Watch::now()).
+// How long an unmapping waits for peers that are in the middle of an access. A registration in
+// another thread waits about three times as long for unmappings that are under way (Watch::now()).
 constexpr Duration kUnmapPatience = std::chrono::milliseconds(30);
 
 rehome::Policy policy_of_environment() noexcept {
@@ -34,13 +34,14 @@ rehome::Range range_of(const RegionHomes::Region& region) noexcept {
   return {.begin = region.address, .end = region.address + region.octets};
 }
 
-/// Made while the library is loaded, and never destroyed: programs exit with memory registered. Not
-/// on the heap: a forked child looks at it before the heap's pages that have moved are there.
+/// Created while the library is loaded, and never destroyed, because programs exit with memory
+/// registered. It is not on the heap: a forked child reads it before pages of the heap that have
+/// moved exist in the child.
 alignas(rehome::Rehoming) std::byte g_place_of_rehoming[sizeof(rehome::Rehoming)];
 auto* const g_rehoming = new (g_place_of_rehoming) rehome::Rehoming;
 
-/// Of all adapters of the process: pages may be those of regions of several. The lock comes behind
-/// that of Rehoming and before that of an adapter.
+/// The RegionHomes of all adapters of the process: a page may belong to regions of several
+/// adapters. The lock is taken after that of Rehoming and before that of an adapter.
 struct AllHomes {
   Mutex mutex;
   std::vector<RegionHomes*> list VB_GUARDED_BY(mutex);
@@ -49,7 +50,7 @@ AllHomes& all_homes() noexcept {
   return process_wide([] { return new AllHomes; });
 }
 
-/// The pages of a region that was just found may have become private before its adapter knew of it.
+/// The pages of a new home may have become private before the adapter knew of the home.
 bool is_out_of_date(const RegionHomes::Home& home) noexcept {
   return home.placement && home.placement->detachments != process_rehoming().detachments();
 }
@@ -83,7 +84,7 @@ RegionHomes::RegionHomes(memory::KeyRegistry& keys, host::AdapterLock& lock, Pee
                       return static_cast<RegionHomes*>(context)->handle_unmap(range);
                     },
                 .context = this} {
-  (void)process_rehoming().add_listener(listener_);  // else stale keys go unnoticed
+  (void)process_rehoming().add_listener(listener_);  // on failure stale keys stay valid
   const LockGuard listed(all_homes().mutex);
   all_homes().list.push_back(this);
 }
@@ -103,7 +104,8 @@ void RegionHomes::forget_in_child() noexcept {
 }
 
 /// On the monitor, while the program's call waits. The addresses may be those of other memory as
-/// soon as the call returns. By then no peer uses them, unless it is stopped in the middle.
+/// soon as the call returns. By then no peer uses them, unless it was stopped in the middle of an
+/// access.
 bool RegionHomes::handle_unmap(rehome::Range range) noexcept {
   using Closed = memory::KeyRegistry::Closed;
   const Closed closed = keys_.close(range.begin, range.end);
@@ -154,7 +156,7 @@ void RegionHomes::withdraw(rehome::Range pages) {
     home.why = rehome::Why::kStopped;  // the placement is dropped with the region
     show(wire::MemoryKey{key}, home);
   }
-  if (has_any) (void)peers_.await();  // regions are closed later
+  if (has_any) (void)peers_.await();  // a stopped peer stores to pages that no program sees
 }
 
 void RegionHomes::add(wire::MemoryKey key, const Home& found) {
@@ -162,12 +164,12 @@ void RegionHomes::add(wire::MemoryKey key, const Home& found) {
   if (is_out_of_date(home)) home.why = rehome::Why::kStopped;
   show(key, home);
   if (home.why == rehome::Why::kNoPeer && has_peers(home.region.domain)) {
-    to_move_.push_back(key);  // the first peer has come meanwhile
+    to_move_.push_back(key);  // the domain has got its first peer meanwhile
     has_moves_.store(true, std::memory_order_relaxed);
   }
 }
 
-/// Tells peers how they reach it.
+/// Publishes how peers reach the region.
 void RegionHomes::show(wire::MemoryKey key, const Home& home) {
   keys_.note(key, static_cast<std::uint32_t>(home.why));
   if (!home.placement || home.why != rehome::Why::kMoved) return;
@@ -176,8 +178,9 @@ void RegionHomes::show(wire::MemoryKey key, const Home& home) {
   const bool is_whole = pages.covers(range);
   const bool pages_are_usual =
       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == memory::kSharedPageOctets;
-  if (!is_whole && !pages_are_usual) return;  // a peer could not tell which pages
-  // Neighbours in memory are neighbours in the arena, so this is right for the first octet, too.
+  if (!is_whole && !pages_are_usual) return;  // a peer assumes the usual page size
+  // Addresses and offsets in the arena have a constant difference, so this offset is right for the
+  // first octet of the region, too.
   const std::uint64_t shared_at = home.placement->offset - (pages.begin - range.begin);
   keys_.change_backing(key, is_whole ? memory::Backing::kShared : memory::Backing::kSharedInside,
                        shared_at);
@@ -196,7 +199,7 @@ void RegionHomes::share(memory::DomainId domain) {
   has_moves_.store(!to_move_.empty(), std::memory_order_relaxed);
 }
 
-/// Memory moves only while the program has one thread, so no other one deregisters meanwhile.
+/// Memory moves only while the program has one thread, so no other thread deregisters it meanwhile.
 void RegionHomes::run_moves() {
   if (!has_moves() && !has_strays()) return;
   std::unique_lock held(lock_);
@@ -208,7 +211,7 @@ void RegionHomes::run_moves() {
   for (const wire::MemoryKey key : keys) {
     const auto found = homes_.find(static_cast<std::uint32_t>(key));
     if (found == homes_.end() || found->second.placement) continue;
-    if (keys_.is_closed(key)) continue;  // what is mapped there now is not registered
+    if (keys_.is_closed(key)) continue;  // other memory may be mapped there now
     Home home = found->second;
     held.unlock();
     if (home.region.octets > 0) move(home);
@@ -219,7 +222,7 @@ void RegionHomes::run_moves() {
       again->second = home;
       show(key, home);
     } else if (home.placement) {
-      home.is_watched = false;  // the region has given that up itself
+      home.is_watched = false;  // the end of the region has released the watch
       held.unlock();
       give_up(home, true);
       held.lock();
@@ -243,7 +246,7 @@ void RegionHomes::abandon(const Domains& domains) {
   for (auto& [key, home] : homes_) {
     if (!home.placement || !domains.contains(home.region.domain)) continue;
     to_detach_.push_back(home);
-    to_detach_.back().is_watched = false;  // the region stays
+    to_detach_.back().is_watched = false;  // the region still exists and watches
     home.placement.reset();
     home.why = rehome::Why::kStopped;
     show(wire::MemoryKey{key}, home);

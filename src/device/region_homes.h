@@ -16,15 +16,15 @@
 
 namespace verbatim::device {
 
-/// The one of this process.
+/// The Rehoming of this process.
 [[nodiscard]] rehome::Rehoming& process_rehoming() noexcept;
-/// Before the first region: reads the environment (VERBATIM_REHOME) and makes the memory file.
+/// To be called before the first registration. Reads VERBATIM_REHOME and creates the arena.
 void prepare_process_rehoming() noexcept;
 
-/// Where the regions of an adapter live: in private memory, or, once a queue pair of their domain
-/// has a peer on this host, in memory that peers map. Regions that cannot move are reached through
-/// system calls; nothing fails. A region whose memory the program unmaps is closed: its key no
-/// longer works.
+/// The homes of the regions of an adapter: private memory, or, once a queue pair of their domain
+/// has a peer on this host, memory that peers map. Peers reach regions that cannot move through
+/// system calls, so a registration does not fail for this. A region whose memory the program unmaps
+/// is closed: its key no longer works.
 ///
 /// Moving memory takes time, and the lock of Rehoming is taken before that of an adapter. So the
 /// functions come in two kinds: those that run with the adapter's lock held and move nothing, and
@@ -45,7 +45,7 @@ class RegionHomes {
   struct Home {
     Region region;
     std::optional<rehome::Placement> placement{};
-    rehome::Why why = rehome::Why::kNoPeer;  // it did not move
+    rehome::Why why = rehome::Why::kNoPeer;  // or why it did not move
     bool is_watched = false;
     rehome::Watch::Moment found_at{};
   };
@@ -56,11 +56,11 @@ class RegionHomes {
   [[nodiscard]] static Home find(const Region& region, bool is_shared);
   /// After add(): the key is closed if the program has unmapped the memory meanwhile.
   void confirm(wire::MemoryKey key, const Home& home);
-  /// The region is deregistered, and its home was taken. `is_left` is false when a peer that is
-  /// stopped may still store there.
+  /// Releases a home that take() returned, or that find() returned and no region got. `is_left` is
+  /// false when a stopped peer may still store there.
   static void give_up(const Home& home, bool is_left);
-  /// Does what share() and abandon() have left to be done. Threads of the library's own move
-  /// nothing in: the program's threads do, where they may.
+  /// Moves the memory that share() and abandon() have listed. Threads of the library move no memory
+  /// into the arena; threads of the program do.
   void run_moves();
   [[nodiscard]] bool has_moves() const noexcept {
     return has_moves_.load(std::memory_order_relaxed);
@@ -69,28 +69,28 @@ class RegionHomes {
     return has_strays_.load(std::memory_order_relaxed);
   }
 
-  // ---- With it ----
+  // ---- With the adapter's lock held ----
 
-  /// A region was registered, or changed.
+  /// A region was registered, or has got another home.
   void add(wire::MemoryKey key, const Home& home);
-  /// The region is gone, and no peer is in the middle of an access that is not stopped.
+  /// The region has ended, and no peer but a stopped one is in the middle of an access.
   [[nodiscard]] Home take(wire::MemoryKey key);
   /// A queue pair of this domain has a peer on this host.
   void share(memory::DomainId domain);
   [[nodiscard]] bool has_peers(memory::DomainId domain) const { return shared_.contains(domain); }
 
   using Domains = std::set<memory::DomainId>;
-  /// From now on peers are to reach the regions of these domains by system calls, not by pointers.
+  /// Publishes that peers reach the regions of these domains by system calls, not by pointers.
   void withdraw(const Domains& domains);
-  /// Then, when every peer but those that are stopped has left: the pages become private memory,
-  /// and late stores of a stopped peer go to pages that no program sees.
+  /// After withdraw(), when every peer but the stopped ones has left: lists the pages to become
+  /// private memory. Late stores of a stopped peer then reach pages that no program sees.
   void abandon(const Domains& domains);
 
-  /// In a forked child, before anything else here.
+  /// In a forked child, before any other function of this class.
   static void forget_in_child() noexcept;
 
-  /// Around a fork that makes moved memory private: withdraw() of all domains, then either that
-  /// they are private now, or that nothing has happened.
+  /// For a fork that makes moved memory private: withdraw_all() before it, then note_fork() if the
+  /// memory is private now, or restore_all() if it has not changed.
   void withdraw_all();
   void note_fork();
   void restore_all();
@@ -109,7 +109,7 @@ class RegionHomes {
   std::map<std::uint32_t, Home> homes_;  // by key
   Domains shared_;
   std::vector<wire::MemoryKey> to_move_;  // of domains that have got their first peer
-  std::vector<Home> to_detach_;           // under the hands of a stopped peer
+  std::vector<Home> to_detach_;           // which a stopped peer may still write
   std::atomic<bool> has_moves_{false};    // to_move_ is not empty
   std::atomic<bool> has_strays_{false};   // to_detach_ is not empty
 };

@@ -25,7 +25,7 @@ bool is_registrable(const void* address, std::size_t octets, bool is_written) no
     return reached < end;
   });
   if (answer == 0) return reached >= end;
-  // The mappings cannot be listed. This tells whether there are any, and does nothing to them.
+  // The system does not list the mappings. msync() fails if there are none, and changes nothing.
   return ::msync(pointer_as<void>(begin), end - begin, MS_ASYNC) == 0;
 }
 

@@ -6,8 +6,8 @@
 namespace verbatim::device {
 
 /// Whether an adapter could pin this memory: every page belongs to a mapping that the program may
-/// read, or, for an adapter that is to write there, write. Peers reach memory by system calls that
-/// do not look at this.
+/// read, or, if `is_written`, write. The system calls by which peers reach memory do not check
+/// this.
 [[nodiscard]] bool is_registrable(const void* address, std::size_t octets,
                                   bool is_written) noexcept;
 

@@ -20,7 +20,8 @@ namespace verbatim::link {
 /// A packet that begins a train instead of continuing one is changed accordingly.
 ///
 /// The owner writes next_frame(), commits it, and gives the burst to Link::send() when it is full
-/// or complete. The link notes in each train what has left. Then the owner clears the burst.
+/// or complete. The link notes in each train which packets have left. Then the owner clears the
+/// burst.
 ///
 /// One thread at a time. It allocates nothing and does no I/O.
 class Burst {
@@ -28,8 +29,8 @@ class Burst {
   static constexpr std::size_t kTrains = 32;        // in one burst
   static constexpr std::size_t kTrainPackets = 64;  // in one train, older kernels' limit
   static constexpr std::size_t kTrainOctets = 65000;
-  // A train and a packet of any length. More would not be in the nearest cache any more when the
-  // kernel copies it.
+  // A train and a packet of any length. A larger buffer would not stay in the nearest cache until
+  // the kernel copies it.
   static constexpr std::size_t kOctets = std::size_t{70} << 10;
 
   struct Train {
@@ -38,14 +39,14 @@ class Burst {
     std::size_t octets = 0;          // of all packets
     std::size_t packet_octets = 0;   // of each packet but the last, which may be shorter
     std::size_t packets = 0;         // at most kTrainPackets
-    std::uint32_t packets_left = 0;  // that it still takes
+    std::uint32_t packets_left = 0;  // that still fit
     std::byte slot{};                // of the destination queue pair number
     bool is_ipv4 = false;
-    bool is_open = false;  // no shorter packet has joined yet, and it takes more
+    bool is_open = false;  // more packets may join: none was shorter, and there is room
 
     // For the link that sends it.
     std::uint64_t left = 0;   // bit n: packet n has left
-    bool went_apart = false;  // each packet left alone, with identification 0
+    bool went_apart = false;  // each packet was sent alone, with identification 0
 
     void note_all_left() noexcept { left = ~std::uint64_t{0} >> (kTrainPackets - packets); }
     [[nodiscard]] bool has_left(std::size_t number) const noexcept {
@@ -63,11 +64,12 @@ class Burst {
 
   /// Room for the next packet, at least kFrameOctets long. The burst must not be full.
   [[nodiscard]] Frame next_frame() noexcept;
-  /// Takes what is in next_frame(). It continues the open train where it can, else begins one.
+  /// Adds the packet that was written into next_frame(). It continues the open train if it fits
+  /// there, else it begins one.
   void commit(const Outgoing& to, const Written& written) noexcept;
 
   [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
-  /// No train begins that the rest of the buffer would cut short.
+  /// Full as soon as a whole train would not fit into the rest of the buffer.
   [[nodiscard]] bool is_full() const noexcept {
     const bool begins_anew = count_ > 0 && !trains_[count_ - 1].is_open;
     return count_ == kTrains || used_ + (begins_anew ? kTrainOctets : kFrameOctets) > kOctets;

@@ -15,8 +15,8 @@ std::uint32_t dest_qp_of(std::span<const std::byte> packet) noexcept {
   return load_be_at<std::uint32_t>(packet.data() + 4) & 0x00ff'ffffU;
 }
 
-/// Bits that no receiver misses: octet 4 is outside of the ICRC, and the other two look like
-/// another IPv4 header (wire/crc/icrc.h).
+/// A corrupted bit must be noticed by the receiver. Octet 4 is outside of the ICRC, and changes of
+/// the other two look like another IPv4 header (wire/crc/icrc.h).
 bool passes_unnoticed(std::size_t bit) noexcept {
   return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
 }
@@ -65,7 +65,8 @@ FaultLane::Fate FaultLane::judge(std::span<const std::byte> packet) {
   return fate;
 }
 
-/// Draws for every packet that the rule looks at, so that counts do not shift chances.
+/// Draws a number for every packet that the rule looks at, so that options that count do not change
+/// which packets a probability hits.
 bool FaultLane::hits(Progress& progress) noexcept {
   const FaultRule& rule = progress.rule;
   const bool has_luck = progress.prng.below(FaultRule::kAlways) < rule.chance;
@@ -103,7 +104,7 @@ void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate)
   }
 }
 
-// ---- Doing it ----
+// ---- Carrying it out ----
 
 FaultInjector::FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own)
     : own_(own), lane_in_(rules, FaultLane::Side::kIn), lane_out_(rules, FaultLane::Side::kOut) {}
@@ -144,7 +145,7 @@ bool FaultInjector::handle(Instant now, FaultLane& lane, Waiting& waiting, const
   return true;
 }
 
-/// The one that is due first, of several the one that came first.
+/// The packet that is due first; of several, the one that came first.
 std::optional<FaultInjector::Held> FaultInjector::take_due(Instant now, Waiting& waiting) {
   const auto first = std::min_element(waiting.begin(), waiting.end(),
                                       [](const Held& a, const Held& b) { return a.due < b.due; });
@@ -195,7 +196,7 @@ bool FaultInjector::handle_forwarded(Instant now, const Incoming& about,
   return handle(now, lane_in_, waiting_in_, {.about = alone, .octets = octets});
 }
 
-/// Management datagrams and those of groups have numbers that say nothing of processes.
+/// The queue pair numbers of management datagrams and of multicast do not name a process.
 bool FaultInjector::is_for_another_process(std::span<const std::byte> packet) const noexcept {
   if (!own_ || packet.size() < kOctetsToDestQp) return false;
   const wire::QpNumber number{dest_qp_of(packet)};
@@ -203,7 +204,7 @@ bool FaultInjector::is_for_another_process(std::span<const std::byte> packet) co
          static_cast<std::uint32_t>(number) - own_->first >= own_->count;
 }
 
-/// A packet of the burst, which may have been one of a train: from here on it is alone.
+/// A copy of one packet of the burst, without the train that it may have been part of.
 void FaultInjector::take_in(Instant now, const Incoming& about, std::span<const std::byte> octets) {
   storage_.emplace_back(octets.begin(), octets.end());
   Incoming alone = about;

@@ -16,7 +16,7 @@
 
 namespace verbatim::link {
 
-/// What the rules did so far, by fault.
+/// How many packets each fault has hit so far.
 struct FaultCounters {
   std::uint64_t dropped = 0;
   std::uint64_t duplicated = 0;
@@ -25,17 +25,17 @@ struct FaultCounters {
   std::uint64_t delayed = 0;
 };
 
-/// The rules of one direction, and how far each of them has come.
+/// The rules of one direction and the state of each.
 ///
 /// Each rule has a generator of its own, which the seed and the rule's place start and the packets
-/// that the rule looks at advance: so one rule's choices do not depend on another rule's, and the
-/// same packets in the same order meet the same fate.
+/// that the rule looks at advance. So the choices of one rule do not depend on another rule, and
+/// the same packets in the same order get the same verdicts.
 class FaultLane {
  public:
   enum class Side : std::uint8_t { kIn, kOut };
   FaultLane(const FaultRules& rules, Side side);
 
-  /// What becomes of one packet. A rule sees what the rules before it let through.
+  /// What happens to one packet. A rule sees the packets that the rules before it let pass.
   struct Fate {
     bool is_dropped = false;
     std::uint32_t copies = 0;                 // beside the packet itself
@@ -57,18 +57,18 @@ class FaultLane {
   std::vector<Progress> rules_;
 };
 
-/// Faults on purpose, between the transport and the sockets (docs/FAULTS.md).
+/// Deliberate faults, between the transport and the sockets (docs/FAULTS.md).
 ///
 /// Outgoing packets: show each to handle_outgoing() before it is sent, then send what
 /// poll_outgoing() gives. Incoming packets: pass each burst through handle_incoming(), an empty one
-/// as well. next_due() says when either has something without being asked. What is held back is
-/// limited; above the limit packets pass in time.
+/// as well. next_due() says when packets that are held back become due, in either direction. The
+/// number of packets that are held back is limited; above the limit packets pass at once.
 ///
-/// One thread at a time. It allocates: nobody measures speed with faults.
+/// One thread at a time. It allocates, because speed does not matter while faults are injected.
 class FaultInjector {
  public:
   static constexpr std::size_t kHeldMax = 4096;  // packets, per direction
-  /// A packet that is to be overtaken waits so long for others of its flow.
+  /// How long a packet that is to be overtaken waits for others of its flow.
   static constexpr Duration kOvertakePatience = std::chrono::milliseconds(5);
 
   /// The numbers of this process's queue pairs.
@@ -76,11 +76,11 @@ class FaultInjector {
     std::uint32_t first = 0;
     std::uint32_t count = 0;
   };
-  /// With own numbers, incoming packets for other queue pairs pass: they are about to be forwarded
-  /// to their process, whose rules they are for.
+  /// With `own`, incoming packets for queue pairs of other processes pass: they are forwarded to
+  /// their process, whose rules apply to them.
   explicit FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own = {});
 
-  /// Whether the packet shall be sent now; if so, it may have been changed.
+  /// Whether the packet is to be sent now. The packet may have been changed.
   [[nodiscard]] bool handle_outgoing(Instant now, const Outgoing& to, const Frame& packet);
 
   /// A packet that was held back or copied: its ICRC was computed for `identification`.
@@ -91,13 +91,13 @@ class FaultInjector {
   };
   [[nodiscard]] std::optional<Released> poll_outgoing(Instant now);
 
-  /// What of the burst arrives, and what had been held back. The result is valid as long as the
-  /// burst is, and until the next call.
+  /// The packets of the burst that arrive now, and packets that had been held back. The result is
+  /// valid as long as the burst is, and until the next call.
   [[nodiscard]] std::span<const Incoming> handle_incoming(Instant now,
                                                           std::span<const Incoming> burst);
 
-  /// The same for one packet that another process has forwarded to us: whether it arrives now,
-  /// maybe changed. What was held back or copied comes with the next burst.
+  /// The same for one packet that another process has forwarded: whether it arrives now. It may
+  /// have been changed. Packets that were held back or copied come with the next burst.
   [[nodiscard]] bool handle_forwarded(Instant now, const Incoming& about,
                                       std::span<std::byte> octets);
 
@@ -107,11 +107,11 @@ class FaultInjector {
  private:
   /// A packet that waits, in either direction.
   struct Held {
-    Incoming about{};  // its octets lie below
+    Incoming about{};  // its octets are in the next member
     std::uint16_t identification = 0;
     std::vector<std::byte> octets;
     Instant due{};
-    std::uint32_t overtaken_by = 0;  // it goes before it is due when so many have passed
+    std::uint32_t overtaken_by = 0;  // it goes before it is due when this many have passed
   };
   using Waiting = std::vector<Held>;  // in the order of arrival
 
@@ -132,7 +132,7 @@ class FaultInjector {
   Waiting waiting_in_;
   Waiting waiting_out_;
   std::vector<Incoming> delivered_;             // the result of handle_incoming()
-  std::deque<std::vector<std::byte>> storage_;  // octets of those that are not in the burst
+  std::deque<std::vector<std::byte>> storage_;  // octets of packets that are not in the burst
   FaultCounters counters_;
 };
 

@@ -13,7 +13,7 @@ bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\n'; }
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
-/// Text from outside, as a message may show it: short, and nothing that a terminal obeys.
+/// Text of the user as a message may show it: short, and without control characters.
 std::string in_quotes(std::string_view word) {
   constexpr std::size_t kShown = 40;
   std::string text = "'";
@@ -21,7 +21,7 @@ std::string in_quotes(std::string_view word) {
   return text + (word.size() > kShown ? "...'" : "'");
 }
 
-/// A word of the text, which knows where it stands.
+/// A word of the text and its position.
 struct Word {
   std::string_view text;
   std::size_t position = 0;  // from zero
@@ -39,7 +39,7 @@ struct Word {
   }
 };
 
-/// The one place where mistakes are worded.
+/// Writes the message about a mistake: the column and the reason.
 class Refusal {
  public:
   explicit Refusal(std::string& message) noexcept : message_(message) {}
@@ -52,7 +52,7 @@ class Refusal {
   std::string& message_;
 };
 
-/// Decimal, or hexadecimal behind 0x. Nothing when there is no number, or something else as well.
+/// Decimal, or hexadecimal behind 0x. Nothing when the text is not exactly a number.
 std::optional<std::uint64_t> number_of(std::string_view text) noexcept {
   const bool is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   if (is_hexadecimal) text.remove_prefix(2);
@@ -92,7 +92,8 @@ std::optional<std::uint64_t> billionths_of(std::string_view text) noexcept {
 
 constexpr std::uint64_t kBillion = 1'000'000'000;
 
-/// `parts` of `whole` (a multiple of a billion) as a chance in 2^-32, never 0 for more than none.
+/// `parts` of `whole` (a multiple of a billion) as a chance in units of 2^-32. It is 0 only if
+/// `parts` is 0.
 std::uint64_t chance_of(std::uint64_t parts, std::uint64_t whole) noexcept {
   const std::uint64_t chance = parts / (whole / kBillion) * FaultRule::kAlways / kBillion;
   return parts != 0 ? std::max<std::uint64_t>(chance, 1) : 0;
@@ -143,7 +144,7 @@ constexpr Names<FaultRule::Action, 5> kActions = {{{{"drop", FaultRule::Action::
                                                     {"corrupt", FaultRule::Action::kCorrupt},
                                                     {"delay", FaultRule::Action::kDelay}}}};
 
-/// The opcodes that a name means: one, or with '*' at its end all that start so.
+/// The opcodes that a name stands for: one, or with '*' at its end all that begin with it.
 std::bitset<256> opcodes_named(std::string_view name) {
   std::string wanted(name);
   std::transform(wanted.begin(), wanted.end(), wanted.begin(), upper);
@@ -158,7 +159,7 @@ std::bitset<256> opcodes_named(std::string_view name) {
   return found;
 }
 
-/// Reads the options of one rule. A kind of option may stand there once.
+/// Reads the options of one rule. Each kind of option may appear once.
 class RuleReader {
  public:
   RuleReader(FaultRule& rule, std::string& message) noexcept : rule_(rule), refuse_(message) {}
@@ -182,7 +183,7 @@ class RuleReader {
                              "opcode=NAME, qp=NUMBER, by=N (reorder) or a time (delay)");
   }
 
-  /// What a rule must have is there.
+  /// Checks that the rule has the options that its fault needs.
   Status finish(const Word& action) const {
     if (rule_.action == FaultRule::Action::kDelay && !has(kTime)) {
       return refuse_(action, "delay needs a time, as in delay 200us or delay 1ms..5ms");
@@ -262,7 +263,7 @@ class RuleReader {
     return Ok{};
   }
 
-  /// `whole` is what `value` counts as certain, in billionths.
+  /// `whole` is the value of certainty, in billionths.
   Status read_chance(const Word& shown, const Word& value, std::uint64_t whole) {
     if (auto is_first = once(shown, kChance, "a probability"); !is_first) return is_first;
     const auto billionths = billionths_of(value.text);

@@ -16,7 +16,7 @@
 
 namespace verbatim::link {
 
-/// One fault on purpose: which packets it looks at, which of those it hits, and what happens to
+/// One deliberate fault: which packets it looks at, which of those it hits, and what happens to
 /// them.
 struct FaultRule {
   enum class Direction : std::uint8_t { kIn, kOut, kBoth };
@@ -32,12 +32,12 @@ struct FaultRule {
 
   // Which of those it hits: all four must agree.
   std::uint64_t after = 0;                  // this many pass first
-  std::uint64_t first = ~std::uint64_t{0};  // then it looks at so many, and at no more
+  std::uint64_t first = ~std::uint64_t{0};  // then it looks at this many, and at no more
   std::uint64_t every = 1;                  // of these at the n-th, the 2n-th, ...
   std::uint64_t chance = kAlways;           // and hits with this probability, in 2^-32
 
   // What happens to them.
-  std::uint32_t by = 1;   // kReorder: so many later packets overtake it
+  std::uint32_t by = 1;   // kReorder: this many later packets overtake it
   Duration delay_min{0};  // kDelay
   Duration delay_max{0};  // kDelay: uniform between the two
 };
@@ -49,7 +49,7 @@ struct FaultRules {
   static constexpr Duration kDelayMax = std::chrono::seconds(10);
   static constexpr std::uint64_t kDefaultSeed = 1;
 
-  std::uint64_t seed = kDefaultSeed;  // which packets a probability hits follows from it
+  std::uint64_t seed = kDefaultSeed;  // determines which packets a probability hits
   std::vector<FaultRule> rules;       // in the order of the text
 };
 

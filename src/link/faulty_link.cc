@@ -29,11 +29,12 @@ void FaultyLink::send(Instant now, Burst& burst) noexcept {
   inner().flush(now);
 }
 
-/// Over IPv4 the ICRC is for the place in a train that the packet had; it gets a new place.
+/// Over IPv4 the ICRC depends on the place in a train. The packet gets a new place, so its ICRC
+/// changes.
 void FaultyLink::pass_on(Instant now, const Outgoing& to, std::span<const std::byte> octets,
                          std::uint16_t identification) noexcept {
   const Frame frame = inner().next_frame();
-  if (frame.octets.size() < octets.size()) return;  // closed
+  if (frame.octets.size() < octets.size()) return;  // the link is closed
   const auto packet = frame.octets.first(octets.size());
   std::copy(octets.begin(), octets.end(), packet.begin());
   if (to.destination.is_ipv4_mapped() && packet.size() >= kShortestPacket) {
@@ -43,7 +44,7 @@ void FaultyLink::pass_on(Instant now, const Outgoing& to, std::span<const std::b
                  {.octets = packet.size(), .packets = 1, .identification = frame.identification});
 }
 
-/// What a fault has held back or copied.
+/// Packets that a fault has held back or copied.
 void FaultyLink::pass_on_released(Instant now) noexcept {
   while (const auto released = faults_.poll_outgoing(now)) {
     pass_on(now, released->to, released->octets, released->identification);

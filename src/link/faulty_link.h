@@ -10,11 +10,11 @@
 
 namespace verbatim::link {
 
-/// Any link, with faults on purpose between it and its owner (docs/FAULTS.md). Each packet has its
-/// own fate: packets that leave as a train are judged one by one, and those that pass are put
-/// together again. Packets that arrive come one by one.
+/// A link around another one that injects deliberate faults (docs/FAULTS.md). Each packet is judged
+/// separately: packets that leave as a train are judged one by one, and those that pass form trains
+/// again. Packets that arrive are delivered one by one.
 ///
-/// It allocates: faults and measurements of speed exclude each other.
+/// It allocates, because speed does not matter while faults are injected.
 class FaultyLink final : public WrappingLink {
  public:
   /// `own`: see FaultInjector.

@@ -17,12 +17,12 @@ namespace verbatim::link {
 ///
 /// Sending: write next_frame(), with the identification that the frame names, then commit() it. The
 /// packets collect in a burst, which leaves with flush(), or when it is full. Receiving: receive()
-/// takes some of what has arrived. Both must also be called when next_due() has come.
+/// takes some of the packets that have arrived. Both must also be called when next_due() has come.
 ///
 /// The functions per packet are not virtual: they work on the burst, which is plain data. There is
 /// one virtual call for each burst that leaves or arrives.
 ///
-/// A link reads no clock: the owner says the time. A link that is closed has no room for frames,
+/// A link reads no clock: the owner passes the time. A link that is closed has no room for frames,
 /// sends nothing and receives nothing. One thread at a time.
 class Link {
  public:
@@ -50,13 +50,13 @@ class Link {
   void commit(Instant now, const Outgoing& to, std::size_t octets) noexcept {
     commit(now, to, {.octets = octets, .identification = next_frame().identification});
   }
-  /// Sends what is committed, and what the link itself has held back until now.
+  /// Sends the committed packets, and those that the link itself has held back until now.
   void flush(Instant now) noexcept {
     if (burst_ == nullptr) return;
     send(now, *burst_);
     burst_->clear();
   }
-  /// Whether something is committed and not yet flushed.
+  /// Whether packets are committed and not yet flushed.
   [[nodiscard]] bool has_packets_to_send() const noexcept {
     return burst_ != nullptr && !burst_->is_empty();
   }
@@ -75,42 +75,43 @@ class Link {
   /// change the packets. A packet that cannot leave is lost and counted.
   virtual void send(Instant now, Burst& burst) noexcept = 0;
 
-  /// Takes some of what has arrived, without waiting. The result is valid until the next call.
+  /// Takes some of the packets that have arrived, without waiting. The result is valid until the
+  /// next call.
   enum class Look : std::uint8_t { kAtAllAddresses, kAtTheLastAddress };
   [[nodiscard]] virtual std::span<const Incoming> receive(Instant now, Look look) noexcept = 0;
   [[nodiscard]] std::span<const Incoming> receive(Instant now) noexcept {
     return receive(now, Look::kAtAllAddresses);
   }
 
-  /// When flush() and receive() have something to do though no packet is committed and none
-  /// arrives.
+  /// When flush() and receive() must be called although no packet is committed and none arrives.
   [[nodiscard]] virtual Instant next_due() const noexcept { return Instant::never(); }
   /// Descriptors that become readable when packets arrive.
   [[nodiscard]] virtual std::span<const int> descriptors() const noexcept = 0;
-  /// What went through the link so far, as the network sees it.
+  /// The packets that have passed through the link so far, as the network sees them.
   [[nodiscard]] virtual const LinkCounters& counters() const noexcept = 0;
 
   // ---- Rarely ----
 
-  /// A packet that came through another process's socket and lies in `octets`: whether it arrives
-  /// now, maybe changed. The packet is a burst of its own.
+  /// For a packet in `octets` that another process has forwarded: whether it arrives now. It may
+  /// have been changed. The packet is a burst of its own.
   [[nodiscard]] virtual bool admit_forwarded(Instant /*now*/, const Incoming& /*incoming*/,
                                              std::span<std::byte> /*octets*/) noexcept {
     return true;
   }
-  /// From now on incoming packets say which traffic class and hop limit they had. Without it they
-  /// may say what most packets have.
+  /// From now on incoming packets say which traffic class and hop limit they had. Without this call
+  /// they may carry the most likely values instead.
   virtual void tell_headers() noexcept = 0;
-  /// Nothing is sent or received from now on. What is committed and not flushed is lost.
+  /// From now on nothing is sent or received. Packets that are committed and not flushed are lost.
   virtual void close() noexcept = 0;
 
  protected:
-  /// Where frames are written from now on: storage of the derived class. Null: nowhere, closed.
+  /// Sets the burst that frames are written into, which the derived class owns. Null: the link is
+  /// closed.
   void write_to(Burst* burst) noexcept { burst_ = burst; }
   [[nodiscard]] bool is_open() const noexcept { return burst_ != nullptr; }
 
  private:
-  Burst* burst_ = nullptr;  // the derived class's
+  Burst* burst_ = nullptr;  // owned by the derived class
 };
 
 }  // namespace verbatim::link

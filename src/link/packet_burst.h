@@ -10,38 +10,38 @@
 
 namespace verbatim::link {
 
-/// Where one packet goes.
+/// The destination of one packet.
 struct Outgoing {
   wire::Gid source{};
   wire::Gid destination{};
-  std::uint16_t source_port = 0;  // one that source_port() gave
+  std::uint16_t source_port = 0;  // a result of source_port()
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;  // 0: the default, which is 64
 
   friend bool operator==(const Outgoing&, const Outgoing&) = default;
 };
 
-/// Room for the next packets to send, and what their ICRCs are computed with: the IPv4
-/// identification that a packet will have if it continues the train that is being put together.
+/// Room for the next packets to send, and the IPv4 identification that their ICRCs are computed
+/// with: the one that a packet will have if it continues the open train.
 struct Frame {
   std::span<std::byte> octets{};     // for one packet of any length, or for as many as fit
   std::uint16_t identification = 0;  // of the first
   std::size_t packet_octets = 0;     // of the open train's packets; 0: none is open
-  std::uint32_t packets_left = 0;    // that the open train still takes
+  std::uint32_t packets_left = 0;    // that still fit into the open train
   std::uint32_t packets_max = 1;     // of one train; 1: packets go one by one
   std::size_t octets_max = 0;        // of one train
 };
 
-/// What was written into a frame: one packet, or several of equal length, each with the
-/// identification behind that of the one before.
+/// The contents of a frame: one packet, or several of equal length with consecutive
+/// identifications.
 struct Written {
   std::size_t octets = 0;  // of all of them
   std::uint32_t packets = 1;
-  std::uint16_t identification = 0;  // that the first was written with
+  std::uint16_t identification = 0;  // of the first packet
 };
 
-/// What arrived in one piece: a packet, BTH to ICRC, or a train of packets of one flow, and what
-/// the ICRC covers in front of each.
+/// A packet that arrived, from BTH to ICRC, or a train of packets of one flow, and the fields in
+/// front of each that the ICRC covers.
 struct Incoming {
   wire::Gid source{};
   wire::Gid destination{};
@@ -67,15 +67,15 @@ struct Load {
   std::size_t octets = 0;
 };
 
-/// What became of packets at a link.
+/// Counters of the packets of a link.
 struct LinkCounters {
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_received = 0;
   std::uint64_t trains_sent = 0;      // of at least two packets
   std::uint64_t trains_received = 0;  // likewise
-  std::uint64_t send_failures = 0;    // the system refused; the packet is lost
+  std::uint64_t send_failures = 0;    // refused by the system; the packet is lost
   std::uint64_t too_large = 0;        // longer than the interface's MTU; lost as well
-  std::uint64_t overlong = 0;         // arrived with more than kFrameOctets, thrown away
+  std::uint64_t overlong = 0;         // arrived with more than kFrameOctets, discarded
 };
 
 inline constexpr std::size_t kFrameOctets = 4224;  // the longest packet, rounded up

@@ -7,9 +7,9 @@
 
 namespace verbatim::link {
 
-/// A link around another one, which it changes nothing of: the base of what looks at packets, or
-/// mistreats them, on their way. The inner link is open, outlives the wrapper, and is used through
-/// the wrapper alone as long as there is one.
+/// A link around another one that changes nothing: the base of links that record packets or inject
+/// faults. The inner link is open and outlives the wrapper. While the wrapper exists, the inner
+/// link is used through it only.
 class WrappingLink : public Link {
  public:
   explicit WrappingLink(Link& inner) noexcept : inner_(inner) {

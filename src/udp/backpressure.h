@@ -13,19 +13,22 @@
 
 namespace verbatim::link {
 
-/// How much the processes of this host can take from one that sends without hearing of losses (UC,
-/// UD): the place of flow control on a lossless fabric. Every process holds every slot's socket
-/// (docs/decisions/0007), so the sender sees how full the receiver's buffer is, and waits while it
-/// is half full; the other half is for reliable senders, and for those who looked at the same time.
+/// How much a process of this host may send to another one by services that do not report losses
+/// (UC, UD). It takes the place of the flow control of a lossless fabric. Every process holds every
+/// slot's socket (docs/decisions/0007), so the sender sees how full the receiver's buffer is, and
+/// waits while it is half full. The other half is for reliable senders, and for several senders
+/// that look at the same time.
 ///
-/// A receiver that takes nothing for kPatience is given up until it does again: what it is sent
-/// then is lost where the network would lose it. Receivers of other hosts are not known here.
+/// The sender no longer waits for a receiver that has taken nothing for kPatience, until that
+/// receiver takes something again. Packets may be lost then, as in a network. Receivers on other
+/// hosts are not known here.
 ///
 /// One thread at a time.
 class Backpressure {
  public:
   static constexpr Duration kPatience = std::chrono::milliseconds(250);
-  /// When to look again at a receiver that has no room: a fraction of what fills its buffer.
+  /// When to look again at a receiver that has no room: a fraction of the time that fills its
+  /// buffer.
   static constexpr Duration kNextLook = std::chrono::microseconds(50);
   static constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
@@ -36,12 +39,12 @@ class Backpressure {
     std::uint32_t slot = 0;
     friend bool operator==(const Receiver&, const Receiver&) = default;
   };
-  /// What may be sent there at once before the next look, in octets of charge(): at least one
-  /// packet unless it is 0. kUnlimited when the receiver is not known.
+  /// How much may be sent there before the next look, in octets of charge(): 0, or enough for one
+  /// packet. kUnlimited when the receiver is not known.
   [[nodiscard]] std::size_t room_at(const Receiver& receiver, Instant now);
 
-  /// The most that the system counts for so many packets: their buffers are rounded up to powers of
-  /// two, and something describes them.
+  /// The most that the system counts for these packets: it rounds their buffers up to powers of two
+  /// and adds a descriptor for each.
   [[nodiscard]] static constexpr std::size_t charge(const Load& load) noexcept {
     return 2 * load.octets + 1280 * load.packets;
   }
@@ -54,7 +57,7 @@ class Backpressure {
   void forget(const Receiver& receiver) noexcept;
 
   SharedPort& port_;
-  std::vector<Full> full_;  // those that had no room when looked at last
+  std::vector<Full> full_;  // receivers that had no room at the last look
 };
 
 }  // namespace verbatim::link

@@ -132,7 +132,7 @@ TEST(Backpressure, GivesUpAReceiverThatTakesNothingUntilItDoes) {
     ASSERT_GT(patience_ends, at(249));
     EXPECT_EQ(receiver.room(at(249)), 0U);
     EXPECT_GT(receiver.room(patience_ends), 0U) << "lost, as in a network";
-    EXPECT_GT(receiver.room(patience_ends + milliseconds(1)), 0U) << "nobody waits twice";
+    EXPECT_GT(receiver.room(patience_ends + milliseconds(1)), 0U) << "a sender waits once";
     EXPECT_GT(receiver.drain(), 0);
     EXPECT_GT(receiver.room(patience_ends + milliseconds(2)), 0U);
     ASSERT_TRUE(receiver.fill_up(patience_ends + milliseconds(3)));
@@ -140,10 +140,10 @@ TEST(Backpressure, GivesUpAReceiverThatTakesNothingUntilItDoes) {
   });
 }
 
-TEST(Backpressure, HoldsNobodyBackWhoSendsElsewhere) {
+TEST(Backpressure, HoldsBackNoSenderToOtherReceivers) {
   in_a_private_network([] {
     Backpressured receiver;
-    EXPECT_EQ(receiver.room(at(0), 1), Backpressure::kUnlimited) << "a slot that nobody has";
+    EXPECT_EQ(receiver.room(at(0), 1), Backpressure::kUnlimited) << "a slot without a process";
   });
 }
 

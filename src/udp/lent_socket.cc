@@ -14,8 +14,8 @@ namespace verbatim::link {
 
 namespace {
 
-// The note is three constants that the filter loads and does not use: this one, the borrower, and
-// the use (above 16 bits) with the slot.
+// The note is three constants that the filter loads and does not use: kMagic, the borrower, and a
+// word with the use (from bit 16 on) and the slot.
 constexpr std::uint32_t kMagic = 0x5642'4c31;  // "VBL1"
 constexpr std::size_t kNoteLength = 3;
 constexpr std::size_t kFilterLengthMax = 64;
@@ -61,7 +61,7 @@ std::optional<LentNote> note_of(int socket) noexcept {
   const LentNote note{.use = LentNote::Use{static_cast<std::uint8_t>(filter[2].k >> 16)},
                       .slot = filter[2].k & 0xffff,
                       .borrower = filter[1].k};
-  // The whole filter must be ours: what admits other packets would not be what the note says.
+  // The whole filter must be the one that belongs to the note: another one may admit other packets.
   const auto expected = filter_of(note);
   if (expected.size() != length) return std::nullopt;
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that a link joins: who gets what is sent to them.
+// Groups that a link joins: which sockets get the packets to a group.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <net/if.h>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-/// What travels beside a message between a socket and the kernel (cmsg(3)).
+/// Control data of a message between a socket and the kernel (cmsg(3)).
 namespace verbatim::link {
 
 /// Room for traffic class, hop limit and the length of a train's segments, in either direction.
@@ -31,14 +31,15 @@ void append_control(msghdr& message, int level, int type, Value value) noexcept 
   message.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-/// What the kernel said beside a message that arrived, and what is likely where it did not.
+/// The control data of a message that arrived, and the most likely values where the kernel gave
+/// none.
 struct Beside {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::size_t segment_octets = 0;  // 0: one packet
 };
 
-/// The IPv4 traffic class is one octet, all else ints.
+/// The IPv4 traffic class is one octet; the other values are ints.
 inline Beside read_control(msghdr& message) noexcept {
   Beside beside;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;

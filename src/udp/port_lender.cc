@@ -31,7 +31,7 @@ bool has_descriptors_for(std::size_t held) noexcept {
 struct PortLender::Stock {
   SocketLabel label{};
   std::vector<host::SocketShare::Holding> own;     // of this user's processes
-  std::vector<host::SocketShare::Holding> lent;    // to the one who asks
+  std::vector<host::SocketShare::Holding> lent;    // to the user that asks
   std::vector<host::SocketShare::Holding> others;  // lent to other users
   std::vector<host::SocketShare::Holding> spares;
 
@@ -57,7 +57,8 @@ Answer PortLender::lend(const host::LendingMessage& question, uid_t borrower) {
   label.slot = 0;
   if (borrower == ::geteuid() || !host::can_tell_users_apart()) return {};
   Stock stock(share_, label, borrower);
-  if (stock.own.empty()) return {};  // not our address, or only lent to us
+  if (stock.own.empty())
+    return {};  // this user does not have the port there, or has only borrowed it
   if (stock.lent.size() <= question.held) {
     host::OpeningLock::Holder holder;
     const auto lock = host::OpeningLock::take(Duration::zero(), holder);
@@ -66,7 +67,7 @@ Answer PortLender::lend(const host::LendingMessage& question, uid_t borrower) {
     address.gid.octets = label.address;
     if (!make_block(stock, address, borrower)) return {};
     stock = Stock(share_, label, borrower);
-    (void)share_.find_peers(own_slot_);  // so that each process of this user holds them, too
+    (void)share_.find_peers(own_slot_);  // each process of this user is to hold them, too
     share_.serve_more();
   }
   Answer answer{.kind = Answer::Kind::kLent};
@@ -76,7 +77,7 @@ Answer PortLender::lend(const host::LendingMessage& question, uid_t borrower) {
   return answer;
 }
 
-/// Under the OpeningLock. All or nothing.
+/// With the OpeningLock held. Makes all of them or none.
 bool PortLender::make_block(const Stock& stock, const LocalAddress& address, uid_t borrower) {
   const std::size_t in_front = stock.own.size() + stock.others.size();
   const std::size_t lent = stock.size() - stock.own.size() + kBlockSlots + in_front;
@@ -87,7 +88,7 @@ bool PortLender::make_block(const Stock& stock, const LocalAddress& address, uid
       size > host::kSlotCount || !has_descriptors_for(size)) {
     return false;
   }
-  // Numbers are only right if we know all sockets.
+  // The numbers are right only if all sockets are known.
   const auto is_complete = [&](std::size_t expected) {
     return counts_exactly(address) && count_sockets(address, kRocePort) == expected;
   };

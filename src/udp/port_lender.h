@@ -15,23 +15,24 @@
 namespace verbatim::link {
 
 /// Lends sockets of port 4791 to other users, at the addresses where this user was first
-/// (docs/decisions/0025). A borrower gets a block of slots, and all spares; asked again, the same
-/// ones, unless it has them all. A user that has a block already gets a further one only if a first
-/// block for one more user still fits behind it: what a borrower says about its slots is not
-/// checked.
+/// (docs/decisions/0025). A borrower gets a block of slots and all spares. If it asks again it gets
+/// the same ones, unless it has all of them: then it gets a further block, if a first block for one
+/// more user still fits after that. The lender does not check which slots a borrower says that it
+/// has.
 ///
-/// The order of the sockets at an address is theirs who bound them, and a borrower holds none but
-/// its own. So there are as many spares behind a block as there are sockets in front of it that the
-/// borrower does not hold: however many of these are closed, the spares take their places.
+/// When a socket of an address is closed, the kernel moves the last one into its place. A borrower
+/// holds only the sockets of its own slots, so other users can close sockets before its block. So
+/// as many spares follow a block as there are sockets before it that the borrower does not hold:
+/// the spares take the places of those that are closed.
 class PortLender {
  public:
   static constexpr std::size_t kBlockSlots = 16;
   static constexpr std::size_t kSlotsPerUser = 64;
   static constexpr std::size_t kLentMax = 160;           // sockets at one address, spares included
-  static constexpr std::size_t kShareOfDescriptors = 4;  // one of so many may be for sharing
+  static constexpr std::size_t kShareOfDescriptors = 4;  // one of this many may be for sharing
 
-  /// `share` holds the sockets, and its lock is held when lend() is called. `own_slot` is this
-  /// process's.
+  /// `share` holds the sockets; its lock is held when lend() is called. `own_slot` is the slot of
+  /// this process.
   PortLender(host::SocketShare& share, std::uint32_t own_slot) noexcept
       : share_(share), own_slot_(own_slot) {}
 

@@ -25,12 +25,12 @@ namespace verbatim::link {
 namespace {
 
 constexpr int kAttempts = 4;               // when processes end while one joins
-constexpr int kDesksAskedAtOnce = 4;       // of another user, in the time that one gets
-constexpr int kStalePacketsMax = 1 << 16;  // thrown away at most; what is left names nothing
+constexpr int kDesksAskedAtOnce = 4;       // of another user, in the patience for one peer
+constexpr int kStalePacketsMax = 1 << 16;  // discarded at most
 
 std::string port_text() { return "UDP port " + std::to_string(kRocePort); }
 
-/// Addressed to a process that is gone.
+/// Discards packets for a process that has ended.
 void throw_away_what_waits(int socket) noexcept {
   for (int count = 0; count < kStalePacketsMax; ++count) {
     char nothing = 0;
@@ -58,8 +58,8 @@ std::string text_of(const LocalAddress& address) {
   return text.data();
 }
 
-/// In a user namespace the lender may see another number for this user; there every socket that
-/// came as lent is this user's, because a process in such a namespace lends none itself.
+/// In a user namespace the lender may see another number for this user. There every lent socket is
+/// this user's, because a process in such a namespace lends none itself.
 bool is_lent_to_this_user(const LentNote& note) {
   return note.borrower == ::geteuid() || !host::can_tell_users_apart();
 }
@@ -74,7 +74,7 @@ host::SocketLabel label_of(const LocalAddress& address, std::uint32_t slot) noex
           .slot = slot};
 }
 
-/// The reason why a user that has the port lends none of it, as far as can be seen from outside.
+/// The possible reasons why the user that has the port lends no socket.
 std::string explain_no_loan(uid_t owner) {
   return host::has_desk(owner)
              ? ". Its processes lend no socket now: they are stopped (continue them: kill -CONT), "
@@ -96,9 +96,9 @@ void pass(const SharedPort::Options& options, SharedPort::Step step) {
 struct SharedPort::Group {
   LocalAddress address{};
   host::SocketLabel label{};
-  std::optional<std::size_t> counted{};  // sockets there are, as the system says
-  std::size_t size = 0;                  // as far as we know
-  bool is_lent = false;                  // the port is another user's here
+  std::optional<std::size_t> counted{};  // how many sockets there are, as the system counts
+  std::size_t size = 0;                  // as far as this process knows
+  bool is_lent = false;                  // another user has the port at this address
   bool counts_exactly = true;
 
   explicit Group(const LocalAddress& of)
@@ -117,7 +117,7 @@ struct SharedPort::Group {
 
 namespace {
 
-/// So that one process at a time changes anything.
+/// One process at a time changes the sockets of the port.
 Expected<host::OpeningLock> take_opening_lock(std::string& message,
                                               const SharedPort::Options& options) {
   host::OpeningLock::Holder holder;
@@ -227,7 +227,7 @@ Expected<std::vector<Receiver>> SharedPort::try_to_extend(std::span<const LocalA
   return receivers;
 }
 
-/// Those of this host, each once.
+/// The addresses that this host has, each once.
 std::vector<SharedPort::Group> SharedPort::groups_of(std::span<const LocalAddress> addresses) {
   std::vector<Group> groups;
   for (const LocalAddress& address : addresses) {
@@ -259,8 +259,8 @@ Expected<std::vector<Receiver>> SharedPort::take_receivers(std::span<Group> grou
   return receivers;
 }
 
-/// Asks the others, one after the other, until every socket there is has been given to us. One that
-/// does not answer is stopped, or slow: it is not waited for while others can be asked.
+/// Asks the other processes, one after the other, until this process holds every socket. A process
+/// that does not answer may be stopped: the next one is asked meanwhile.
 std::size_t SharedPort::gather(std::span<Group> groups, std::optional<std::uint32_t> own,
                                const Options& options) {
   using Clock = std::chrono::steady_clock;
@@ -281,8 +281,9 @@ std::size_t SharedPort::gather(std::span<Group> groups, std::optional<std::uint3
   return peer_count;
 }
 
-/// They hold sockets that they cannot give us, and the numbers of ours would change when they end.
-/// Sockets without a living process of this user are a forked child's, and do no harm.
+/// This process cannot get the sockets of such processes, and the places of its own would change
+/// when they end. Sockets without a living process of this user belong to a forked child, and do no
+/// harm.
 bool SharedPort::is_held_by_others_of_this_user(std::span<const Group> groups,
                                                 std::string& message) {
   const auto found = std::find_if(groups.begin(), groups.end(),
@@ -295,7 +296,7 @@ bool SharedPort::is_held_by_others_of_this_user(std::span<const Group> groups,
   return true;
 }
 
-/// Of a lent port: those of this user, of which each of its processes has all.
+/// Of a port that is lent, all sockets of this user: each of its processes holds them all.
 bool SharedPort::holds_all(std::span<const Group> groups) const noexcept {
   return std::all_of(groups.begin(), groups.end(), [&](const Group& group) {
     const std::size_t held = share_.count_beside(group.label);
@@ -303,7 +304,8 @@ bool SharedPort::holds_all(std::span<const Group> groups) const noexcept {
   });
 }
 
-/// Where another user has the port and no process of this user holds a socket yet.
+/// Borrows at the addresses where another user has the port and no process of this user holds a
+/// socket yet.
 Status SharedPort::borrow_first(std::span<Group> groups, std::string& message,
                                 const Options& options) {
   for (const Group& group : groups) {
@@ -319,7 +321,7 @@ Status SharedPort::borrow_first(std::span<Group> groups, std::string& message,
   return Ok{};
 }
 
-/// Where all lent slots are taken. Whether there are more now.
+/// For the case that all lent slots are taken. Returns whether there are more now.
 bool SharedPort::borrow_more(std::span<Group> groups, const Options& options) {
   std::size_t count = 0;
   for (const Group& group : groups) {
@@ -328,7 +330,8 @@ bool SharedPort::borrow_more(std::span<Group> groups, const Options& options) {
   return count > 0;
 }
 
-/// How many sockets were got. They come from a stranger: what is not what was asked for is closed.
+/// Returns how many sockets were borrowed. They come from another user, so each one is checked, and
+/// a socket that does not fit the question is closed.
 std::size_t SharedPort::borrow(const Group& group, const Options& options) {
   const auto held = share_.held_beside(group.label);
   const auto slots = std::ranges::count_if(held, [](const host::SocketShare::Holding& holding) {
@@ -356,8 +359,8 @@ std::size_t SharedPort::borrow(const Group& group, const Options& options) {
   return count;
 }
 
-/// Whether the process in this slot has a socket there, or can bind one. Where the port is this
-/// user's, a socket with a note is another user's: that user holds it and reads from it.
+/// Whether the process in this slot has a socket there, or can bind one. Where this user has the
+/// port, a socket with a note is lent to another user, which reads from it.
 bool SharedPort::is_fit(const Group& group, std::uint32_t slot) const noexcept {
   const int held = share_.find(group.labelled(slot));
   if (held < 0) return !group.is_lent && slot >= group.size;
@@ -379,16 +382,16 @@ Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
     return slot.error();
   }
   const bool is_lent = std::ranges::any_of(groups, &Group::is_lent);
-  message = is_lent ? "all places for processes of this user that the user who holds " +
-                          port_text() + " has lent are taken; end some of them"
+  message = is_lent ? "all places for processes of this user that the user of " + port_text() +
+                          " has lent are taken; end some of them"
                     : "all " + std::to_string(host::kSlotCount) +
                           " places for processes of this user are taken; end some of them";
   return Errc::kNoMemory;
 }
 
 /// Completes the message of a socket that could not be bound. The port is never treated as lent
-/// because of that: a user that borrowed sockets can cause the same error at an address that is
-/// ours.
+/// because of that: a user that borrowed sockets can cause the same error at an address where this
+/// user has the port.
 Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& message) {
   if (error != Errc::kAddressInUse) {
     message += " cannot be opened; check `ulimit -n` and that the address is still there";
@@ -396,7 +399,8 @@ Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& me
   }
   const auto user = user_of_port(group.address, kRocePort);
   const std::string holder = name_port_holder(group.address, kRocePort);
-  if (holder.empty() || (user && *user != ::geteuid())) {  // the port is another user's since
+  if (holder.empty() ||
+      (user && *user != ::geteuid())) {  // another user has got the port meanwhile
     message += " was just taken by another user; try again";
     return Errc::kTryAgain;
   }
@@ -410,11 +414,11 @@ Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& me
 /// Binds sockets until there is one for `slot`.
 Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
                         const Options& options) {
-  if (group.is_lent) return Ok{};  // nothing of ours is let in
+  if (group.is_lent) return Ok{};  // this user cannot bind there
   std::vector<UdpSocket> made;
   while (group.size + made.size() <= slot) {
-    // One socket needs no program, which costs a tenth of a microsecond per packet; two need it
-    // before the second is there.
+    // A single socket needs no program, which costs a tenth of a microsecond per packet. With two
+    // sockets, the program must be there before the second is bound.
     auto program = UdpSocket::Program::kFind;
     if (group.size + made.size() == 1) {
       const int first = made.empty() ? share_.find(group.labelled(0)) : made.front().descriptor();
@@ -429,7 +433,8 @@ Status SharedPort::fill(Group& group, std::uint32_t slot, std::string& message,
     made.push_back(std::move(*socket));
     pass(options, Step::kBound);
   }
-  // Somebody may have ended meanwhile whose sockets nobody else had, and then ours have moved.
+  // A process may have ended meanwhile whose sockets no other process held. Then the places of the
+  // new sockets have changed.
   const auto counted =
       group.counts_exactly ? count_sockets(group.address, kRocePort) : std::optional<std::size_t>();
   if (counted && *counted != group.size + made.size()) {
@@ -460,13 +465,14 @@ SharedPort::Whose SharedPort::whose(const LocalAddress& address, std::uint32_t s
   if (!lock.owns_lock()) return Whose::kBusy;
   const auto is_lent = [&](int held) { return held >= 0 && note_of(held).has_value(); };
   const int held = share_.find(label_of(address, slot));
-  // A borrower holds no slots but its user's; a lender holds all, and those that it lent say so.
+  // A borrower holds the slots of its own user only. A lender holds all, and those that it has lent
+  // carry a note.
   const bool borrows = is_lent(share_.find(label_of(address, slot_)));
   if (held < 0) return borrows ? Whose::kAnotherUsers : Whose::kNotKnown;
   return borrows == is_lent(held) ? Whose::kThisUsers : Whose::kAnotherUsers;
 }
 
-/// The share keeps one descriptor of it, and the receiver has another.
+/// The share and the receiver have one descriptor each.
 Expected<Receiver> SharedPort::receiver_of(const Group& group, std::uint32_t slot) {
   const int held = share_.find(group.labelled(slot));
   const int copy = ::fcntl(held, F_DUPFD_CLOEXEC, 0);

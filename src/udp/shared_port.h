@@ -18,33 +18,33 @@
 
 namespace verbatim::link {
 
-/// UDP port 4791 as the processes of one user share it (docs/decisions/0007): at each address there
-/// is one socket per slot, and the n-th that was bound is slot n's, because that is how the
-/// steering program names them. Every process holds all of them, so the order outlives each of
-/// them.
+/// UDP port 4791 as the processes of one user share it (docs/decisions/0007). At each address there
+/// is one socket per slot. The n-th socket that was bound belongs to slot n, because the steering
+/// program names sockets by this number. Every process holds all of them, so the order does not
+/// change when a process ends.
 ///
-/// A newcomer takes the lowest slot that it can serve at all of its addresses: one whose socket it
-/// was given, or one behind all sockets there are. What lies between is filled with sockets that
-/// wait for an owner. So it also gets in, without waiting for anybody, while all others are
-/// stopped.
+/// A process that joins takes the lowest slot that it can serve at all of its addresses: a slot
+/// whose socket another process gave it, or one beyond all sockets that exist. For slots between
+/// those it binds sockets, too, which wait for a process. So a process can join while all others
+/// are stopped.
 ///
 /// Where another user has the port already, sockets are borrowed from one of its processes
 /// (docs/decisions/0025), and the slot is one of those that were lent.
 class SharedPort {
  public:
-  /// How far a newcomer has come; for tests, which end it there.
+  /// How far a process that joins has come. Tests end a process at each step.
   enum class Step : std::uint8_t {
-    kLocked,     // is the only one that changes anything
-    kAsked,      // has got the sockets of the others
+    kLocked,     // is the only process that changes the sockets
+    kAsked,      // has got the sockets of the other processes
     kClaimed,    // has a slot
-    kBound,      // has bound a socket (comes once for each)
-    kListening,  // is there for others, and has told them
+    kBound,      // has bound a socket (once for each)
+    kListening,  // answers other processes, and has told them so
   };
   struct Options {
     Duration lock_patience = std::chrono::seconds(10);
     Duration peer_patience = std::chrono::milliseconds(100);  // before the next peer is asked, too
     Duration answer_patience = std::chrono::milliseconds(1000);  // for all of them
-    bool lends = true;  // sockets to other users, where this user has the port
+    bool lends = true;  // lends sockets to other users, where this user has the port
     void (*at_step)(Step) = nullptr;
   };
   struct Place {
@@ -55,19 +55,19 @@ class SharedPort {
   SharedPort() = default;
 
   /// Addresses that this host does not have are left out; kNoDevice when that leaves none.
-  /// kAddressInUse when another user has the port on one of them and lends no socket, or something
-  /// else has it. kTimedOut
-  /// when a process has been joining for too long, because it is stopped. kNoMemory when all slots
-  /// are taken. `message` says what happened, and what to do about it.
+  /// kAddressInUse when another user has the port on one of them and lends no socket, or another
+  /// program has it. kTimedOut when another process has been joining for too long, because it is
+  /// stopped. kNoMemory when all slots are taken. `message` says what happened, and what to do
+  /// about it.
   [[nodiscard]] Expected<Place> join(std::span<const LocalAddress> addresses, std::string& message,
                                      const Options& options);
   [[nodiscard]] Expected<Place> join(std::span<const LocalAddress> addresses,
                                      std::string& message) {
     return join(addresses, message, Options());
   }
-  /// Sockets of `slot`, which is ours, at addresses that have come since; with the same errors, and
-  /// kBusy when another process has the socket that belongs to the slot and cannot be asked for it.
-  /// All or none. Waits for others as join() does.
+  /// Sockets of `slot`, the slot of this process, at further addresses. The errors are those of
+  /// join(), and kBusy when another process holds the socket of the slot and does not answer.
+  /// Returns all sockets or none. Waits for other processes as join() does.
   [[nodiscard]] Expected<std::vector<Receiver>> extend(std::span<const LocalAddress> addresses,
                                                        std::uint32_t slot, std::string& message,
                                                        const Options& options);
@@ -75,8 +75,9 @@ class SharedPort {
                                                        std::uint32_t slot, std::string& message) {
     return extend(addresses, slot, message, Options());
   }
-  /// How full the receive buffer of a slot's socket is, in the system's count; nothing when we do
-  /// not have that socket. Never waits: while the sockets change hands, it is full.
+  /// How full the receive buffer of a slot's socket is, as the system counts; nothing when this
+  /// process does not hold the socket. Never waits: while another thread exchanges sockets, the
+  /// buffer counts as full.
   struct Fill {
     std::size_t used = 0;
     std::size_t limit = 0;
@@ -84,17 +85,17 @@ class SharedPort {
   [[nodiscard]] std::optional<Fill> fill_of(const LocalAddress& address,
                                             std::uint32_t slot) noexcept;
 
-  /// Whose the queue pairs of a slot at an address are. The same slot may be this user's at one
-  /// address and another user's at the next. Never waits.
+  /// Which user the queue pairs of a slot at an address belong to. The same slot may belong to this
+  /// user at one address and to another user at the next. Never waits.
   enum class Whose : std::uint8_t {
     kThisUsers,
     kAnotherUsers,
     kNotKnown,  // this process does not hold the slot's socket
-    kBusy,      // the sockets change hands: ask again later
+    kBusy,      // another thread exchanges sockets: ask again later
   };
   [[nodiscard]] Whose whose(const LocalAddress& address, std::uint32_t slot) noexcept;
 
-  /// Give up the slot after this, or others would read its sockets, too.
+  /// Give up the slot only after this: another process that gets the slot reads its sockets.
   void leave() noexcept { share_.close(); }
 
   /// Held while the process forks.
@@ -134,7 +135,7 @@ class SharedPort {
 
   host::SocketShare share_;
   std::optional<PortLender> lender_;
-  std::uint32_t slot_ = 0;  // ours, once we have joined
+  std::uint32_t slot_ = 0;  // of this process, after join()
 };
 
 }  // namespace verbatim::link

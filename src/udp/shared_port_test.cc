@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many processes on one address: who gets what, and what is left when some of them end or stop.
+// Many processes on one address: which process gets which packets, also when some of them end or
+// stop.
 #include "udp/shared_port.h"
 
 #include <fcntl.h>
@@ -70,7 +71,8 @@ TEST(SharedPort, NothingIsMisledWhenTheSecondProcessComes) {
       ASSERT_TRUE(zero.join().ok());
       SocketAddress to{};
       const socklen_t octets = store_address(to, kHome, kRocePort, 0);
-      std::array<int, 16> ports{};  // unsteered, what half of them send would go astray
+      std::array<int, 16>
+          ports{};  // without steering, half of the packets would reach the other process
       for (int& port : ports) {
         port = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         ASSERT_EQ(::connect(port, &to.base, octets), 0);
@@ -111,7 +113,8 @@ TEST(SharedPort, ADeathMovesNobody) {
     for (const std::size_t dead : {0U, 3U, 5U}) members[dead]->finish();
     EXPECT_EQ(sockets_there_are(), 6U) << "the others hold them";
     for (const std::size_t alive : {1U, 2U, 4U}) EXPECT_TRUE(members[alive]->is_reachable());
-    // Packets for the dead wait in their sockets, and are not for the newcomers.
+    // Packets for ended processes wait in their sockets, and processes that join later must not get
+    // them.
     for (const std::uint32_t dead : {0U, 3U, 5U}) send_to(kHome, packet_for(dead));
     for (const std::uint32_t dead : {0U, 3U, 5U}) {
       Member newcomer;
@@ -226,7 +229,7 @@ TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
     ASSERT_LT(zero.slot() + one.slot(), 2U);
     MemberProcess two;
     ASSERT_EQ(two.slot(), 2U);
-    two.finish();  // its socket is in the hands of those who are going to be stopped
+    two.finish();  // only processes that are going to be stopped hold its socket
     for (MemberProcess* member : {&zero, &one}) member->signal(SIGSTOP);
     for (MemberProcess* member : {&zero, &one}) member->wait_until_stopped();
     Member newcomer;
@@ -237,7 +240,7 @@ TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
     for (MemberProcess* member : {&zero, &one}) member->signal(SIGCONT);
     EXPECT_TRUE(zero.is_reachable());
     EXPECT_TRUE(one.is_reachable());
-    // They have got our socket, and we theirs: so their death moves nobody.
+    // Each process holds the sockets of the others, so their end moves no socket.
     zero.finish();
     Member taker;
     ASSERT_TRUE(taker.join().ok()) << taker.message;
@@ -309,7 +312,7 @@ TEST(SharedPort, DeathAtAnyStepLeavesTheSlotToTheNext) {
       MemberProcess two(both);
       EXPECT_EQ(two.slot(), 2U);
       one.finish();
-      if (i != 3) {                                 // who takes over binds nothing
+      if (i != 3) {  // a process that takes over a slot binds no socket
         MemberProcess second_try(both, deaths[i]);  // into the dead one's
         second_try.join();
       }

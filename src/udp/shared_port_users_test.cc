@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several users on one address: each gets its own packets, whoever of the others ends or stops.
+// Several users on one address: each gets its own packets, also when processes of other users end
+// or stop.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

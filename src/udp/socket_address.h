@@ -11,14 +11,14 @@
 
 namespace verbatim::link {
 
-/// What the socket calls take, of either family; `base` is how they take it.
+/// The address argument of socket calls, for either family, which take it as `base`.
 union SocketAddress {
   sockaddr base;
   sockaddr_in v4;
   sockaddr_in6 v6;
 };
 
-/// Whether an address means something on one link only, and needs the interface beside it.
+/// Whether an address has a meaning on one link only, so that the interface must be named as well.
 [[nodiscard]] inline bool needs_scope(const wire::Gid& gid) noexcept {
   const bool unicast = gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80;
   const bool group = gid.octets[0] == 0xff && (gid.octets[1] & 0x0f) <= 2;

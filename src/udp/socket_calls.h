@@ -7,9 +7,9 @@
 
 #include <cstddef>
 
-/// The calls that a polling program makes all the time. Not the C library's: those are points at
-/// which a thread may be cancelled, which ours must not be while it holds a lock, and they pay for
-/// that. Neither waits. One message alone goes by the plain call, which costs less.
+/// The calls that a polling program makes all the time, without the C library. There they are
+/// cancellation points, which costs time, and a thread must not be cancelled while it holds a lock.
+/// Neither call waits. A single message goes by the plain call, which costs less.
 namespace verbatim::link {
 
 inline int system_recvmmsg(int socket, mmsghdr* messages, std::size_t count) noexcept {

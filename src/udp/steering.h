@@ -18,13 +18,13 @@ struct ServiceRoute {
 /// The most routes that fit into one program.
 inline constexpr std::size_t kServiceRoutesMax = 1024;
 
-/// The classic BPF program that names the socket of a packet: the slot of the process that it is
-/// for. Offsets count from the BTH. One that is too short for what is looked for goes to slot 0.
+/// The classic BPF program that chooses the socket of a packet: the slot of the process that the
+/// packet is for. Offsets count from the BTH. A packet that is too short goes to slot 0.
 ///
-/// - To queue pair 1 come management datagrams, whoever they are for. An answer of the connection
-///   manager carries the ID that the one who asked has given itself, and the first octet of that is
-///   its slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to slot
-///   `fallback` when there is none for it; so does what is not of the connection manager.
+/// - Management datagrams are addressed to queue pair 1 of the host. An answer of the connection
+///   manager carries the communication ID of the process that sent the request, and the first octet
+///   of that ID is the slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to
+///   slot `fallback` if there is no route for it; so do datagrams of other classes.
 /// - Every other queue pair has the slot as the upper octet of its number.
 [[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
                                                         std::uint32_t fallback = 0);

@@ -70,8 +70,8 @@ Octets datagram(std::uint8_t mgmt_class, unsigned attribute) {
   packet[21] = static_cast<std::byte>(mgmt_class);
   packet[36] = static_cast<std::byte>(attribute >> 8);
   packet[37] = static_cast<std::byte>(attribute);
-  packet[44] = std::byte{0x0a};  // the ID of who sends, or of a SIDR request
-  packet[48] = std::byte{0x0b};  // the ID of whom it is for
+  packet[44] = std::byte{0x0a};  // the ID of the sender, or of a SIDR request
+  packet[48] = std::byte{0x0b};  // the ID of the receiver
   const std::array<std::uint8_t, 8> service = {0, 0, 0, 0, 1, 6, 0x12, 0x34};
   for (std::size_t i = 0; i < 8; ++i) packet[52 + i] = static_cast<std::byte>(service[i]);
   return packet;

@@ -90,8 +90,8 @@ inline bool add_ipv6_to_loopback(const wire::Gid& gid) {
   return usable;
 }
 
-/// Emulators of other processors pass on only those options of a socket that they know; this one
-/// stands for those that a link needs.
+/// Emulators of other processors pass on only the socket options that they know. This option stands
+/// for those that a link needs.
 inline bool has_socket_options() {
   const int socket = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const int any = 0;

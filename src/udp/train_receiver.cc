@@ -23,7 +23,7 @@ TrainReceiver::TrainReceiver() noexcept {
 std::span<const Incoming> TrainReceiver::receive(int socket, const wire::Gid& destination,
                                                  LinkCounters& counters) noexcept {
   const int got = system_recvmmsg(socket, messages_.data(), wanted_);
-  // Asking for more than there is costs a look in vain.
+  // A call that asks for more messages than there are costs an additional look.
   const auto taken = static_cast<std::size_t>(std::max(got, 0));
   wanted_ = taken == wanted_ ? std::min(2 * wanted_, kMessages) : std::max(taken, std::size_t{1});
   std::size_t count = 0;

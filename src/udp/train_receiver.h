@@ -14,8 +14,8 @@
 
 namespace verbatim::link {
 
-/// The buffers that packets arrive in: what one system call brings from one socket. Trains stay
-/// together where the kernel has kept them so (UDP GRO).
+/// The buffers for the packets that one system call takes from one socket. Trains that the kernel
+/// has kept together stay together (UDP GRO).
 class TrainReceiver {
  public:
   static constexpr std::size_t kMessages = 8;  // per system call, at most
@@ -23,8 +23,8 @@ class TrainReceiver {
 
   TrainReceiver() noexcept;
 
-  /// Takes what has arrived at `socket`, without waiting. `destination` is the address it is bound
-  /// to. The result is valid until the next call.
+  /// Takes packets that have arrived at `socket`, without waiting. `destination` is the address
+  /// that the socket is bound to. The result is valid until the next call.
   [[nodiscard]] std::span<const Incoming> receive(int socket, const wire::Gid& destination,
                                                   LinkCounters& counters) noexcept;
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kSendPatienceMs = 1;  // for a full send buffer, once per burst
 
-/// The kernel cannot make a train of it, for this route or at all; packet by packet it may.
+/// Errors that mean that the kernel cannot send a train, on this route or at all. Single packets
+/// may work.
 bool refuses_trains(int error) noexcept {
   return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP ||
          error == ENOPROTOOPT;
@@ -33,7 +34,7 @@ bool refuses_trains(int error) noexcept {
   }
 }
 
-/// Where a message goes, and what the socket would not do by itself.
+/// Writes the destination of a message, and the settings that differ from the socket's own.
 void TrainSender::address(msghdr& message, const Chosen& chosen, SocketAddress& name,
                           Control& room) noexcept {
   const Outgoing& to = chosen.train->to;
@@ -53,8 +54,8 @@ void TrainSender::address(msghdr& message, const Chosen& chosen, SocketAddress& 
   }
 }
 
-/// Sends all trains of one socket. Every turn sends something, drops something, or uses up the one
-/// wait: so it ends.
+/// Sends all trains of one socket. It ends, because every turn sends something, drops something, or
+/// uses up the only wait.
 void TrainSender::send_from(int socket, Burst& burst, std::span<Exit> exits,
                             LinkCounters& counters) noexcept {
   const auto trains = burst.trains();
@@ -91,7 +92,7 @@ void TrainSender::send_from(int socket, Burst& burst, std::span<Exit> exits,
       if (wait_writable(socket)) continue;
       for (; at < count; ++at) counters.send_failures += chosen_[at].train->packets;
     } else if (chosen_[at].train->packets > 1 && refuses_trains(error)) {
-      if (error != EMSGSIZE && error != EINVAL) burst.use_trains(false);  // nor will it later
+      if (error != EMSGSIZE && error != EINVAL) burst.use_trains(false);  // nor later
       send_apart(chosen_[at++], burst, counters);
     } else {
       ++(error == EMSGSIZE ? counters.too_large : counters.send_failures);
@@ -104,11 +105,11 @@ bool TrainSender::wait_writable(int socket) noexcept {
   if (waited_) return false;
   waited_ = true;
   pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
-  (void)::poll(&writable, 1, kSendPatienceMs);  // the next try tells
+  (void)::poll(&writable, 1, kSendPatienceMs);  // the next try shows the result
   return true;
 }
 
-/// The kernel did not take the train. Packets that go alone have identification 0.
+/// For a train that the kernel did not take. Packets that are sent alone have identification 0.
 void TrainSender::send_apart(const Chosen& chosen, Burst& burst, LinkCounters& counters) noexcept {
   Burst::Train& train = *chosen.train;
   for (std::size_t number = 0; number < train.packets; ++number) {

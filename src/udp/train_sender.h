@@ -17,12 +17,12 @@
 
 namespace verbatim::link {
 
-/// Sends bursts through sockets. A train goes through the kernel as one message and is cut again
-/// where it leaves the host (UDP GSO); the kernel numbers its packets from 0. All trains that leave
-/// from one socket go with one system call.
+/// Sends bursts through sockets. A train passes through the kernel as one message, which is divided
+/// into packets where it leaves the host (UDP GSO). The kernel numbers these packets from 0. All
+/// trains that leave from one socket go with one system call.
 class TrainSender {
  public:
-  /// The socket that a train leaves from, what it does by itself, and what the address means on it.
+  /// The socket that a train leaves from, its own settings, and the interface of the address.
   struct Exit {
     int socket = -1;  // -1: the train cannot leave
     std::uint32_t scope = 0;
@@ -34,9 +34,9 @@ class TrainSender {
     return {.traffic_class = to.traffic_class, .hop_limit = hop_limit};
   }
 
-  /// Each train through its exit. Packets that leave from one socket keep their order; different
-  /// sockets are different flows. Where the kernel knows no trains, the burst makes none from now
-  /// on. The exits are used up.
+  /// Sends each train through its exit. Packets that leave from one socket keep their order;
+  /// different sockets are different flows. If the kernel cannot send trains, the burst makes none
+  /// from now on. The contents of the exits are undefined afterwards.
   void send(Burst& burst, std::span<Exit> exits, LinkCounters& counters) noexcept;
 
  private:
@@ -51,7 +51,7 @@ class TrainSender {
   [[nodiscard]] bool wait_writable(int socket) noexcept;
   void send_apart(const Chosen& chosen, Burst& burst, LinkCounters& counters) noexcept;
 
-  bool waited_ = false;  // this burst has used up its patience
+  bool waited_ = false;  // for this burst
 
   // The messages of a burst that leave from one socket.
   std::array<mmsghdr, Burst::kTrains> messages_{};

@@ -26,9 +26,10 @@ constexpr std::uint32_t kDynamicPorts = 0x4000;  // 0xc000 to 0xffff
 constexpr std::uint32_t kPortTries = 256;        // per sending socket
 constexpr std::uint32_t kPortStride = 61;        // apart, so that hashes of neighbours differ
 constexpr std::size_t kLargestReceiveBuffer = std::size_t{1} << 30;
-constexpr std::uint32_t kBurstsInARow = 16;  // from one socket before the others get a look
+constexpr std::uint32_t kBurstsInARow = 16;  // from one socket before the others are looked at
 
-/// A socket to send from. It takes on the manner of the first packet: most processes know one only.
+/// A socket to send from. Its settings become those of the first packet, because most processes use
+/// one setting only.
 struct Sender {
   UdpSocket socket;
   std::uint16_t port = 0;
@@ -42,7 +43,7 @@ struct LocalPort {
   std::array<Sender, UdpLink::kSourcePorts> senders;
 };
 
-/// The system's list may miss a socket while others change; hardly twice.
+/// The system's list may miss a socket while other sockets change. Twice in a row is unlikely.
 bool is_alone(const LocalAddress& address) {
   const auto says_one = [&] { return count_sockets(address, kRocePort) == std::size_t{1}; };
   return says_one() && says_one();
@@ -72,17 +73,17 @@ Status open_senders(LocalPort& local, std::uint32_t slot, std::uint32_t index) n
 struct UdpLink::State {
   std::uint32_t slot = 0;
   Trains trains = Trains::kYes;
-  bool tells_headers = false;  // with every packet, of all addresses
+  bool tells_headers = false;  // traffic class and hop limit come with every packet
   std::vector<LocalPort> locals;
   std::vector<int> descriptors;  // the receivers', in the order of `locals`
 
-  Burst outgoing;                                       // what the owner writes
+  Burst outgoing;                                       // the owner writes packets into it
   std::array<TrainSender::Exit, Burst::kTrains> exits;  // of the trains that are being sent
   TrainSender sender;
   TrainReceiver receiver;
   std::vector<pollfd> polled;         // the receivers
-  std::size_t current = 0;            // receiver that had something last
-  std::uint32_t bursts_in_a_row = 0;  // that it gave
+  std::size_t current = 0;            // the receiver that had a packet last
+  std::uint32_t bursts_in_a_row = 0;  // from that receiver
   Outgoing last_to;                   // where a train went
   std::optional<TrainSender::Exit> last_exit;
 
@@ -141,7 +142,7 @@ Status UdpLink::State::add(Receiver added) noexcept {
   local.receiver = std::move(added.socket);
   const auto index = static_cast<std::uint32_t>(locals.size());
   if (auto opened = open_senders(local, slot, index); !opened) return opened;
-  // Where the system cannot, trains arrive cut into packets.
+  // If the system cannot do that, trains arrive as single packets.
   if (trains == Trains::kYes) (void)local.receiver.keep_trains();
   if (tells_headers) (void)local.receiver.tell_headers(local.address, true);
   locals.push_back(std::move(local));
@@ -169,7 +170,8 @@ Status UdpLink::join(const LocalAddress& group) noexcept {
   LocalPort local;
   local.address = group;
   local.receiver = std::move(*socket);
-  state_->locals.push_back(std::move(local));  // without senders: nothing leaves from a group
+  state_->locals.push_back(
+      std::move(local));  // without senders: no packet has a group as its source
   state_->prepare_receiving();
   return Ok{};
 }
@@ -192,7 +194,7 @@ void UdpLink::steer(const wire::Gid& local, std::span<const ServiceRoute> routes
   if (state_ == nullptr) return;
   for (LocalPort& port : state_->locals) {
     if (port.address.gid != local) continue;
-    // Without anybody to share with there is nothing to choose, and a choice costs time. Where the
+    // A process that does not share the port needs no steering program, which costs time. If the
     // system takes no program, packets are forwarded.
     if (!is_alone(port.address)) (void)port.receiver.steer(routes, fallback);
   }
@@ -255,8 +257,9 @@ const LocalPort* UdpLink::State::find(const wire::Gid& gid) const noexcept {
   return found != locals.end() ? &*found : nullptr;
 }
 
-/// None when the packet cannot leave: not from one of our addresses or ports, or to another family.
-/// Most trains go where the last one went.
+/// An exit without a socket when the packet cannot leave: its source is no address or port of this
+/// link, or its destination is of another family. Most trains go to the destination of the last
+/// one, so that exit is kept.
 const TrainSender::Exit& UdpLink::State::exit_of(const Outgoing& to) noexcept {
   if (!last_exit || to != last_to) {
     last_exit = find_exit(to);
@@ -271,7 +274,7 @@ TrainSender::Exit UdpLink::State::find_exit(const Outgoing& to) noexcept {
     return {};
   }
   const auto found = std::ranges::find(local->senders, to.source_port, &Sender::port);
-  if (found == local->senders.end() || to.source_port == 0) return {};  // 0: of a group
+  if (found == local->senders.end() || to.source_port == 0) return {};  // 0: the port of a group
   Sender& chosen = *found;
   if (!chosen.is_used) {
     chosen.is_used = true;
@@ -280,7 +283,7 @@ TrainSender::Exit UdpLink::State::find_exit(const Outgoing& to) noexcept {
     if (chosen.socket.take_on(manner, is_ipv4)) {
       chosen.manner = manner;
     } else {
-      (void)chosen.socket.take_on(chosen.manner, is_ipv4);  // what it had when it was opened
+      (void)chosen.socket.take_on(chosen.manner, is_ipv4);  // the settings that it was opened with
     }
   }
   return TrainSender::Exit{
@@ -298,12 +301,12 @@ void UdpLink::State::prepare_receiving() noexcept {
   }
 }
 
-/// Looks at all receivers at once, and goes on to the next behind the current one that has
-/// something.
+/// Looks at all receivers in one call, and makes the next one after the current that has a packet
+/// the current one.
 bool UdpLink::State::move_to_a_ready_socket() noexcept {
   const bool rested = bursts_in_a_row >= kBurstsInARow;
   bursts_in_a_row = 0;
-  if (locals.size() == 1) return rested;  // the only one was not asked yet
+  if (locals.size() == 1) return rested;  // true: the only one has not been read since
   const Uncancelled uncancelled;
   if (::poll(polled.data(), polled.size(), 0) <= 0) return false;
   for (std::size_t step = 1; step <= polled.size(); ++step) {
@@ -315,7 +318,7 @@ bool UdpLink::State::move_to_a_ready_socket() noexcept {
   return false;
 }
 
-/// One system call.
+/// Reads from the current receiver, in one system call.
 std::span<const Incoming> UdpLink::State::receive_burst(LinkCounters& counters) noexcept {
   const LocalPort& local = locals[current];
   const auto burst = receiver.receive(local.receiver.descriptor(), local.address.gid, counters);

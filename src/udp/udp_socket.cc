@@ -47,8 +47,8 @@ Expected<UdpSocket> UdpSocket::open_receiver(const LocalAddress& address, std::u
     return reason_of(errno);
   }
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
-  // Afterwards: a socket that has a program already is not let in. Where the system takes no
-  // program, packets go anywhere and are forwarded.
+  // After the bind, because a socket that has a program already cannot join the others. If the
+  // system takes no program, packets reach any of the sockets and are forwarded.
   if (program == Program::kBring) (void)socket.steer({});
   return socket;
 }
@@ -83,7 +83,7 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
   sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0}};
   const sock_fprog take_nothing{.len = 1, .filter = nothing};
   (void)::setsockopt(socket.descriptor_.number(), SOL_SOCKET, SO_ATTACH_FILTER, &take_nothing,
-                     sizeof take_nothing);  // only saves the memory of what nobody would read
+                     sizeof take_nothing);  // if it fails, unread packets cost memory
   if (auto bound = socket.bind_to(address, port); !bound) return bound.error();
   return socket;
 }
@@ -120,12 +120,14 @@ bool UdpSocket::set(int level, int option, int value) noexcept {
   return ::setsockopt(descriptor_.number(), level, option, &value, sizeof value) == 0;
 }
 
-/// The forced way needs a capability and ignores the system's limit; the ordinary way stops there.
+/// The forced option needs a capability and ignores the system's limit. The ordinary option stays
+/// within the limit.
 void UdpSocket::enlarge(int forced, int ordinary, int octets) noexcept {
   if (!set(SOL_SOCKET, forced, octets)) (void)set(SOL_SOCKET, ordinary, octets);
 }
 
-/// Bound to the group, not to every address: it neither gets nor blocks what is for others.
+/// Bound to the group and not to every address, so that it neither gets nor blocks packets to other
+/// addresses.
 Expected<UdpSocket> UdpSocket::open_group(const LocalAddress& group, std::uint16_t port) noexcept {
   UdpSocket socket;
   if (auto created = socket.create(group); !created) return created.error();
@@ -137,7 +139,8 @@ Expected<UdpSocket> UdpSocket::open_group(const LocalAddress& group, std::uint16
   return socket;
 }
 
-/// Without "all", which would be what any program of this host has joined on any interface.
+/// The option "all" is off: with it the socket would receive every group that any program of this
+/// host has joined on any interface.
 bool UdpSocket::join(const LocalAddress& group) noexcept {
   if (group.gid.is_ipv4_mapped()) {
     ip_mreqn request{};
@@ -175,8 +178,8 @@ bool UdpSocket::tell_headers(const LocalAddress& address, bool tell) noexcept {
 }
 
 void UdpSocket::reset_receiver(const LocalAddress& address) noexcept {
-  (void)prepare_receiver(address);     // what it had is what we would set
-  (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains and headers only for those who ask for them
+  (void)prepare_receiver(address);     // if it fails, the options stay as they are
+  (void)set(IPPROTO_UDP, UDP_GRO, 0);  // trains and headers must be asked for again
   (void)tell_headers(address, false);
 }
 

@@ -12,7 +12,7 @@
 
 namespace verbatim::link {
 
-/// One local address that packets leave from and arrive at; or a group that they arrive for.
+/// A local address that packets leave from and arrive at, or a multicast group.
 struct LocalAddress {
   wire::Gid gid{};
   std::uint32_t scope = 0;  // interface index, for link-local IPv6 and for groups
@@ -24,8 +24,8 @@ struct LocalAddress {
 /// is closed on exec.
 class UdpSocket {
  public:
-  /// What a sending socket gives a packet by itself. For another one the kernel has to be told
-  /// beside every message, and then looks everything up anew.
+  /// The settings that a sending socket gives its packets. Other settings must be passed with each
+  /// message, and the kernel then looks up the route for each message.
   struct Manner {
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
@@ -41,11 +41,10 @@ class UdpSocket {
   UdpSocket& operator=(const UdpSocket&) = delete;
   ~UdpSocket() = default;
 
-  /// Receives on `port`, shared with the other processes of this user: the kernel gives a packet to
-  /// the n-th socket that was bound, n being what the steering program makes of it, and to any of
-  /// them when there are not so many.
-  /// The program is there before there is a choice: who brings it would otherwise replace what has
-  /// all routes in it.
+  /// Receives on `port`, shared with the other processes of this user. The kernel gives a packet to
+  /// the socket that was bound as the n-th, where n is the result of the steering program, and to
+  /// any of the sockets when there are fewer. Only the socket that makes a program necessary brings
+  /// it (kBring). Later ones find it (kFind): theirs would replace a program that has all routes.
   enum class Program : std::uint8_t { kBring, kFind };
   [[nodiscard]] static Expected<UdpSocket> open_receiver(
       const LocalAddress& address, std::uint16_t port, Program program = Program::kBring) noexcept;
@@ -53,38 +52,39 @@ class UdpSocket {
   [[nodiscard]] static Expected<UdpSocket> open_locked(const LocalAddress& address,
                                                        std::uint16_t port,
                                                        std::span<sock_filter> filter) noexcept;
-  /// Sends from `port`, and takes nothing in. Over IPv4 "don't fragment" is set and the
-  /// identification is 0; that holds for a socket that is not connected, and ours never is.
+  /// Sends from `port` and receives nothing. Over IPv4 "don't fragment" is set and the
+  /// identification is 0, which the kernel does for sockets that are not connected.
   [[nodiscard]] static Expected<UdpSocket> open_sender(const LocalAddress& address,
                                                        std::uint16_t port) noexcept;
 
-  /// What a sending socket does by itself from now on. False where the system does not take all of
-  /// it; it may have taken a part.
+  /// Changes the settings of a sending socket. False when the system refused one of them; it may
+  /// have taken the other.
   [[nodiscard]] bool take_on(const Manner& manner, bool is_ipv4) noexcept;
 
-  /// From now on packets of one flow that came together are read together (UDP GRO), with their
-  /// length beside them. False where the system cannot do that.
+  /// From now on packets of one flow that came together are read together (UDP GRO), together with
+  /// the length of one packet. False if the system cannot do that.
   [[nodiscard]] bool keep_trains() noexcept;
 
-  /// From now on traffic class and hop limit are read with each packet, or no longer. Only those
-  /// who show them to somebody need them, and they cost a tenth of a microsecond.
+  /// From now on traffic class and hop limit are read with each packet, or no longer. Reading them
+  /// costs a tenth of a microsecond per packet, and only receivers of datagrams and captures need
+  /// them.
   [[nodiscard]] bool tell_headers(const LocalAddress& address, bool tell) noexcept;
 
-  /// Receives what is sent to a multicast group on the interface that `group` names. Every socket
-  /// of the group, in whichever process, gets its own copy; also of what this host sends.
+  /// Receives packets to a multicast group on the interface that `group` names. Every socket of the
+  /// group, in every process, gets a copy, also of packets that this host sends.
   [[nodiscard]] static Expected<UdpSocket> open_group(const LocalAddress& group,
                                                       std::uint16_t port) noexcept;
 
-  /// Takes a descriptor of such a socket that somebody else has made.
+  /// Takes over a descriptor of such a socket that another part of the process has made.
   [[nodiscard]] static UdpSocket adopt(int descriptor) noexcept;
   /// Gives the descriptor away.
   [[nodiscard]] int release() noexcept { return descriptor_.release(); }
 
-  /// Whatever the process that had it before has made of it: its options are as open_receiver()
-  /// leaves them.
+  /// Sets the options as open_receiver() leaves them: the process that had the socket before may
+  /// have changed them.
   void reset_receiver(const LocalAddress& address) noexcept;
-  /// Replaces the program that steers packets to this socket and all that share its port. Where the
-  /// system takes none, packets go anywhere, and must be forwarded.
+  /// Replaces the program that steers packets to this socket and all that share its port. If the
+  /// system takes no program, packets reach any of the sockets and must be forwarded.
   bool steer(std::span<const ServiceRoute> routes, std::uint32_t fallback = 0);
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
@@ -100,11 +100,11 @@ class UdpSocket {
   host::OwnDescriptor descriptor_;
 };
 
-/// The same for any of the sockets that share the port.
+/// The same, through any of the sockets that share the port.
 bool steer_sockets_beside(int socket, std::span<const ServiceRoute> routes,
                           std::uint32_t fallback = 0);
 
-/// A local address and the socket on port 4791 that receives what is for this process there.
+/// A local address and the socket on port 4791 that receives the packets for this process there.
 struct Receiver {
   LocalAddress address{};
   UdpSocket socket;

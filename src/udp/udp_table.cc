@@ -66,7 +66,7 @@ bool read_address(std::string_view text, wire::Gid& gid) noexcept {
   return true;
 }
 
-/// The name of a user, as /etc/passwd has it; the library must not load others for it.
+/// The name of a user from /etc/passwd. getpwuid(3) is not used: it may load other libraries.
 std::string user_name(uid_t uid) {
   std::string name;
   for_each_line("/etc/passwd", [&](std::string_view line) {
@@ -100,7 +100,7 @@ bool has_socket(const std::string& process, const std::string& socket) {
   return false;
 }
 
-/// ", process 4711 (name)" of one that has the socket open; empty when none can be seen.
+/// ", process 4711 (name)" for a process that has the socket open; empty when none can be seen.
 std::string process_with(std::uint64_t inode) {
   const std::string socket = "socket:[" + std::to_string(inode) + "]";
   const Folder folder(::opendir("/proc"), &::closedir);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// libverbatim-preload.so: programs that look for adapters under /sys/class/infiniband find what
-// `verbatim run` has put down for them in the folder that VERBATIM_SYSFS names, and so do those
-// that look whether /dev/infiniband/uverbs0 could be opened, which nobody does. It changes nothing
-// else, and nothing where the variable is not set. Children inherit it: it starts no thread, opens
-// nothing and allocates nothing.
+// libverbatim-preload.so: it redirects paths below /sys/class/infiniband, and those of the devices
+// in /dev/infiniband, to the folder that VERBATIM_SYSFS names, which `verbatim run` has filled.
+// Programs that look there for adapters, or check whether /dev/infiniband/uverbs0 can be opened,
+// find them. No other path changes, and none where the variable is not set. Children inherit the
+// library. It starts no thread, opens nothing and allocates nothing.
 //
-// glibc's functions call each other without going through here, so each that takes a path is
-// wrapped by itself; the names with two underscores are what older programs call.
+// glibc's functions do not call each other through this library, so each function that takes a path
+// is wrapped separately. Older programs call the names with two underscores.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ const char* inside(const char* path, const char* folder, const char* name) noexc
   return strncmp(path + skipped, name, named) == 0 ? path + skipped : nullptr;
 }
 
-/// Where a path really leads: itself, or the same place in our folder.
+/// The path to use instead: the same one, or its counterpart in the folder.
 class Path {
  public:
   explicit Path(const char* path) noexcept : path_(path) {
@@ -60,8 +60,9 @@ class Path {
   char room_[4096];
 };
 
-/// The function that would have been called without us; `found` remembers it. No static variable
-/// with a guard: another thread may be in here while the program forks, and the child would wait.
+/// The function that would be called without this library; `found` keeps it. It is not a static
+/// variable with a guard: another thread may hold the guard while the program forks, and the child
+/// would wait for it.
 template <typename Function>
 Function* next(std::atomic<void*>& found, const char* name) noexcept {
   void* function = found.load(std::memory_order_relaxed);
@@ -181,8 +182,8 @@ VB_EXPORT ssize_t readlinkat(int folder, const char* path, char* to, size_t octe
   return real(folder, Path(path).get(), to, octets);
 }
 VB_EXPORT char* realpath(const char* path, char* to) noexcept {
-  // On x86-64 there are two of this name, and before glibc 2.36 the next one is the older: it wants
-  // to be told where to.
+  // x86-64 has two functions of this name. Before glibc 2.36 the lookup finds the older one, which
+  // needs a buffer for the result.
   if (to == nullptr) return canonicalize_file_name(Path(path).get());
   VB_NEXT(realpath);
   return real(Path(path).get(), to);

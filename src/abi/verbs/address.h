@@ -9,8 +9,8 @@
 
 namespace verbatim::abi {
 
-/// What an address vector of the verbs names; kInvalidArgument without a global route. The entropy
-/// is the caller's to fill in.
+/// What an address vector of the verbs names; kInvalidArgument without a global route. The caller
+/// sets the entropy.
 [[nodiscard]] inline Expected<device::Adapter::Destination> destination_of(
     const ibv_ah_attr& attr) noexcept {
   if (attr.is_global == 0) return Errc::kInvalidArgument;

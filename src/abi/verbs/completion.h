@@ -11,8 +11,9 @@ namespace verbatim::abi {
   return static_cast<unsigned int>(completion.flags) &
          ~static_cast<unsigned int>(transport::WcFlags::kIpv4);
 }
-/// There are no service levels on an Ethernet. Of a datagram the field says instead, as Mellanox's
-/// adapters do and UCX expects, what came before its payload: UDP behind IPv4, or behind IPv6.
+/// Ethernet has no service levels. For a datagram the field says which headers came before the
+/// payload instead, UDP after IPv4 or UDP after IPv6: Mellanox's adapters do so, and UCX expects
+/// it.
 [[nodiscard]] inline std::uint8_t service_level_of(
     const transport::Completion& completion) noexcept {
   if (completion.source_qp == wire::QpNumber{}) return 0;
@@ -20,16 +21,16 @@ namespace verbatim::abi {
   return has(completion.flags, transport::WcFlags::kIpv4) ? kUdp | 2 : kUdp | 1;
 }
 
-/// Shows a completion as the verbs do. Into its place, member by member: as a whole it would be
-/// built elsewhere and read again in larger pieces than it was written in, which processors wait
-/// for.
+/// Writes a completion as the verbs have it, member by member and in place. A struct that is built
+/// elsewhere and then copied is read in larger pieces than it was written in, and the processor
+/// waits for that.
 inline void show(const transport::Completion& completion, ibv_wc& wc) noexcept {
   wc.wr_id = completion.wr_id;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
   wc.vendor_err = completion.vendor_error;
   wc.byte_len = completion.octets;
-  wc.imm_data = completion.imm_or_key;  // shares its place with invalidated_rkey
+  wc.imm_data = completion.imm_or_key;  // the same field as invalidated_rkey
   wc.qp_num = static_cast<std::uint32_t>(completion.qp);
   wc.src_qp = static_cast<std::uint32_t>(completion.source_qp);
   wc.wc_flags = verbs_flags_of(completion);

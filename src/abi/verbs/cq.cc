@@ -18,7 +18,7 @@ namespace {
 
 CqHandle& handle_of_ex(ibv_cq_ex* cq) noexcept { return handle_of<CqHandle>(cq); }
 
-/// Stands at the next completion; ENOENT when there is none.
+/// Makes the next completion the current one; ENOENT when there is none.
 int advance(CqHandle& handle) noexcept {
   if (handle.object->poll({&handle.current, 1}) == 0) return ENOENT;
   handle.cq.status = static_cast<ibv_wc_status>(handle.current.status);
@@ -38,7 +38,7 @@ uint64_t wall_clock_at(std::uint64_t timestamp) noexcept {
   return clock.at(timestamp, sample);
 }
 
-/// Between ibv_start_poll and ibv_end_poll a thread has the queue's place to itself.
+/// From ibv_start_poll to ibv_end_poll one thread has the current completion to itself.
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of_ex(cq);
@@ -119,7 +119,7 @@ namespace {
 
 constexpr int kPiece = 16;
 
-/// Places for completions, with nothing in them: most calls find none.
+/// Room for completions. It is not initialised, because most calls find no completion.
 struct Places {
   Places() noexcept {}  // NOLINT: on purpose
   union {
@@ -129,7 +129,7 @@ struct Places {
 
 }  // namespace
 
-// Flat: all that one call does is in one function (docs/decisions/0018).
+// Flattened: everything that the call does is inlined (docs/decisions/0018).
 [[gnu::flatten]] int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   CqHandle& handle = handle_of<CqHandle>(cq);
   Places places;
@@ -176,7 +176,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   return &handle->cq;
 }
 
-/// Moderation is a hint; every completion is there at once.
+/// Moderation is a hint. This adapter delivers every completion at once.
 int modify_cq(ibv_cq*, ibv_modify_cq_attr* attributes) {
   const bool is_known = (attributes->attr_mask & ~static_cast<unsigned>(IBV_CQ_ATTR_MODERATE)) == 0;
   return as_errno_value(is_known ? 0 : EINVAL);
@@ -251,8 +251,8 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
 }
 
 VB_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user_context) {
-  // Counted before a thread that destroys the queue can look: it then waits for the
-  // acknowledgement.
+  // The event is counted before a thread that destroys the queue can read the count. That thread
+  // then waits for the acknowledgement.
   return as_minus_one(handle_of<ChannelHandle>(channel).pipe.read([&](const device::Event& event) {
     auto* handle = reinterpret_cast<CqHandle*>(static_cast<std::uintptr_t>(event.subject));
     *cq = handle->classic();

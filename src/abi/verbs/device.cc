@@ -28,8 +28,9 @@
 namespace verbatim::abi {
 namespace {
 
-/// Devices that programs have seen; their pointers stay the same for the life of the process. Each
-/// ibv_get_device_list writes their ports anew, so those are read with the lock, too.
+/// The devices that the program has seen. Their pointers stay the same for the life of the process.
+/// Each ibv_get_device_list writes their ports again, so the ports are read with the lock held,
+/// too.
 struct Devices {
   ForkMutex mutex;
   std::map<std::string, std::unique_ptr<DeviceHandle>> by_name VB_GUARDED_BY(mutex);
@@ -114,7 +115,7 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   return attr;
 }
 
-/// The clock of completion timestamps, all of it in nanoseconds.
+/// The clock of completion timestamps, in nanoseconds.
 int query_clock(ibv_context*, ibv_values_ex* values) noexcept {
   if ((values->comp_mask & ~unsigned{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
     return as_errno_value(EINVAL);
@@ -257,7 +258,7 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   fill_operations(*context);
   ibv_context* result = context->context();
   result->device = device;
-  // Programs only duplicate and compare this one; it must be a descriptor of its own.
+  // Programs only duplicate and compare this descriptor. It must differ from all others.
   context->command = device::OwnDescriptor::in_place(::eventfd(0, EFD_CLOEXEC));
   result->cmd_fd = context->command.number();
   result->async_fd = context->async.descriptor();
@@ -275,7 +276,7 @@ VB_EXPORT int ibv_close_device(ibv_context* context) {
   if (!LiveHandles::instance().remove(&handle)) return as_errno_value(EINVAL);
   handle.adapter->remove_events(handle.async);
   handle.command.close();
-  drop(handle);  // what the program left behind in this context goes on using it
+  drop(handle);  // objects that the program has not destroyed still use it
   return 0;
 }
 
@@ -285,7 +286,8 @@ VB_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attributes
 }
 
 VB_EXPORT int(ibv_query_port)(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
-  // The struct of this symbol ends before port_cap_flags2, whatever the header says today.
+  // The struct of this symbol ends before port_cap_flags2, also where the header declares a longer
+  // one.
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
                     offsetof(ibv_port_attr, port_cap_flags2));
 }

@@ -49,7 +49,7 @@ void count_and_wake(pthread_mutex_t& mutex, pthread_cond_t& changed, uint32_t& c
   pthread_mutex_unlock(&mutex);
 }
 
-/// Fills in what the program gets, and counts it before the object can go.
+/// Fills in the event of the program, and counts it before the object can be destroyed.
 void hand_out(const device::Event& read, ibv_async_event& event) noexcept {
   event.event_type = static_cast<ibv_event_type>(read.kind);
   const auto subject = static_cast<std::uintptr_t>(read.subject);
@@ -115,8 +115,9 @@ VB_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
   }
 }
 
-/// No page of the program is ever pinned, and children get copies of what has moved. Who calls this
-/// wants them to get nothing at all of registered memory, as with hardware.
+/// Without this call children work as well: no page of the program is pinned, and children get
+/// copies of memory that has moved. A program that makes the call expects that children have no
+/// registered memory at all, as with hardware.
 VB_EXPORT int ibv_fork_init(void) {
   const Uncancelled uncancelled;
   device::process_rehoming().set_dont_fork();

@@ -24,29 +24,30 @@
 #include "device/queue_pair.h"
 #include "device/shared_receive_queue.h"
 
-/// What the pointers that programs hold really point to: the public struct first, ours behind it.
-/// The public structs grow at their end from release to release, so each has spare room after it.
+/// The objects that the pointers of programs point to: the public struct first, private members
+/// after it. Public structs grow at their end from release to release, so spare room follows each
+/// of them.
 namespace verbatim::abi {
 
-/// Room behind a public struct for fields of releases to come.
+/// Room after a public struct for fields of later releases.
 inline constexpr std::size_t kSpareOctets = 64;
 
 struct DeviceHandle {
   ibv_device device{};
-  // libmlx5 and libefa look behind every ibv_device for their own operations; they must find none.
+  // libmlx5 and libefa read their own operations after every ibv_device, and must find zeroes.
   std::array<std::byte, 256> others_look_here{};
   verbatim::device::PortInfo port;
 };
 
 struct ContextHandle {
-  // New operations are added in front of the older ones: zeroes there are operations we lack.
+  // Later releases add operations before the present ones. Zeroes there mean that they are missing.
   std::array<std::byte, 512> operations_to_come{};
   verbs_context verbs{};
   std::shared_ptr<verbatim::device::Adapter> adapter;
   verbatim::device::EventPipe async;
-  verbatim::device::OwnDescriptor command;  // what programs know as cmd_fd
+  verbatim::device::OwnDescriptor command;  // cmd_fd of the public struct
   DeviceHandle* device = nullptr;
-  std::atomic<std::uint32_t> objects{1};  // that need it; its being open is one of them
+  std::atomic<std::uint32_t> objects{1};  // that use it, plus one while it is open
 
   [[nodiscard]] ibv_context* context() noexcept { return &verbs.context; }
 };
@@ -87,8 +88,8 @@ struct CqHandle {
   std::uint32_t completion_events = 0;  // handed out by ibv_get_cq_event
   std::uint32_t async_events = 0;       // handed out by ibv_get_async_event
   std::mutex polling;                   // held from ibv_start_poll to ibv_end_poll
-  bool is_single_threaded = false;      // the program has promised; `polling` is not taken
-  transport::Completion current{};      // what start_poll and next_poll stand at
+  bool is_single_threaded = false;  // IBV_CREATE_CQ_ATTR_SINGLE_THREADED: `polling` is not taken
+  transport::Completion current{};  // of ibv_start_poll and ibv_next_poll
 
   [[nodiscard]] ibv_cq* classic() noexcept { return ibv_cq_ex_to_cq(&cq); }
 };
@@ -113,7 +114,7 @@ struct WrDraft {
   transport::SendRequest request;
   std::vector<memory::Sge> list;
   std::vector<std::byte> inline_data;
-  ibv_mw* window = nullptr;  // that the request binds
+  ibv_mw* window = nullptr;  // bound by the request
 };
 
 using Posting = device::QueuePair::Posting;
@@ -126,7 +127,7 @@ struct QpHandle : verbatim::device::Pooled<QpHandle> {
   bool is_extended = false;
   ibv_qp_init_attr init{};
   Mutex given_mutex;
-  // As last given to ibv_modify_qp: what ibv_query_qp tells.
+  // As given to ibv_modify_qp last; ibv_query_qp returns them.
   ibv_ah_attr address VB_GUARDED_BY(given_mutex){};
   std::uint8_t port VB_GUARDED_BY(given_mutex) = 0;
   std::uint16_t pkey_index VB_GUARDED_BY(given_mutex) = 0;
@@ -149,7 +150,7 @@ template <typename Handle, typename Public>
 
 /// Whether an object carries the number and the context that it was given when it was created.
 /// Adapters with a kernel driver find an object by these two, and answer ENOENT when there is none.
-/// Whatever creates, changes, queries or destroys asks here; what posts and polls does not.
+/// Functions that create, change, query or destroy check this; functions that post and poll do not.
 [[nodiscard]] inline bool is_intact(const PdHandle& pd) noexcept {
   return pd.pd.handle == static_cast<std::uint32_t>(pd.object->id()) &&
          pd.pd.context == pd.owner->context();
@@ -177,15 +178,15 @@ template <typename Handle, typename Public>
          qp.qp.qp_base.context == qp.owner->owner->context();
 }
 
-/// Which handles exist. A pointer that is destroyed twice, or was never ours, is refused instead of
-/// freed. Only creating and destroying look here.
+/// Which handles exist. A pointer that is destroyed twice, or that this library has not made, is
+/// refused instead of freed. Only functions that create and destroy look here.
 class LiveHandles {
  public:
   static LiveHandles& instance();
   /// Held while the process forks: the child may destroy what it inherited.
   [[nodiscard]] ForkMutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   void add(const void* handle);
-  /// False when it is not, or no longer, a handle of ours.
+  /// False when it is not, or no longer, a handle of this library.
   [[nodiscard]] bool remove(const void* handle);
   [[nodiscard]] bool contains(const void* handle);
 
@@ -194,12 +195,12 @@ class LiveHandles {
   std::unordered_set<const void*> handles_ VB_GUARDED_BY(mutex_);
 };
 
-/// One object less, or the context itself is closed: the last one frees it.
+/// One object less, or the context is closed. The last of these frees it.
 inline void drop(ContextHandle& context) {
   if (context.objects.fetch_sub(1) == 1) delete &context;
 }
 
-/// Takes a handle out of the world and frees it.
+/// Removes a handle from the live ones and frees it.
 template <typename Handle>
 void discard(Handle* handle) {
   (void)LiveHandles::instance().remove(handle);

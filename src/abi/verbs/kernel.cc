@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libraries above libibverbs use to talk to the kernel's side of it: files under /sys, structs
-// of the uverbs interface, and objects handed from one process to another. There is no such kernel
-// side here; files are read as they are, structs are converted, and imports are refused.
+// Functions by which libraries above libibverbs reach the uverbs interface of the kernel: files
+// under /sys, structs, and objects that one process gives to another. This adapter has no part in
+// the kernel. Files are read as they are, structs are converted, and imports are refused.
 #include <fcntl.h>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
@@ -147,7 +147,8 @@ VB_EXPORT ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
 }
 VB_EXPORT void ibv_unimport_dm(ibv_dm*) {}
 
-// Of releases after the header that we are built with: refused, in the form that each returns.
+// Functions of releases that are newer than the header of this build. Each refuses in the way of
+// its return type.
 VB_EXPORT void* ibv_alloc_dmah(ibv_context*, void*) { return as_null<void>(Errc::kNotSupported); }
 VB_EXPORT int ibv_dealloc_dmah(void*) { return as_errno_value(EOPNOTSUPP); }
 VB_EXPORT ibv_mr* ibv_reg_mr_ex(ibv_pd*, void*) { return as_null<ibv_mr>(Errc::kNotSupported); }

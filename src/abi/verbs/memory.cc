@@ -14,13 +14,14 @@
 namespace verbatim::abi {
 namespace {
 
-// Bits that say how fast, not what is allowed; a program may set them anywhere.
+// Hints about speed, which grant nothing. A program may set them in every call.
 constexpr unsigned kOptionalAccess = IBV_ACCESS_OPTIONAL_RANGE;
 constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
 
-/// kNotSupported for rights that the adapter does not offer. Huge pages make no difference to it.
+/// kNotSupported for rights that the adapter does not offer. IBV_ACCESS_HUGETLB makes no
+/// difference.
 Expected<memory::Access> to_access(unsigned flags) noexcept {
   const unsigned rights = flags & ~kOptionalAccess;
   if ((rights & ~kKnownAccess) != 0) return Errc::kNotSupported;

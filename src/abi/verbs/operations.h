@@ -6,20 +6,20 @@
 #include "memory/access.h"
 #include "wire/headers/ids.h"
 
-/// The functions behind the inlines of infiniband/verbs.h, which call through the context.
+/// The functions that the inline functions of infiniband/verbs.h call through the context.
 namespace verbatim::abi {
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t size);
 
-/// The rights a bind asks for. Local access goes through the region's key, not the window's:
-/// adapters let LOCAL_WRITE stand there and ignore it, and programs rely on that.
+/// The rights a bind asks for. Local access uses the region's key, not the window's. Other adapters
+/// accept LOCAL_WRITE here and ignore it, and programs rely on that.
 inline memory::Access window_access(const ibv_mw_bind_info& info) noexcept {
   return memory::Access(info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE});
 }
-/// The key that a type 2 bind gives a window. A program chooses its low octet; the rest is the
-/// window's own, whatever the program says.
+/// The key that a type 2 bind gives a window. The program chooses the low octet. The other octets
+/// are the window's, also if the program passes different ones.
 inline wire::MemoryKey type2_key(const ibv_mw& mw, std::uint32_t wanted) noexcept {
   constexpr std::uint32_t kChosen = 0xff;
   return wire::MemoryKey{(mw.rkey & ~kChosen) | (wanted & kChosen)};

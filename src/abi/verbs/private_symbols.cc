@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rdma-core's provider libraries import from libibverbs beside its public functions. libmlx5
-// and libefa are linked into perftest, UCX, libfabric and pyverbs and are bound at load time, so
-// every name must resolve, in the private node of every release that one binary may meet. None is
-// ever called for a device of ours: providers only act on devices that they made.
+// Functions that rdma-core's provider libraries import from libibverbs beside the public ones.
+// libmlx5 and libefa are linked into perftest, UCX, libfabric and pyverbs and are bound at load
+// time, so every name must resolve, in the private version node of every release that a binary may
+// be built for. None of them is called for a device of this library: providers act only on devices
+// that they have made.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -162,11 +163,11 @@ VB_PRIVATE(verbs_set_ops, vb_ignore);
 VB_PRIVATE(verbs_uninit_context, vb_ignore);
 VB_PRIVATE(ibv_query_gid_type, vb_query_gid_type);
 VB_PRIVATE(ibv_wr_opcode_str, vb_wr_opcode_str);
-// The name of this one changes with the node.
+// The name of this function changes with the node.
 VB_PRIVATE_IN(57, verbs_register_driver_57, vb_ignore);
 VB_PRIVATE_IN(59, verbs_register_driver_59, vb_ignore);
 VB_PRIVATE_IN(64, verbs_register_driver_64, vb_ignore);
-// What drivers of the first releases called; only programs linked then ask for it.
+// Drivers of the first releases called this. Only programs that were linked then import it.
 asm(".globl vb_ibv_register_driver\n"
     ".type vb_ibv_register_driver, %function\n"
     ".set vb_ibv_register_driver, vb_ignore\n"

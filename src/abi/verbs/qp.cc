@@ -66,7 +66,8 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
     default:
       return Errc::kInvalidArgument;
   }
-  // Other operations are none of a datagram's: what they name stands where its address would.
+  // Other operations do not exist for datagrams. Their fields share the place of the address
+  // handle.
   const bool is_send = request.opcode == transport::SendOpcode::kSend ||
                        request.opcode == transport::SendOpcode::kSendImm;
   if (qp.qp.qp_base.qp_type == IBV_QPT_UD && is_send) {
@@ -82,8 +83,8 @@ Expected<transport::SendRequest> to_request(const QpHandle& qp, const ibv_send_w
 
 namespace {
 
-/// A window has the key of its newest bind from the post on, as adapters have it: programs read it
-/// there without waiting for the completion.
+/// As with other adapters, a window has the key of its newest bind from the moment of posting:
+/// programs read it there and do not wait for the completion.
 void note_bind(const ibv_send_wr& wr, const transport::SendRequest& request) noexcept {
   if (request.opcode != transport::SendOpcode::kBindWindow) [[likely]]
     return;
@@ -92,7 +93,7 @@ void note_bind(const ibv_send_wr& wr, const transport::SendRequest& request) noe
 
 }  // namespace
 
-// Flat: all that one call does is in one function (docs/decisions/0018).
+// Flattened: everything that the call does is inlined (docs/decisions/0018).
 [[gnu::flatten]] int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   Status posted = Ok{};
@@ -107,7 +108,7 @@ void note_bind(const ibv_send_wr& wr, const transport::SendRequest& request) noe
       if (!posted) *bad_wr = wr;
     }
   }
-  return as_errno_value(posted);  // the end of a posting makes system calls
+  return as_errno_value(posted);  // errno is set last: the end of a posting makes system calls
 }
 
 [[gnu::flatten]] int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
@@ -148,7 +149,7 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   auto handle = std::make_unique<QpHandle>();
   if (handle == nullptr) return as_null<QpHandle>(Errc::kNoMemory);
   SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
-  // Objects of one context work together; another's may even be of another adapter.
+  // All objects must be of one context: those of another may belong to another adapter.
   const bool are_strangers = init.send_cq->context != pd->context ||
                              init.recv_cq->context != pd->context ||
                              (shared != nullptr && init.srq->context != pd->context);
@@ -232,7 +233,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attributes) {
   // The classic struct is the beginning of the extended one.
   auto& classic = *reinterpret_cast<ibv_qp_init_attr*>(attributes);
   if (extended && (attributes->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
-    // ibv_wr_atomic_write hands over its eight octets themselves, not where they are.
+    // ibv_wr_atomic_write gets the eight octets themselves, not their address.
     classic.cap.max_inline_data = std::max<std::uint32_t>(classic.cap.max_inline_data, 8);
   }
   QpHandle* handle = create(attributes->pd, classic);

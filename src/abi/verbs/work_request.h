@@ -14,12 +14,12 @@ static_assert(sizeof(ibv_sge) == sizeof(memory::Sge) &&
               offsetof(ibv_sge, length) == offsetof(memory::Sge, octets) &&
               offsetof(ibv_sge, lkey) == offsetof(memory::Sge, lkey));
 
-/// A scatter/gather list is the same octets on both sides of the border.
+/// Scatter/gather lists have the same layout on both sides of the border.
 [[nodiscard]] inline std::span<const memory::Sge> to_list(const ibv_sge* list, int count) noexcept {
   return {reinterpret_cast<const memory::Sge*>(list), static_cast<std::size_t>(count)};
 }
 
-/// kInvalidArgument for a list of impossible length: what is behind it must not even be looked at.
+/// kInvalidArgument for a list of impossible length, which must not be read.
 [[nodiscard]] inline Status check_list(int count) noexcept {
   const bool is_possible = count >= 0 && static_cast<std::uint32_t>(count) <= device::kMaxSges;
   return is_possible ? Status(Ok{}) : Status(Errc::kInvalidArgument);
@@ -31,8 +31,8 @@ static_assert(sizeof(ibv_sge) == sizeof(memory::Sge) &&
   return transport::ReceiveRequest{.wr_id = wr.wr_id, .list = to_list(wr.sg_list, wr.num_sge)};
 }
 
-/// The requests at the head of a list that are as simple as requests are, SENDs, WRITEs and READs
-/// of one piece: what direct::Requester::run_short() executes at once.
+/// The simplest requests at the head of a list: SENDs, WRITEs and READs with one scatter/gather
+/// element. direct::Requester::run_short() executes them at once.
 class ShortRequests {
  public:
   explicit ShortRequests(ibv_send_wr* first) noexcept : at_(first) {}
@@ -56,7 +56,7 @@ class ShortRequests {
     }
     request.wr_id = wr->wr_id;
     request.flags = transport::SendFlags(static_cast<std::uint8_t>(wr->send_flags & 0xf));
-    request.remote_address = wr->wr.rdma.remote_addr;  // of a SEND: nobody asks
+    request.remote_address = wr->wr.rdma.remote_addr;  // not used for a SEND
     request.rkey = wire::MemoryKey{wr->wr.rdma.rkey};
     request.piece = to_list(wr->sg_list, 1).front();
     return true;

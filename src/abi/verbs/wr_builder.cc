@@ -46,7 +46,7 @@ void mark_inline(WrDraft& draft) noexcept {
   draft.request.flags = draft.request.flags | transport::SendFlags::kInline;
 }
 
-/// All of them or none: a queue without room for the last must not have the first.
+/// Posts all of them or none: the queue must have room for the last before it gets the first.
 int complete(ibv_qp_ex* qp) {
   QpHandle& handle = handle_of<QpHandle>(qp);
   int result = 0;
