@@ -68,8 +68,7 @@ class Pooled {
 
  private:
   static BlockPool& pool() noexcept {
-    static constinit BlockPool pool(
-        sizeof(Object));  // without a destructor: it exists until the process ends
+    static constinit BlockPool pool(sizeof(Object));  // has no destructor, so it is never gone
     return pool;
   }
 };

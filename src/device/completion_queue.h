@@ -129,12 +129,11 @@ class CompletionQueue {
   std::uint32_t unchecked_ = 0;    // announcements since the last count
   bool overrun_ = false;
   static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
-  std::atomic<std::uint32_t> overrun_beyond_{
-      kNeverOverrun};                           // the capacity, if the lanes can hold more
-  std::atomic<std::uint32_t> direct_users_{0};  // of its lanes
-  std::uint32_t empty_polls_ = 0;               // approximately in a row
-  host::QueueLock lock_;                        // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;               // set before the first queue pair attaches
+  std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // capacity, if lanes can hold more
+  std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
+  std::uint32_t empty_polls_ = 0;                             // approximately in a row
+  host::QueueLock lock_;           // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

@@ -53,8 +53,7 @@ class PortWatch {
     host::OwnDescriptor notices;  // from the kernel
     host::WakePipe bell;          // from the library
     std::atomic<bool> is_ending{false};
-    std::atomic<bool> has_ended{
-        false};  // by itself, because the program has closed the descriptors
+    std::atomic<bool> has_ended{false};  // by itself: its descriptors were closed
   };
   [[nodiscard]] Status start() VB_REQUIRES(mutex_);
   void bury() noexcept VB_REQUIRES(mutex_);

@@ -78,8 +78,8 @@ host::SocketLabel label_of(const LocalAddress& address, std::uint32_t slot) noex
 std::string explain_no_loan(uid_t owner) {
   return host::has_desk(owner)
              ? ". Its processes lend no socket now: they are stopped (continue them: kill -CONT), "
-               "or have given up their user (start another program of that user), or all that "
-               "they lend is lent, or they came back while other users had the port. Else use "
+               "or have changed their user id (start another program of that user), or have lent "
+               "all sockets, or have started again while other users had the port. Otherwise use "
                "another address, or end all programs that use this one"
              : ", and no process of that user lends a socket: it does not use this adapter, or has "
                "VERBATIM_LEND=0, or has ended while other users still use the address. Use another "
@@ -382,10 +382,11 @@ Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
     return slot.error();
   }
   const bool is_lent = std::ranges::any_of(groups, &Group::is_lent);
-  message = is_lent ? "all places for processes of this user that the user of " + port_text() +
-                          " has lent are taken; end some of them"
-                    : "all " + std::to_string(host::kSlotCount) +
-                          " places for processes of this user are taken; end some of them";
+  message = is_lent
+                ? "all places that the owner of " + port_text() +
+                      " has lent to this user are taken; end some processes of this user"
+                : "all " + std::to_string(host::kSlotCount) +
+                      " places for processes of this user are taken; end some of these processes";
   return Errc::kNoMemory;
 }
 

@@ -59,7 +59,7 @@ TEST(SharedPortRefused, AUserIsToldWhenTheOwnerHasGivenUpItsUser) {
       ::pause();
     });
     expect_refusal(kBorrower,
-                   {"held by user root (uid 0)", "given up their user", "another address"});
+                   {"held by user root (uid 0)", "changed their user id", "another address"});
     UserProcess another(0);
     EXPECT_LT(another.slot(), 256U);
     UserProcess borrower(kBorrower);

@@ -170,8 +170,7 @@ Status UdpLink::join(const LocalAddress& group) noexcept {
   LocalPort local;
   local.address = group;
   local.receiver = std::move(*socket);
-  state_->locals.push_back(
-      std::move(local));  // without senders: no packet has a group as its source
+  state_->locals.push_back(std::move(local));  // without senders: no packet leaves from it
   state_->prepare_receiving();
   return Ok{};
 }
