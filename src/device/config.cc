@@ -53,19 +53,18 @@ std::string objection(const Config::Wanted& wanted, const std::vector<Config::Wa
     return interface.name == wanted.interface;
   });
   if (found == known.end()) {
-    return "there is no interface '" + wanted.interface + "' (fit are: " + names_of_fit(known) +
-           ")";
+    return "there is no interface '" + wanted.interface + "' (usable: " + names_of_fit(known) + ")";
   }
   if (!has_usable_address(*found)) {
     return "interface '" + wanted.interface +
-           "' has no IP address (fit are: " + names_of_fit(known) + ")";
+           "' has no IP address (usable: " + names_of_fit(known) + ")";
   }
   for (const Config::Wanted& other : before) {
     if (other.interface == wanted.interface) {
-      return "interface '" + wanted.interface + "' stands there twice";
+      return "interface '" + wanted.interface + "' is named twice";
     }
     if (!wanted.name.empty() && other.name == wanted.name) {
-      return "the name '" + wanted.name + "' stands there twice";
+      return "the name '" + wanted.name + "' is named twice";
     }
   }
   return {};
@@ -142,9 +141,10 @@ Expected<LinkConfig> read_link_config(std::string& message) {
   }
   const std::string calls = environment("VERBATIM_CMA");
   if (!calls.empty() && calls != "0" && calls != "1") {
-    message = "VERBATIM_CMA: '" + calls +
-              "' is neither 1 (processes of this host lend each other their memory) nor 0 (each " +
-              "copies its own)";
+    message =
+        "VERBATIM_CMA: '" + calls +
+        "' is neither 1 (peers of this host may copy registered memory by system calls) nor 0 " +
+        "(each process copies its own memory)";
     return Errc::kInvalidArgument;
   }
   config.has_peer_calls = calls != "0";

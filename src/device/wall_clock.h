@@ -47,4 +47,8 @@ class WallClock {
   std::atomic<std::int64_t> difference_{kUnknown};
 };
 
+/// The time of day for a time of the adapter's clock, in nanoseconds. Reads both clocks; all calls
+/// of the process use one difference.
+[[nodiscard]] std::uint64_t time_of_day_at(std::uint64_t timestamp) noexcept;
+
 }  // namespace verbatim::device

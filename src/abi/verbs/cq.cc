@@ -3,14 +3,11 @@
 // ibv_create_cq_ex(3).
 #include <infiniband/verbs.h>
 
-#include <ctime>
-
 #include "abi/border.h"
 #include "abi/verbs/completion.h"
 #include "abi/verbs/handles.h"
 #include "abi/verbs/operations.h"
 #include "base/uncancelled.h"
-#include "device/clock.h"
 #include "device/wall_clock.h"
 
 namespace verbatim::abi {
@@ -24,18 +21,6 @@ int advance(CqHandle& handle) noexcept {
   handle.cq.status = static_cast<ibv_wc_status>(handle.current.status);
   handle.cq.wr_id = handle.current.wr_id;
   return 0;
-}
-
-/// The time of day of a moment on the adapter's clock.
-uint64_t wall_clock_at(std::uint64_t timestamp) noexcept {
-  static device::WallClock clock;
-  device::WallClock::Sample sample;
-  timespec now{};
-  sample.before = device::now().since_start().count();
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  sample.after = device::now().since_start().count();
-  sample.time_of_day = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-  return clock.at(timestamp, sample);
 }
 
 /// From ibv_start_poll to ibv_end_poll one thread has the current completion to itself.
@@ -75,7 +60,7 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
   cq.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
   cq.read_completion_ts = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.timestamp; };
   cq.read_completion_wallclock_ns = [](ibv_cq_ex* ex) {
-    return wall_clock_at(handle_of_ex(ex).current.timestamp);
+    return device::time_of_day_at(handle_of_ex(ex).current.timestamp);
   };
   cq.read_cvlan = [](ibv_cq_ex*) -> std::uint16_t { return 0; };
   cq.read_flow_tag = [](ibv_cq_ex*) -> std::uint32_t { return 0; };
