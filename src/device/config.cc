@@ -64,7 +64,7 @@ std::string objection(const Config::Wanted& wanted, const std::vector<Config::Wa
       return "interface '" + wanted.interface + "' is named twice";
     }
     if (!wanted.name.empty() && other.name == wanted.name) {
-      return "the name '" + wanted.name + "' is named twice";
+      return "the name '" + wanted.name + "' is given twice";
     }
   }
   return {};

@@ -100,8 +100,7 @@ class EventPipe {
   Mutex mutex_;  // also keeps the descriptor readable exactly while there are events
   std::deque<Waiting> waiting_ VB_GUARDED_BY(mutex_);
   host::OwnDescriptor descriptor_;  // an eventfd, which the program uses
-  host::OwnDescriptor
-      bell_;  // the same file by another number, in case that the program closes its own
+  host::OwnDescriptor bell_;        // the same file: the program may close its own number
   pid_t owner_ = 0;
   std::uint32_t generation_ = 0;  // fork_generation() of the process that opened it
 };

@@ -69,7 +69,8 @@ class Burst {
   void commit(const Outgoing& to, const Written& written) noexcept;
 
   [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }
-  /// Full as soon as a whole train would not fit into the rest of the buffer.
+  /// Whether the rest of the buffer has no room for the next packet, or for the whole train that it
+  /// would begin.
   [[nodiscard]] bool is_full() const noexcept {
     const bool begins_anew = count_ > 0 && !trains_[count_ - 1].is_open;
     return count_ == kTrains || used_ + (begins_anew ? kTrainOctets : kFrameOctets) > kOctets;

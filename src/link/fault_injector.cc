@@ -15,8 +15,8 @@ std::uint32_t dest_qp_of(std::span<const std::byte> packet) noexcept {
   return load_be_at<std::uint32_t>(packet.data() + 4) & 0x00ff'ffffU;
 }
 
-/// A corrupted bit must be noticed by the receiver. Octet 4 is outside of the ICRC, and changes of
-/// the other two look like another IPv4 header (wire/crc/icrc.h).
+/// Whether a receiver does not notice that this bit has changed: octet 4 is outside of the ICRC,
+/// and a change of the other two looks like another IPv4 header (wire/crc/icrc.h).
 bool passes_unnoticed(std::size_t bit) noexcept {
   return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
 }

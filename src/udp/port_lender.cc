@@ -57,8 +57,7 @@ Answer PortLender::lend(const host::LendingMessage& question, uid_t borrower) {
   label.slot = 0;
   if (borrower == ::geteuid() || !host::can_tell_users_apart()) return {};
   Stock stock(share_, label, borrower);
-  if (stock.own.empty())
-    return {};  // this user does not have the port there, or has only borrowed it
+  if (stock.own.empty()) return {};  // this user does not own the port there
   if (stock.lent.size() <= question.held) {
     host::OpeningLock::Holder holder;
     const auto lock = host::OpeningLock::take(Duration::zero(), holder);

@@ -400,8 +400,7 @@ Errc SharedPort::explain_refusal(const Group& group, Errc error, std::string& me
   }
   const auto user = user_of_port(group.address, kRocePort);
   const std::string holder = name_port_holder(group.address, kRocePort);
-  if (holder.empty() ||
-      (user && *user != ::geteuid())) {  // another user has got the port meanwhile
+  if (holder.empty() || (user && *user != ::geteuid())) {  // another user has got the port
     message += " was just taken by another user; try again";
     return Errc::kTryAgain;
   }

@@ -71,8 +71,7 @@ TEST(SharedPort, NothingIsMisledWhenTheSecondProcessComes) {
       ASSERT_TRUE(zero.join().ok());
       SocketAddress to{};
       const socklen_t octets = store_address(to, kHome, kRocePort, 0);
-      std::array<int, 16>
-          ports{};  // without steering, half of the packets would reach the other process
+      std::array<int, 16> ports{};  // without steering, half of the packets would be lost
       for (int& port : ports) {
         port = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         ASSERT_EQ(::connect(port, &to.base, octets), 0);
