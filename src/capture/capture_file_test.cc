@@ -154,7 +154,7 @@ int with_file_limit(rlim_t octets, Body&& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(CaptureFile, AFileThatMayGrowNoMoreKeepsItsWholeBlocksAndKillsNobody) {
+TEST(CaptureFile, AFileThatMayGrowNoMoreKeepsItsWholeBlocksAndKillsNoProcess) {
   const Folder folder;
   const std::string name = folder.file("run.pcapng");
   const int ended = with_file_limit(150, [&] {

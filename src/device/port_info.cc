@@ -70,7 +70,7 @@ bool is_fit(const Interface& interface) noexcept {
 
 /// All suitable interfaces, that of the default route first; the loopback interface if there is
 /// none.
-std::vector<PortInfo> ports_nobody_named(const std::vector<Interface>& interfaces) {
+std::vector<PortInfo> ports_by_default(const std::vector<Interface>& interfaces) {
   std::vector<PortInfo> ports;
   for (const bool has_default_route : {true, false}) {
     for (const Interface& interface : interfaces) {
@@ -216,7 +216,7 @@ PortInfo changed(const PortInfo& before, const PortChange& change,
 
 std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces, const Config& config) {
   std::vector<PortInfo> ports =
-      config.devices.empty() ? ports_nobody_named(interfaces) : ports_named(interfaces, config);
+      config.devices.empty() ? ports_by_default(interfaces) : ports_named(interfaces, config);
   number_the_nameless(ports);
   return ports;
 }

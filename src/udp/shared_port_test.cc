@@ -102,7 +102,7 @@ TEST(SharedPort, NothingIsMisledWhenTheSecondProcessComes) {
   }
 }
 
-TEST(SharedPort, ADeathMovesNobody) {
+TEST(SharedPort, TheEndOfAProcessMovesNoSocket) {
   in_a_private_network([] {
     std::vector<std::unique_ptr<MemberProcess>> members;
     for (std::uint32_t i = 0; i < 6; ++i) {
@@ -360,7 +360,7 @@ TEST(SharedPort, AStoppedNewcomerIsWaitedForAndThenNamed) {
   });
 }
 
-TEST(SharedPort, ASocketThatNobodyKnowsDoesNotMatter) {
+TEST(SharedPort, ASocketThatNoProcessKnowsDoesNotMatter) {
   in_a_private_network([] {
     auto unknown = UdpSocket::open_receiver({.gid = kHome}, kRocePort);
     ASSERT_TRUE(unknown.ok());

@@ -262,7 +262,7 @@ TEST(SharedPortUsers, AUserThatTakesAllItCanLeavesABlockForAnother) {
   });
 }
 
-TEST(SharedPortUsers, ConnectionsThatAskNothingKeepNobodyOut) {
+TEST(SharedPortUsers, ConnectionsThatAskNothingKeepNoUserOut) {
   as_root_in_a_private_network([] {
     Users users;
     start(users, kOwner);
