@@ -51,7 +51,7 @@ TEST(LentSocket, ANoteInFrontOfAnotherFilterIsNone) {
   });
 }
 
-// Whatever the borrower does with it: it reads the packets of its slot, and no others.
+// The borrower cannot make the socket receive packets of other slots.
 TEST(LentSocket, AdmitsThePacketsOfItsSlotOnly) {
   in_a_private_network([] {
     auto own = UdpSocket::open_receiver({.gid = kHome}, kRocePort);

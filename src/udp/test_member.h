@@ -64,7 +64,7 @@ struct Member {
     return joined;
   }
   [[nodiscard]] std::uint32_t slot() const { return place.slot.number(); }
-  /// Packets for our slot come to us, at each of our addresses.
+  /// Whether packets for the slot of this process reach it, at each of its addresses.
   [[nodiscard]] bool is_reachable() {
     for (Receiver& receiver : place.receivers) {
       send_to(receiver.address.gid, packet_for(slot()));

@@ -41,7 +41,7 @@ TEST(UdpTable, ReadsNothingFromWhatIsNoLine) {
     EXPECT_FALSE(parse_udp_table_line(kLine.substr(0, length))) << length;
   }
   Prng prng(1);
-  for (int i = 0; i < 10'000; ++i) {  // whatever it says, it reads no octet beyond
+  for (int i = 0; i < 10'000; ++i) {  // any text: no octet beyond it is read
     std::string line(kLine);
     for (int change = 0; change < 4; ++change) {
       line[prng.below(line.size())] = static_cast<char>(prng.below(256));
