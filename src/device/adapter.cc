@@ -20,8 +20,8 @@
 namespace verbatim::device {
 namespace {
 
-// Address space for what peers may see; pages are only there once touched.
-// Less will do where the process may not have so much of it (RLIMIT_AS, RLIMIT_FSIZE).
+// Address space of the segment. A page exists only after it was touched. A smaller segment will do
+// if limits (RLIMIT_AS, RLIMIT_FSIZE) forbid this one.
 constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
 constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
@@ -75,15 +75,15 @@ Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
                .handle_loss = [this] { handle_loss(); }}) {}
 
 Adapter::~Adapter() {
-  // Not while forks wait: it may wait for the watch, which may wait for other locks.
+  // Before the ForkPause: it may wait for the watch, which may wait for other locks.
   if (!abandoned_) PortWatch::of_process().remove(*this);
   const ForkPause pause;
-  engine_.stop();  // its thread still finds all that is here
+  engine_.stop();  // first: its thread uses all other parts
   homes_.reset();  // other threads may look for regions in all adapters
   if (!abandoned_) management_->leave();
   peers_.peers().close();
   link_->close();
-  shared_port_.leave();  // and only now the slot: the next process in it reads its sockets
+  shared_port_.leave();  // before the slot: the next process in the slot reads its sockets
   slot_ = host::Slot{};
   forget_adapter(*this);
 }
@@ -115,7 +115,7 @@ void Adapter::forget_in_child() noexcept {
 }
 
 Status Adapter::open(std::string& message) {
-  host::Membarrier::enlist();  // before our first thread
+  host::Membarrier::enlist();  // before the first thread of the library
   install_fault_guard();
   const auto link_config = read_link_config(message);
   if (!link_config) return link_config.error();
@@ -176,8 +176,8 @@ Status Adapter::open_segment(const LinkConfig& config, std::string& message) {
   return Ok{};
 }
 
-/// Capture and faults, where the environment asks for them. The capture lies between the faults and
-/// the network.
+/// Adds capture and faults if the environment asks for them. The capture lies between the faults
+/// and the network.
 Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
   if (!config.capture.empty()) {
     auto capture = link::Capture::for_process(config.capture, message);
@@ -209,8 +209,8 @@ void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
   if (!abandoned_) apply(change, interfaces);
 }
 
-/// Nothing is sent or received any more: the numbers of the sockets may be those of the program's
-/// own files by now.
+/// The program has closed descriptors of the adapter. Nothing is sent or received any more: the
+/// numbers of the sockets may be those of the program's own files now.
 void Adapter::handle_loss() {
   const std::lock_guard lock(mutex_);
   if (abandoned_ || removed_) return;
@@ -218,19 +218,19 @@ void Adapter::handle_loss() {
   apply({.is_gone = true}, {});
 }
 
-/// Sockets for the addresses that have come. Those for which there are none do not count, until the
-/// next change: somebody else may have the port there.
+/// Opens sockets for the new addresses. An address for which there is none is left out until the
+/// next change: another user may have the port there.
 void Adapter::take_addresses(PortChange& change) {
   std::vector<link::LocalAddress> wanted;
   {
     const std::lock_guard lock(mutex_);
     for (const wire::Gid& gid : change.gained) {
-      const bool is_there = udp_.source_port(gid, 0) != 0;  // an address that comes back
+      const bool is_there = udp_.source_port(gid, 0) != 0;  // an address that was there before
       if (!is_there) wanted.push_back({.gid = gid, .scope = port_.interface_index});
     }
   }
   for (const link::LocalAddress& address : wanted) {
-    const ForkPause pause;  // a child must not keep the lock that all processes open under
+    const ForkPause pause;  // a child must not keep the lock that processes take to open the port
     std::string message;
     auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
     const std::lock_guard lock(mutex_);

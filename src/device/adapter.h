@@ -36,12 +36,12 @@
 
 namespace verbatim::device {
 
-/// One adapter in one process: what all contexts that a program opens on a device share. It owns
-/// the parts, opens and closes them in the right order, and follows the changes of its port. What
-/// the parts do, they say themselves (docs/decisions/0028).
+/// One adapter in one process, shared by all contexts that a program opens on a device. It owns the
+/// parts, opens and closes them in the right order, and follows the changes of its port. The parts
+/// are described at their classes (docs/decisions/0028).
 ///
-/// One lock guards the parts, where they do not say otherwise. A thread that posts or polls takes
-/// it and makes progress; the engine's thread takes it for what no other thread is there to do.
+/// One lock guards the parts, unless a part says otherwise. A thread that posts or polls takes it
+/// and makes progress. The engine's thread takes it for work that no other thread does.
 class Adapter {
  public:
   using Lock = host::AdapterLock;
@@ -55,14 +55,14 @@ class Adapter {
   [[nodiscard]] Status open(std::string& message);
 
   [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
-  /// As it is now: it changes while the device is open.
+  /// The present port: it changes while the device is open.
   [[nodiscard]] PortInfo port() const {
     const std::lock_guard lock(port_mutex_);
     return port_;
   }
-  /// Its interface is gone: nothing works any more.
+  /// Its interface was removed: nothing works any more.
   [[nodiscard]] bool is_removed() const noexcept { return removed_; }
-  /// Which way data takes between processes of this host.
+  /// Which data path queue pairs of this host use to each other.
   [[nodiscard]] DataPathPolicy path_policy() const noexcept { return path_policy_; }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
     return receive_buffer_octets_;
@@ -126,12 +126,12 @@ class Adapter {
     return {
         .hearing = peers_.peers().serving(), .sockets = shared_port_.mutex(), .adapter = mutex_};
   }
-  /// In a forked child: gives up all that is shared with the parent. Nothing moves any more; what
-  /// the child posts on what it inherited stays where it is.
+  /// In a forked child: gives up all that is shared with the parent. Requests that the child posts
+  /// on inherited queue pairs stay in their queues.
   void abandon_in_child() noexcept;
-  /// The same in a child whose thread may be in the middle of changing the adapter, and of
-  /// allocating memory: what is shared is closed or made private, and nothing is freed. Its
-  /// descriptors stay for OwnDescriptor::close_all_in_child().
+  /// The same in a child whose thread may be in the middle of changing the adapter, or of
+  /// allocating memory: it makes the segment private and frees nothing.
+  /// OwnDescriptor::close_all_in_child() closes the descriptors.
   void forget_in_child() noexcept;
 
  private:

@@ -10,9 +10,8 @@
 
 namespace verbatim::device {
 
-/// What an adapter shows of itself in its segment. Plain data, written by the owner with its lock
-/// held; nobody acts upon it. Who looks at it from outside (`verbatim stat`) may see the middle of
-/// a change.
+/// The state of an adapter in its segment, for viewers. Plain data, written by the owner with its
+/// lock held. No process acts upon it. A viewer (`verbatim stat`) may see the middle of a change.
 struct alignas(64) AdapterRecord {
   std::array<char, 64> device{};      // its name, with zeroes behind it
   std::array<char, 16> interface {};  // likewise

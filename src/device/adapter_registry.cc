@@ -34,8 +34,9 @@ Registry& registry() {
   return process_wide([] { return new Registry; });
 }
 
-/// All adapters whose descriptors a child would inherit. They come and go under a ForkPause, with
-/// the lock of the registry, and with signals blocked: a fork in the middle of a call looks here.
+/// All adapters whose descriptors a child would inherit. They are added and removed under a
+/// ForkPause, with the lock of the registry and with signals blocked: a fork in the middle of a
+/// call reads this list.
 struct ExistingAdapters {
   std::mutex mutex;
   std::vector<Adapter*> all;
@@ -85,8 +86,8 @@ void forget_adapter(Adapter& adapter) noexcept {
 
 namespace {
 
-/// The child starts without adapters: what it inherited it may destroy, but it shares nothing with
-/// the parent any more.
+/// The child starts without adapters. It may destroy the objects that it has inherited, but shares
+/// nothing with the parent.
 void prepare_fork() VB_UNCHECKED_LOCKING {
   registry().mutex.lock();
   for (Adapter* adapter : existing().all) adapter->fork_locks().hearing.lock();
@@ -124,8 +125,8 @@ void end_fork_in_child() VB_UNCHECKED_LOCKING {
   all.mutex.unlock();
 }
 
-/// The fork has not waited for the locks of adapters, and a call of this very thread may be in the
-/// middle of changing one.
+/// A fork in the middle of a call has not waited for the locks of adapters, and the call of this
+/// thread may be in the middle of changing one.
 void end_fork_of_existing_in_child() {
   ExistingAdapters& those = existing();
   if (is_fork_amid_call()) {
@@ -146,8 +147,8 @@ bool is_adapter_held_by_me() {
                              [](Adapter* adapter) { return adapter->mutex().is_held_by_me(); });
 }
 
-/// Memory that has moved is shared by nature. Where it can become private for parent and child, no
-/// peer may reach it by a pointer any longer.
+/// Moved memory lies in a shared mapping. If it becomes private for parent and child, no peer may
+/// reach it by a pointer any more.
 void prepare_moved_memory() VB_UNCHECKED_LOCKING {
   if (!g_has_opened) return;
   using ForkMode = rehome::Rehoming::ForkMode;
@@ -167,7 +168,7 @@ void prepare_moved_memory() VB_UNCHECKED_LOCKING {
   rehoming.prepare_fork(mode);
 }
 
-/// A program that ends has received what it was told it has: the peers are told, too.
+/// The peers get the acknowledgements of all messages that the program has received.
 void answer_at_exit() VB_UNCHECKED_LOCKING {
   Registry& all = registry();
   if (!lock_at_exit(all.mutex)) return;

@@ -8,8 +8,8 @@
 #include "device/management_port.h"
 #include "device/port_info.h"
 
-/// The adapters of this process: one for each port that the program has opened, how they go through
-/// a fork, and what they do when the process exits.
+/// The adapters of this process: one for each port that the program has opened, with their part in
+/// a fork and in the exit of the process.
 namespace verbatim::device {
 
 class Adapter;
@@ -20,7 +20,7 @@ class Adapter;
                                                               ManagementPort::Maker make_management,
                                                               std::string& message);
 
-/// For the end of an adapter's destructor, under a ForkPause: a fork does not look at it any more.
+/// At the end of an adapter's destructor, under a ForkPause: forks ignore the adapter from now on.
 void forget_adapter(Adapter& adapter) noexcept;
 
 }  // namespace verbatim::device

@@ -43,13 +43,13 @@ enum class AsyncEvent : std::uint32_t {
   return AsyncEvent::kQpFatal;
 }
 
-/// A port changes as often as it likes; the other events answer to what the program does.
+/// Changes of a port have no limit; the other events follow from what the program does.
 [[nodiscard]] constexpr bool is_of_port(AsyncEvent event) noexcept {
   return event == AsyncEvent::kPortActive || event == AsyncEvent::kPortError ||
          event == AsyncEvent::kGidChange;
 }
 
-/// Tells the context's program, if there is anybody to tell.
+/// Reports an event to the program of a context. Nothing happens without a pipe.
 inline void report(EventPipe* to, AsyncEvent event, std::uint64_t subject) noexcept {
   if (to == nullptr) return;
   const Event made{.kind = static_cast<std::uint32_t>(event), .subject = subject};

@@ -7,7 +7,7 @@
 
 namespace verbatim::device {
 
-/// The one clock of the process; the layers below are only ever told the time.
+/// The clock of the process. The layers below get the time as an argument.
 [[nodiscard]] inline Instant now() noexcept {
   return Instant::at(
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));

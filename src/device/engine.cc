@@ -27,39 +27,42 @@
 namespace verbatim::device {
 namespace {
 
-// A caller that looked at the sockets within this time is still there: who polls, polls every few
-// hundred nanoseconds. Longer would be wrong for programs that poll for their own completion and
-// then spin on memory that only the engine can fill.
+// A caller that looked at the sockets within this time is still there: a thread that polls does so
+// every few hundred nanoseconds. A longer time would be wrong for programs that poll for their own
+// completion and then spin on memory that only the engine can fill.
 constexpr Duration kCallerPresence = std::chrono::microseconds(3);
-// A caller that has looked within this time before the engine was woken up was interrupted by it,
-// and would have found by itself what there was.
+// If a caller has looked within this time before the engine was woken up, the engine has
+// interrupted the caller, which would have found the packets itself.
 constexpr Duration kInterruption = std::chrono::microseconds(8);
-// One that was there within this time may come back at once, and answers wait so long for it.
+// A caller that was there within kCallerReturns may come back at once. Answers wait
+// kReturnPatience for it.
 constexpr Duration kCallerReturns = std::chrono::microseconds(100);
 constexpr Duration kReturnPatience = std::chrono::microseconds(15);
-// While a caller is there, the engine naps, ever longer, and looks whether it has gone.
+// While a caller is there, the engine sleeps for longer and longer times, and looks each time
+// whether the caller has gone.
 constexpr Duration kShortNap = std::chrono::microseconds(10);
 constexpr Duration kLongNap = std::chrono::microseconds(160);
-// Having let packets wait, the engine does not leave the sockets to callers for so many wake-ups;
-// one that finds nothing, because a caller was faster, counts as several.
+// After packets have waited, the engine watches the sockets itself for kVigilance wake-ups. A
+// wake-up that finds nothing, because a caller was faster, counts kUselessWakeUp times.
 constexpr int kVigilance = 64;
 constexpr int kUselessWakeUp = 4;
-// Naps that the engine takes while callers are there or have the lock, before it waits for it: it
-// has timers of its own.
+// How often the engine sleeps again because callers are there or hold the lock, before it waits for
+// the lock: it has timers of its own.
 constexpr int kTriesForTheLock = 8;
-// A turn that moves so many packets is one of a stream, and the next is on its way. A train takes a
-// sender some twenty microseconds.
+// A turn that moves so many packets is part of a stream, and the next train is on its way. A sender
+// needs about twenty microseconds for a train.
 constexpr std::uint64_t kStreamPackets = 8;
 constexpr Duration kNextOfStream = std::chrono::microseconds(50);
-// Whoever gets the processor meanwhile keeps it for a time slice, and may be the very sender.
+// If sched_yield(2) takes longer than kElsewhere, another thread has used the processor for a time
+// slice. That thread may be the sender.
 constexpr Duration kElsewhere = std::chrono::microseconds(300);
 constexpr Duration kCrowdLasts = std::chrono::seconds(1);
-// So long nothing happens before it begins a long wait.
+// The time without events after which a long wait begins.
 constexpr Duration kDoze = std::chrono::milliseconds(100);
-// The shortest that the scheduler takes.
+// The shortest time slice that the scheduler accepts.
 constexpr Duration kTimeSlice = std::chrono::microseconds(100);
 
-/// What sched_setattr(2) takes; the C library does not declare it.
+/// The argument of sched_setattr(2), which the C library does not declare.
 struct SchedulingWish {
   std::uint32_t size = sizeof(SchedulingWish);
   std::uint32_t policy = 0;
@@ -71,9 +74,9 @@ struct SchedulingWish {
   std::uint64_t period = 0;
 };
 
-/// Naps are shorter than the system's usual tolerance, and a program that spins on memory must not
-/// keep the engine waiting for the rest of its time slice. A wish: systems that do not know it
-/// refuse it.
+/// The engine sleeps for shorter times than the system's usual tolerance, and must not wait for the
+/// rest of the time slice of a program that spins on memory. Systems that do not know these
+/// settings refuse them, which is no error.
 void ask_for_prompt_wake_ups() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1UL);
   SchedulingWish wish;
@@ -89,8 +92,8 @@ timespec time_until(Instant end) noexcept {
   return {.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
 }
 
-/// Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it: then it is in
-/// milliseconds, the next longer one.
+/// Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it. The wait is then
+/// rounded up to milliseconds.
 int wait_for_events(int epoll, std::span<epoll_event> events, const timespec& limit) noexcept {
   static std::atomic<bool> is_fine{true};
   const auto room = static_cast<int>(events.size());
@@ -116,7 +119,7 @@ Status Engine::start() noexcept {
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, bell_.number(), &bell);
   watching_ = true;
   watch_link();
-  // Requests for connections come in whoever polls: never unwatched.
+  // The management port is always watched, also while callers poll.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.management.descriptor()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.management.descriptor(), &requests);
   if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;
@@ -205,10 +208,11 @@ void Engine::watch_sockets(bool watch) noexcept {
   }
 }
 
-/// Bounded turns: a flood must not keep callers from the lock. Returns whether packets were there.
+/// The number of turns is limited: a flood must not keep callers from the lock. Returns whether
+/// there were packets.
 ///
 /// A caller that was there a moment ago may be about to send something, for instance because it
-/// spins on memory that was written just now: answers wait a little for its company.
+/// spins on memory that was written just now. Answers wait a little, to leave with it.
 bool Engine::serve_absent_caller() noexcept {
   const Instant at = now();
   const bool found = parts_.progress.receive(AdapterProgress::Look::kEverywhere, at);
@@ -229,13 +233,13 @@ void Engine::run() noexcept {
   ask_for_prompt_wake_ups();
   int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
-    // Not with the lock: whoever attaches may hold up a thread of ours that holds it.
+    // Without the lock: a process that attaches may wait for a thread that needs it.
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
     deliver_management_news();
     std::unique_lock lock(parts_.lock, std::defer_lock);
     if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
-      // Whoever holds it is a caller that makes progress; waiting for it would slow it down.
+      // A caller holds the lock and makes progress. To wait for the lock would slow it down.
       leave_to_callers();
       sleep_until(now() + nap_);
       continue;
@@ -251,7 +255,7 @@ void Engine::run() noexcept {
   }
 }
 
-/// Callers do all that there is to do, but for what it was woken up for.
+/// Whether callers do all the work, and the engine was not woken up for something else.
 bool Engine::is_superfluous() const noexcept {
   return !watching_ && vigilance_ == 0 && !has_rung_ && !has_requests_ &&
          was_caller_here(now(), kCallerPresence);
@@ -267,7 +271,7 @@ void Engine::take_news() noexcept {
   parts_.peers.serve();
 }
 
-/// The sockets are the callers' for the length of a nap, ever longer.
+/// Leaves the sockets to the callers for the next sleep, which is longer each time.
 void Engine::leave_to_callers() noexcept {
   watch_sockets(false);
   is_streaming_ = false;
@@ -279,7 +283,7 @@ std::uint64_t Engine::packets_moved() const noexcept {
   return counters.packets_received + counters.packets_sent;
 }
 
-/// Does what there is to do, and returns until when it may sleep. With the adapter's lock held.
+/// Does all work that there is, and returns how long it may sleep. With the adapter's lock held.
 Instant Engine::take_turn() noexcept {
   is_in_turn_ = true;
   sleeps_until_.store(0, std::memory_order_relaxed);
@@ -294,7 +298,7 @@ Instant Engine::take_turn() noexcept {
     leave_to_callers();
     nap_ends = at + nap_;
   } else {
-    const bool had_left = !watching_;  // packets may have waited for a caller that has gone
+    const bool had_left = !watching_;  // packets may have waited: the caller has gone
     const std::uint64_t moved_before = packets_moved();
     const bool found = serve_absent_caller();
     is_streaming_ = packets_moved() - moved_before >= kStreamPackets;
@@ -317,10 +321,11 @@ Instant Engine::take_turn() noexcept {
   return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends});
 }
 
-/// Who sends a stream pays for waking up its receiver with every train: its processor calls ours.
-/// So in a stream the engine stays awake until the next train should be there, and offers others
-/// the processor between two looks. Where somebody takes it, it sleeps in future: who is woken up
-/// gets it back at once. Returns the number of events, as a wait does.
+/// The sender of a stream pays for waking up the receiver with every train: its processor
+/// interrupts the receiver's. So in a stream the engine stays awake until the next train should be
+/// there, and yields the processor between two looks. If another thread uses the processor then,
+/// the engine sleeps for the next second: a thread that is woken up gets the processor back at
+/// once. Returns the number of events, as wait() does.
 int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
   Instant at = now();
   if (at < crowd_until_) return 0;
@@ -337,9 +342,9 @@ int Engine::look_out(std::span<epoll_event> events, Instant deadline) noexcept {
   return 0;
 }
 
-/// A wait for its epoll alone would not end when the program closes the descriptors. So a long wait
-/// is one for the tether as well, once nothing has happened for a while: it costs a system call
-/// more. Returns the number of events.
+/// A wait for the epoll descriptor alone would not end when the program closes the descriptors. So
+/// a long wait, after a time without events, waits for the tether as well, which costs one more
+/// system call. Returns the number of events.
 int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
   const Instant doze_ends = now() + kDoze;
   timespec left = time_until(std::min(deadline, doze_ends));
@@ -358,8 +363,8 @@ int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
   return ::epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
 }
 
-/// The program has closed the descriptors. Whatever it opens may have their numbers now, so none of
-/// them is used any more.
+/// The program has closed the descriptors. Its own files may have their numbers now, so the engine
+/// uses none of them any more.
 void Engine::end_without_descriptors() noexcept {
   parts_.handle_loss();
   deliver_management_news();

@@ -27,21 +27,21 @@ class ManagementPort;
 class PeerService;
 class RegionHomes;
 
-/// The thread of an adapter that does what no application thread is there to do: packets for a
-/// program that does not call in, timers, events. It sleeps in the kernel when there is nothing to
-/// do. While callers poll steadily they have the receive side to themselves, and it leaves the
-/// sockets alone. Where packets have waited for callers that had gone (programs that poll for their
-/// own completion, then spin on memory that the peer will write), it watches the sockets whether
-/// callers are there or not, until that proves useless. In a stream of packets it stays awake a
-/// little longer than it must (docs/decisions/0017).
+/// The thread of an adapter that does the work for which no thread of the program is in a call:
+/// packets, timers, events. It sleeps in the kernel when there is nothing to do. While threads of
+/// the program (callers) poll steadily, only they look at the sockets. If packets have waited
+/// although callers had been there (programs that poll for their own completion, then spin on
+/// memory that the peer will write), the engine watches the sockets in any case, until that proves
+/// useless. In a stream of packets it stays awake a little longer than it must
+/// (docs/decisions/0017).
 ///
-/// A program that closes descriptors which are not its own closes those of the engine. Nothing
+/// A program may close descriptors that it has not opened, and so those of the engine. Nothing
 /// works then: the device reports that it has failed, and the thread only waits for its end.
 ///
 /// All signals are blocked in it: they belong to the program.
 class Engine {
  public:
-  /// What it drives. All of it outlives the engine.
+  /// The parts that it drives. All of them outlive the engine.
   struct Parts {
     host::AdapterLock& lock;
     link::Link* const& link;  // the present one
@@ -59,17 +59,17 @@ class Engine {
 
   /// Makes its descriptors, lets peers attach and starts the thread.
   [[nodiscard]] Status start() noexcept;
-  /// Until here its thread uses the parts, and they may call it; then neither. Its descriptors are
-  /// closed.
+  /// Ends the thread and closes the descriptors. Until then the thread uses the parts, and the
+  /// parts may call the engine.
   void stop() noexcept;
   /// A forked child has no engine; its descriptors are closed.
   void abandon_in_child() noexcept;
 
-  /// Looks after the sockets that the link has now. With the adapter's lock held, after each change
-  /// of them; the system itself forgets one that was closed.
+  /// Watches the sockets that the link has now. With the adapter's lock held, after each change of
+  /// them. The system itself forgets a socket that was closed.
   void watch_link();
 
-  /// What wakes it: an eventfd.
+  /// The eventfd that wakes it.
   [[nodiscard]] const host::OwnDescriptor& bell() const noexcept { return bell_; }
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
@@ -102,15 +102,15 @@ class Engine {
   Parts parts_;
   std::thread thread_;
   host::OwnDescriptor epoll_;
-  host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it, too
-  host::WakePipe tether_;              // what it notices by that its descriptors were closed
-  bool is_lost_ = false;               // they were
+  host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it as well
+  host::WakePipe tether_;              // shows that the program has closed its descriptors
+  bool is_lost_ = false;               // the program has closed them
   std::atomic<bool> watching_{false};  // changed by its thread alone
   bool is_streaming_ = false;          // its last turn was one of many
-  Instant crowd_until_{};              // others want its processor
-  bool has_requests_ = false;          // for connections, forwarded to us
-  bool has_rung_ = false;              // somebody has woken it
-  bool has_news_ = false;              // of other processes
+  Instant crowd_until_{};              // until then other threads want its processor
+  bool has_requests_ = false;          // the management port is readable
+  bool has_rung_ = false;              // its bell was rung
+  bool has_news_ = false;              // PeerService has something to read
   bool is_in_turn_ = false;            // guarded by the adapter's lock
   std::atomic<bool> has_management_news_{false};
   std::mutex sockets_mutex_;  // its thread naps without the adapter's lock

@@ -5,19 +5,19 @@
 #include <cstdint>
 
 /// A program may unmap memory that is still registered. Hardware has pinned the pages and does not
-/// notice; we copy with the CPU and would crash. Work on a program's memory therefore runs inside
-/// guarded(): a fault there ends the work, not the process.
+/// notice. This library copies with the CPU and would crash. So work on a program's memory runs
+/// inside guarded(): a fault there ends the work, not the process.
 namespace verbatim::device {
 
-/// Lets faults inside guarded() be caught. The handler passes every other fault on to whoever had
-/// it before. Idempotent; called when the first device is opened. A program that installs a handler
-/// of its own afterwards takes the protection away from itself.
+/// Installs the handler that catches faults inside guarded(). It passes every other fault on to the
+/// handler that was installed before. Idempotent; called when the first device is opened. A program
+/// that installs a handler of its own afterwards loses the protection.
 void install_fault_guard() noexcept;
 
 /// A fault whose signal the thread blocks ends the process, whatever handlers there are; and
 /// threads that do a library's work often block all signals. So before work on a program's memory
 /// SIGSEGV and SIGBUS are unblocked in the calling thread, and stay so (docs/decisions/0023). The
-/// other signals are the program's business. That takes one system call, a look, except in the
+/// other signals stay as they are. That takes one system call, called a look here, except in the
 /// library's own threads, which never block the two.
 ///
 /// A look costs more than a posting, so not every call looks: the first of a thread does, and some
@@ -70,7 +70,7 @@ extern constinit thread_local FaultFrame* innermost_fault_frame;
 }  // namespace detail
 
 /// Runs `work`, which holds no lock and owns nothing; false when it touched memory that is not
-/// there. `*fault_at` then says where.
+/// there. `*fault_at` is then the address.
 template <typename Work>
 [[nodiscard]] __attribute__((noinline)) bool guarded(Work&& work,
                                                      void** fault_at = nullptr) noexcept {

@@ -3,10 +3,9 @@
 
 namespace verbatim::device {
 
-/// Which code work inside of guarded() consists of: the library's own, and that of the C library,
-/// or of a library that stands in for it, which copies octets for us. A fault in any other code is
-/// not one of the work: a handler of a signal has interrupted the work, and the fault is the
-/// handler's.
+/// The code that runs inside guarded(): the library's own, and the functions of the C library, or
+/// of a library that replaces them, which copy octets. A fault in any other code does not belong to
+/// the work: the handler of a signal has interrupted the work, and has caused the fault.
 ///
 /// Once, before the first fault is asked about.
 void learn_guarded_code() noexcept;

@@ -11,7 +11,7 @@
 namespace verbatim::device {
 
 namespace {
-// A process that does not answer so long is stopped, or too busy to be a good neighbour.
+// A process that does not answer within this time counts as stopped: packets are used.
 constexpr Duration kAttachPatience = std::chrono::milliseconds(100);
 }  // namespace
 

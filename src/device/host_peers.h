@@ -14,11 +14,11 @@
 
 namespace verbatim::device {
 
-/// The other processes of this user on this host, as an adapter knows them: those that it has
-/// attached to, and those that have attached to it.
+/// The other processes of this user on this host, as an adapter knows them: the processes that it
+/// has attached to (peers), and those that have attached to it (guests).
 ///
-/// attach() by any thread, under a ForkPause, and not with the adapter's lock held: the other
-/// process may be waiting for ours. Everything else by the engine's thread.
+/// Any thread may call attach(), under a ForkPause, but not with the adapter's lock held: the other
+/// process may be waiting for this one. The engine's thread calls everything else.
 class HostPeers {
  public:
   HostPeers() noexcept = default;
@@ -28,23 +28,23 @@ class HostPeers {
 
   // Before the engine's thread begins, and after it has ended.
 
-  /// Lets others attach. `epoll` is told of everything that serve() is to be called for.
+  /// Lets other processes attach. serve() is to be called when `epoll` finds something.
   [[nodiscard]] Status open(std::uint32_t slot, int epoll,
                             const host::Door::Offer& offer) noexcept VB_UNCHECKED_LOCKING;
   void close() noexcept VB_UNCHECKED_LOCKING;
-  /// What other processes say to us, and the connection to answer through.
+  /// Called with each message of another process, and the connection for the answer.
   void set_listener(const host::Door::Handler& listener) VB_UNCHECKED_LOCKING;
 
   // Then.
 
-  /// The process in a slot; null when there is none, or it cannot be attached to, or we are not the
-  /// user any more that we were when this was opened.
+  /// The process in a slot. Null when there is none, when it cannot be attached to, or when the
+  /// user of this process has changed since open().
   [[nodiscard]] std::shared_ptr<host::Peer> attach(std::uint32_t slot);
 
-  /// Answers who attaches, hears what is said, and looks who has gone.
+  /// Answers processes that attach, reads messages, and looks which processes have ended.
   struct News {
-    bool has_deaths = false;                 // a peer that we have attached to
-    std::vector<std::uint32_t> guests_gone;  // slots that had attached to us
+    bool has_deaths = false;                 // a peer has ended
+    std::vector<std::uint32_t> guests_gone;  // the slots of guests that have ended
   };
   [[nodiscard]] News serve();
   /// Held by serve(), also while it calls the listener: taken before the adapter's lock. Held while

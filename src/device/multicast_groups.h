@@ -33,7 +33,7 @@ class MulticastGroups {
   /// A datagram queue pair gets a copy of what is sent to a multicast group. kInvalidArgument when
   /// `group` is no group or the queue pair not one of datagrams; kNoMemory when there are too many.
   [[nodiscard]] Status attach(QueuePair& qp, const wire::Gid& group);
-  /// No longer. kInvalidArgument when the queue pair is not attached.
+  /// Ends that. kInvalidArgument when the queue pair is not attached.
   [[nodiscard]] Status detach(QueuePair& qp, const wire::Gid& group);
   [[nodiscard]] bool has_member(const QueuePair& qp) const;
   /// To be read with the adapter's lock held.

@@ -9,9 +9,9 @@ namespace verbatim::device {
 
 /// What the system knows of the hardware address behind an IP address.
 enum class Neighbour : std::uint8_t {
-  kUnknown,  // never asked for: it is not a neighbour, but behind one, or nobody has sent there
+  kUnknown,  // never asked for: it is behind a router, or no process has sent to it
   kSought,   // the question is on its way
-  kFailed,   // nobody answered the last time
+  kFailed,   // there was no answer the last time
   kKnown,
 };
 

@@ -28,7 +28,7 @@ enum class ForkRank : int {
               // heard from peers, the shared sockets, and the adapters' own locks
   kMovedMemory,  // device/adapter_registry.cc: how the child gets the memory that has moved; no
                  // lock
-  kPortWatch,    // device/port_watch.cc: the adapters that are told of changes
+  kPortWatch,    // device/port_watch.cc: the adapters that follow changes of interfaces
   kGivenPorts,   // connect/given_ports.cc: the ports that were given to ids
   kHandles,      // abi/verbs/handles.cc: which handles exist
   kDevices,      // abi/verbs/device.cc: the devices that programs have seen
@@ -39,17 +39,17 @@ enum class ForkRank : int {
 /// How a subsystem goes through a fork. Any function may be null.
 ///
 /// A handler of a signal may fork in the middle of a call of the library. The thread then holds
-/// locks (ForkMutex, the lock of an adapter, a ForkPause) that it cannot let go before the handler
-/// returns, and other threads may wait for these with further locks in hand. Such a fork waits for
-/// none of them, but only for those that are held with signals blocked and for a short work
-/// (is_quiet). The parent goes on as if nothing had happened. The child gets its memory, and
-/// nothing else of the library (forget()): what the other locks guard may be half changed.
+/// locks (ForkMutex, the lock of an adapter, a ForkPause) that it cannot release before the handler
+/// returns, and other threads that hold further locks may wait for these. Such a fork waits for
+/// none of them, but only for locks that are held for a short time with signals blocked (is_quiet).
+/// The parent goes on as if nothing had happened. The child gets its memory, and nothing else of
+/// the library (forget()): the data that the other locks guard may be in the middle of a change.
 struct ForkParticipant {
   ForkRank rank{};
   /// Takes its locks. In the order of ranks. Is called once when the library is loaded, with
   /// parent(), and creates what the locks guard: no fork finds a thread in the middle of that.
   void (*prepare)() = nullptr;
-  /// Lets the locks go. In the reverse order.
+  /// Releases the locks. In the reverse order.
   void (*parent)() = nullptr;
   /// The child has one thread, which holds the locks that prepare() took: it unlocks them, makes
   /// those anew that other threads may have held (renew()), and gives up what belongs to the
@@ -83,7 +83,7 @@ class TakesPartInForks {
 /// called in the process that registered them and in children of fork(3), not in a child of
 /// _Fork(3) or clone(2): what such a child has is its parent's.
 enum class ExitRank : int {
-  kConnections,  // connect/device_list.cc: peers are told that connections end
+  kConnections,  // connect/device_list.cc: connections are disconnected
   kAdapters,     // device/adapter_registry.cc: peers get the answers that they are owed
   kCapture,      // device/adapter_registry.cc: the capture is written out
 };
@@ -92,11 +92,11 @@ class TakesPartInExit {
   TakesPartInExit(ExitRank rank, void (*leave)()) noexcept;
 };
 
-/// While one exists no other thread's fork begins; for what opens or closes descriptors that a
-/// child must not keep (a name in the system, a connection whose end tells of the process's death)
-/// and is too long or too entangled for a lock. Made with no lock of rank kPause or later held. A
-/// fork that waits lets no new ones begin, but for those in the library's own threads, which other
-/// threads may be waiting for.
+/// While one exists, no fork of another thread begins. It is for code that opens or closes
+/// descriptors that a child must not keep (a name in the system, a connection whose end shows that
+/// the process has ended) and that takes too long, or needs too many locks, for a lock of its own.
+/// Made with no lock of rank kPause or later held. While a fork waits, no new pause begins, except
+/// in the library's own threads, for which other threads may be waiting.
 class ForkPause {
  public:
   ForkPause() noexcept;
@@ -108,22 +108,22 @@ class ForkPause {
   Uncancelled uncancelled_;
 };
 
-/// Counts the forks that lie between this process and the one that loaded the library: what was
-/// made in another generation is a parent's.
+/// The number of forks between the process that loaded the library and this one. An object of
+/// another generation belongs to a parent.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
 /// In a forked child: the lock or condition is free, whichever other thread of the parent held it
-/// or waited for it. Not for a lock that the forking thread holds, but in forget(): the thread
-/// sanitizer would take it for locked for ever. An object with more in it is empty from then on;
-/// what it had is neither looked at nor freed.
+/// or waited for it. Not for a lock that the forking thread holds, except in forget(): the thread
+/// sanitizer would treat it as locked for ever. Any other object is empty from then on; its old
+/// contents are neither read nor freed.
 template <typename Synchronization>
 void renew(Synchronization& object) noexcept {
   new (&object) Synchronization;
 }
 
 /// In forget(), for an object that the child has from its parent: makes it anew, unless the call
-/// that was interrupted is in the middle of changing it. In the child the call goes on where the
-/// handler returns, finishes the change and lets the mutex go.
+/// that was interrupted is in the middle of changing it. In the child the call continues when the
+/// handler returns, finishes the change and releases the mutex.
 template <typename Object>
 void renew_unless_held(Object& object, const ForkMutex& mutex) noexcept {
   if (!mutex.is_held_by_me()) renew(object);

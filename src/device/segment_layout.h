@@ -24,11 +24,11 @@ namespace verbatim::device {
 /// Which record lies where in the segment of an adapter: the header at offset zero, and behind it
 /// the tables that the header names. Peers and viewers find everything through the header.
 ///
-/// The records live as long as the segment. Who may write a record and with which lock, the
-/// record's own type says.
+/// The records live as long as the segment. The type of each record says which process writes it,
+/// and with which lock.
 class SegmentLayout {
  public:
-  /// What the header and the adapter's record say of the adapter.
+  /// The contents of the header and of the adapter's record.
   struct Owner {
     std::uint32_t slot = 0;
     std::string_view device{};
@@ -46,9 +46,9 @@ class SegmentLayout {
   [[nodiscard]] host::SegmentHeader& header() const noexcept { return *header_; }
   [[nodiscard]] memory::KeyTable keys() const noexcept { return keys_; }
   [[nodiscard]] host::Bells bells() const noexcept { return bells_; }
-  /// What the adapter shows of itself.
+  /// For viewers.
   [[nodiscard]] AdapterRecord& adapter() const noexcept { return *adapter_; }
-  /// Where other processes find the receiving half of a queue pair of ours.
+  /// Where other processes find the receiving half of a queue pair of this process.
   [[nodiscard]] direct::HalfRecord& half(wire::QpNumber number) const noexcept {
     return halves_[index_of(number)];
   }
