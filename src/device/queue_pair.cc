@@ -179,7 +179,8 @@ QueuePair::Present QueuePair::query() noexcept {
   const std::lock_guard lock(adapter_->mutex());
   catch_up();
   const auto held = hold();
-  Present present{.attributes = machine_->attributes(), .is_draining = machine_->is_draining()};
+  Present present{.attributes = machine_->attributes(),
+                  .is_draining = transport::is_draining(*machine_)};
   if (data_path_ == DataPath::kDirect) present.attributes.send_psn = direct_->next_psn();
   return present;
 }
@@ -190,7 +191,8 @@ QueuePair::Present QueuePair::query() noexcept {
 void QueuePair::catch_up() noexcept {
   {
     const auto held = hold();
-    const bool sends_have_failed = direct_ && direct_->has_failed() && machine_->is_sending();
+    const bool sends_have_failed =
+        direct_ && direct_->has_failed() && transport::is_sending(machine_->state());
     if (!sends_have_failed && !(receiving_.exists() && receiving_.has_failed())) return;
     handle_bell();
   }
@@ -244,10 +246,10 @@ void QueuePair::show() noexcept {
   const transport::Path& path = machine_->path();
   record.state = machine_->state();
   record.data_path = data_path_;
-  record.dest_qp = machine_->dest_qp();
+  record.dest_qp = machine_->attributes().dest_qp;
   record.local = path.source;
   record.remote = path.destination;
-  const transport::Traffic in_packets = machine_->traffic();
+  const transport::Traffic in_packets = transport::traffic_of(*machine_);
   if (data_path_ != DataPath::kDirect) {
     record.traffic = in_packets;
   } else {  // the requester counts the rest in the record
@@ -265,7 +267,7 @@ void QueuePair::announce() noexcept {
   if (setup_.shared != nullptr) setup_.shared->announce();
   if (send_overrun || receive_overrun) {
     bar_half(ReceivingHalf::Then::kEnds);
-    machine_->handle_completion_overrun();
+    machine_->handle(transport::QueuePairMachine::Outside::kCompletionOverrun);
     reopen_half();
     while (auto event = machine_->poll_event()) {
       report(setup_.async, async_event_of(*event), setup_.user_tag);

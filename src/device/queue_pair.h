@@ -83,7 +83,7 @@ class QueuePair : public Pooled<QueuePair> {
       return posted;
     }
     [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
-      return qp_.machine_->has_room_for(requests);
+      return qp_.machine_->sender().has_room_for(requests);
     }
 
    private:

@@ -58,7 +58,8 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     set_data_path(near_end.is_near ? DataPath::kUndecided : DataPath::kPackets);
     if (!near_end.is_near) return;
     adapter_->homes().share(setup_.domain);
-    direct_.emplace(&machine_->send_queue(), machine_->send_port().with(host::Membarrier::global()),
+    direct_.emplace(&machine_->sender().queue(),
+                    machine_->sender().port().with(host::Membarrier::global()),
                     adapter_->keys().table(),
                     direct::Target(near_end.peer, adapter_->peers().as_target(),
                                    {.number = number_,
@@ -71,7 +72,7 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
                                    &device::now),
                     &device::now);
   }
-  if (direct_ && machine_->is_sending()) {
+  if (direct_ && transport::is_sending(machine_->state())) {
     start_directly(from == QpState::kReadyToReceive);
   }
 }
@@ -111,7 +112,7 @@ void QueuePair::forget_in_child() noexcept {
   data_path_ = DataPath::kPackets;
   is_direct_.store(false, std::memory_order_relaxed);
   is_near_.store(false, std::memory_order_relaxed);
-  if (machine_) machine_->hand_over_sends(false);
+  if (machine_) machine_->sender().hand_over(false);
   renew(direct_);
 }
 
@@ -120,7 +121,7 @@ void QueuePair::set_data_path(DataPath data_path) noexcept {
   recount();
   is_direct_.store(data_path == DataPath::kDirect, std::memory_order_relaxed);
   is_near_.store(data_path != DataPath::kPackets, std::memory_order_relaxed);
-  machine_->hand_over_sends(data_path != DataPath::kPackets);
+  machine_->sender().hand_over(data_path != DataPath::kPackets);
 }
 
 /// Threads that poll look at the sockets only if a queue pair uses packets. Arming a completion
@@ -172,7 +173,8 @@ QueuePair::Rest QueuePair::execute_queue() noexcept {
 }
 
 bool QueuePair::run_directly() noexcept {
-  if (!direct_ || data_path_ == DataPath::kPackets || !machine_->is_sending()) return true;
+  if (!direct_ || data_path_ == DataPath::kPackets || !transport::is_sending(machine_->state()))
+    return true;
   auto stop = direct::Requester::Stop::kIdle;
   void* fault_at = nullptr;
   if (!guarded([&] { stop = direct_->run(); }, &fault_at)) {
@@ -185,7 +187,7 @@ bool QueuePair::run_directly() noexcept {
       if (adapter_->path_policy() == DataPathPolicy::kDirect) {
         fail_sends();
       } else {
-        visiting().choose_packets(machine_->dest_qp());
+        visiting().choose_packets(machine_->attributes().dest_qp);
         set_data_path(DataPath::kPackets);
       }
       break;
@@ -198,14 +200,14 @@ bool QueuePair::run_directly() noexcept {
     case direct::Requester::Stop::kWaiting:
       break;
   }
-  machine_->follow_halves();
+  machine_->handle(transport::QueuePairMachine::Outside::kHalvesChanged);
   return true;
 }
 
 void QueuePair::fail_sends() noexcept {
   bar_half(setup_.type == transport::QpType::kRc ? ReceivingHalf::Then::kEnds
                                                  : ReceivingHalf::Then::kGoesOn);
-  machine_->handle_send_failure();
+  machine_->handle(transport::QueuePairMachine::Outside::kSendFailed);
   reopen_half();
 }
 
@@ -218,17 +220,17 @@ void QueuePair::enter_error() noexcept {
 
 void QueuePair::handle_bell() noexcept {
   if (receiving_.exists() && receiving_.half().has_begun()) {
-    machine_->handle_first_request();
+    machine_->handle(transport::QueuePairMachine::Outside::kFirstRequest);
     recount();
     // A queue pair that only receives meets its peer here; until then each posting of a receive
     // takes the adapter's lock.
-    const bool may_meet =
-        direct_.has_value() && data_path_ == DataPath::kUndecided && machine_->is_sending();
+    const bool may_meet = direct_.has_value() && data_path_ == DataPath::kUndecided &&
+                          transport::is_sending(machine_->state());
     if (may_meet && direct_->meet()) set_data_path(DataPath::kDirect);
   }
   if (receiving_.has_failed()) {
     bar_half(ReceivingHalf::Then::kEnds);
-    machine_->follow_abandoned_half();
+    machine_->handle(transport::QueuePairMachine::Outside::kHalfFailed);
     reopen_half();
   }
 }
@@ -236,8 +238,8 @@ void QueuePair::handle_bell() noexcept {
 Instant QueuePair::next_timeout() const noexcept {
   const Instant next = machine_->next_timeout();
   // As in run_directly(): requests that wait for the peer when sending ends are not tried again.
-  const bool sends_directly =
-      direct_.has_value() && data_path_ != DataPath::kPackets && machine_->is_sending();
+  const bool sends_directly = direct_.has_value() && data_path_ != DataPath::kPackets &&
+                              transport::is_sending(machine_->state());
   return sends_directly ? std::min(next, direct_->next_timeout()) : next;
 }
 

@@ -83,7 +83,7 @@ void ReceivingHalf::release() {
   if (port_) setup_.receive_cq->detach(*port_);
   if (uses_shared_) {
     // A receive that a message had begun to fill waits for another message.
-    if (machine_ != nullptr) setup_.shared->view().put_back(machine_->shared_claimant());
+    if (machine_ != nullptr) setup_.shared->view().put_back(machine_->receiver().claimant());
     setup_.shared->drop_user();
     setup_.receive_cq->unpin_capacity();
   }
@@ -99,7 +99,7 @@ void ReceivingHalf::begin(const direct::Half::Ends& ends, direct::Visitor visito
 
 bool ReceivingHalf::has_failed() const noexcept {
   const transport::ResponderState& state = machine_->responder_state();
-  return machine_->takes_requests() &&
+  return transport::takes_requests(machine_->state()) &&
          (transport::is_failing(state) || transport::has_failed(state));
 }
 
@@ -116,7 +116,7 @@ bool ReceivingHalf::is_disturbed_by(transport::QpMask mask,
                            QpMask::kPathMtu | QpMask::kDestQp | QpMask::kReceivePsn |
                            QpMask::kAddress;
   const bool stays_open =
-      machine_->takes_requests() &&
+      transport::takes_requests(machine_->state()) &&
       (!names(mask, QpMask::kState) || transport::takes_requests(attributes.state));
   return !stays_open || (mask & kRead) != QpMask{};
 }
@@ -130,7 +130,7 @@ void ReceivingHalf::bar(Then then) noexcept {
 }
 
 bool ReceivingHalf::reopen() noexcept {
-  const bool opens = machine_->takes_requests();
+  const bool opens = transport::takes_requests(machine_->state());
   opens ? half_.open() : half_.close();
   return opens;
 }
@@ -159,7 +159,7 @@ void ReceivingHalf::leave_requester_behind() {
   host::Segment& segment = adapter_.segment();
   // A requester that completes a receive publishes the completion first and changes the state last.
   // The state is copied first and the queues are moved last, so no completion is lost.
-  const transport::ResponderState copy = machine_->copy_of_responder();
+  const transport::ResponderState copy = machine_->receiver().copy_of_state();
   const auto state = segment.take(sizeof copy);
   const auto lane = segment.take(lane_block_.size());
   const auto queue =
@@ -171,14 +171,14 @@ void ReceivingHalf::leave_requester_behind() {
     return half_.wait_for_visitor();  // there is no room to go on in
   }
   if (setup_.shared != nullptr) {
-    left_behind_->remember(setup_.shared->view(), machine_->shared_claimant(), copy);
+    left_behind_->remember(setup_.shared->view(), machine_->receiver().claimant(), copy);
   }
-  transport::QueuePairMachine::Receiving to;
+  transport::Receiver::Place to;
   to.responder = new (state.data()) transport::ResponderState(copy);
-  if (!queue.empty()) to.receive_queue = machine_->receive_queue().move_to(queue);
+  if (!queue.empty()) to.queue = machine_->receiver().queue().move_to(queue);
   port_ = setup_.receive_cq->move_lane(*port_, lane);
-  to.receive_port = *port_;
-  machine_->move_receiving(to);
+  to.port = *port_;
+  machine_->receiver().move_to(to);
   for (const auto old : {state_block_, lane_block_, receive_block_}) {
     if (!old.empty()) adapter_.visitors().give_back(old);
   }

@@ -21,6 +21,10 @@ struct Transition {
 /// may only be named where the table lists it. kInvalidArgument otherwise.
 [[nodiscard]] Status check_transition(QpType type, QpState from, QpState to, QpMask mask) noexcept;
 
+/// Whether a queue pair in this state executes the requests that are posted to it.
+[[nodiscard]] constexpr bool is_sending(QpState state) noexcept {
+  return state == QpState::kReadyToSend || state == QpState::kSendQueueDrained;
+}
 /// Whether a queue pair in this state takes requests of its peer.
 [[nodiscard]] bool takes_requests(QpState state) noexcept;
 

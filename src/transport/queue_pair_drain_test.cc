@@ -45,7 +45,7 @@ class DrainTest : public testing::Test {
 TEST_F(DrainTest, AnIdleQueueIsDrainedAtOnce) {
   ASSERT_TRUE(drain(a_).ok());
   EXPECT_EQ(a_.qp().state(), kSqd);
-  EXPECT_FALSE(a_.qp().is_draining());
+  EXPECT_FALSE(is_draining(a_.qp()));
   EXPECT_EQ(a_.events(), Events{QpEvent::kSendQueueDrained});
   EXPECT_TRUE(a_.events().empty());
   EXPECT_TRUE(resume(a_).ok());
@@ -54,7 +54,7 @@ TEST_F(DrainTest, AnIdleQueueIsDrainedAtOnce) {
 
 TEST_F(DrainTest, NoEventIsRaisedUnlessAskedFor) {
   ASSERT_TRUE(a_.step(kSqd).ok());
-  EXPECT_FALSE(a_.qp().is_draining());
+  EXPECT_FALSE(is_draining(a_.qp()));
   EXPECT_TRUE(a_.events().empty());
   a_.wanted.sqd_notify = false;
   ASSERT_TRUE(resume(a_).ok());
@@ -78,7 +78,7 @@ TEST_F(DrainTest, StartedSendsFinishAndOthersWait) {
   ASSERT_TRUE(a_.post_send(2).ok());
   ASSERT_TRUE(a_.carry_to(b_));
   ASSERT_TRUE(drain(a_).ok());
-  EXPECT_TRUE(a_.qp().is_draining());
+  EXPECT_TRUE(is_draining(a_.qp()));
   EXPECT_TRUE(a_.events().empty());
   ASSERT_TRUE(a_.post_send(3).ok());
   EXPECT_FALSE(resume(a_).ok()) << "not while it drains";
@@ -87,10 +87,10 @@ TEST_F(DrainTest, StartedSendsFinishAndOthersWait) {
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[1].operation(), Operation::kSendLast);
   for (const auto& packet : rest) b_.handle(packet);
-  EXPECT_TRUE(a_.qp().is_draining()) << "until it is acknowledged";
+  EXPECT_TRUE(is_draining(a_.qp())) << "until it is acknowledged";
   EXPECT_TRUE(a_.events().empty());
   exchange(a_, b_);
-  EXPECT_FALSE(a_.qp().is_draining());
+  EXPECT_FALSE(is_draining(a_.qp()));
   EXPECT_EQ(a_.events(), Events{QpEvent::kSendQueueDrained});
   EXPECT_EQ(endings(a_.sends()), (Endings{{1, WcStatus::kSuccess}}));
   EXPECT_FALSE(a_.transmit().has_value());
@@ -111,7 +111,7 @@ TEST_F(DrainTest, AReadIsDrainedWhenItsDataHasArrived) {
   ASSERT_TRUE(a_.carry_to(b_));
   ASSERT_TRUE(drain(a_).ok());
   ASSERT_TRUE(b_.carry_to(a_));
-  EXPECT_TRUE(a_.qp().is_draining());
+  EXPECT_TRUE(is_draining(a_.qp()));
   exchange(a_, b_);  // its other pieces are asked for although the queue drains
   EXPECT_EQ(endings(a_.sends()), (Endings{{1, WcStatus::kSuccess}}));
   EXPECT_EQ(a_.events(), Events{QpEvent::kSendQueueDrained});
@@ -174,9 +174,9 @@ TEST_F(DrainTest, MayEnterErrorWhileItDrains) {
     ASSERT_TRUE(a.transmit().has_value());
     ASSERT_TRUE(a.post_send(2).ok());
     ASSERT_TRUE(drain(a).ok());
-    ASSERT_TRUE(a.qp().is_draining());
+    ASSERT_TRUE(is_draining(a.qp()));
     ASSERT_TRUE(a.step(to).ok());
-    EXPECT_FALSE(a.qp().is_draining());
+    EXPECT_FALSE(is_draining(a.qp()));
     EXPECT_TRUE(a.events().empty());
     const Endings flushed{{1, WcStatus::kFlushed}, {2, WcStatus::kFlushed}};
     EXPECT_EQ(endings(a.sends()), to == kErr ? flushed : Endings{});
@@ -209,7 +209,7 @@ TEST(UnreliableDrain, AMessageThatBeganIsSentWhole) {
   ASSERT_TRUE(a.post_send(2).ok());
   ASSERT_TRUE(a.carry_to(b));
   ASSERT_TRUE(drain(a).ok());
-  EXPECT_TRUE(a.qp().is_draining());
+  EXPECT_TRUE(is_draining(a.qp()));
   EXPECT_FALSE(resume(a).ok());
   EXPECT_TRUE(a.events().empty());
   exchange(a, b);

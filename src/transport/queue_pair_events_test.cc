@@ -413,15 +413,15 @@ TEST(CompletionOverrun, EndsAQueuePairForGood) {
     end.connect(end);
     ASSERT_TRUE(end.post_receive(1).ok());
     ASSERT_TRUE(end.post_send(2).ok());
-    end.qp().handle_completion_overrun();
+    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
     EXPECT_EQ(end.qp().state(), QpState::kError);
     EXPECT_EQ(end.events(), Events{QpEvent::kFatal});
     EXPECT_EQ(endings(end.sends()), (Endings{{2, WcStatus::kFlushed}}));
     EXPECT_EQ(endings(end.receives()), (Endings{{1, WcStatus::kFlushed}}));
-    end.qp().handle_completion_overrun();
+    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
     EXPECT_TRUE(end.events().empty()) << "once";
     ASSERT_TRUE(end.step(QpState::kReset).ok());
-    end.qp().handle_completion_overrun();
+    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
     EXPECT_TRUE(end.events().empty()) << "a queue pair in RESET has nothing to lose";
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/queue_pair_machine.h"
 
-#include <atomic>
 #include <bit>
 
 #include "transport/qp_state.h"
@@ -10,24 +9,17 @@
 
 namespace verbatim::transport {
 
-namespace {
-
-Landing make_landing(const QueuePairMachine::Parts& parts) noexcept {
-  return {parts.responder, parts.receive_queue, parts.shared_receive, parts.receive_port,
-          parts.keys};
-}
-
-}  // namespace
-
 QueuePairMachine::QueuePairMachine(const Config& config, const Parts& parts) noexcept
-    : parts_(parts),
-      config_(config),
-      requester_(&parts_.send_queue, parts_.send_port, parts_.keys),
-      unreliable_(&parts_.send_queue, parts_.send_port, parts_.keys),
-      rc_(parts_.responder, parts_.replay, make_landing(parts_), transport_of(config_.type)),
-      uc_(parts_.responder, make_landing(parts_)),
-      ud_(parts_.responder, make_landing(parts_)) {
-  *parts_.responder = ResponderState{};
+    : sender_(config.type, parts.send_queue, parts.send_port, parts.keys),
+      receiver_(config.type, config.number,
+                {.place = {.responder = parts.responder,
+                           .queue = parts.receive_queue,
+                           .port = parts.receive_port},
+                 .shared = parts.shared_receive,
+                 .replay = parts.replay,
+                 .keys = parts.keys}),
+      config_(config) {
+  receiver_.state() = ResponderState{};
   publish_to_responder();
   start_sender(true);
 }
@@ -38,43 +30,38 @@ std::uint32_t QueuePairMachine::path_mtu() const noexcept {
   return octets_of(is_datagram(config_.type) ? config_.port_mtu : attributes_.path_mtu);
 }
 
-bool QueuePairMachine::is_draining() const noexcept {
-  if (state() != QpState::kSendQueueDrained) return false;
-  return is_reliable() ? !requester_.is_drained() : !unreliable_.is_drained();
-}
-
-std::uint32_t QueuePairMachine::in_flight() const noexcept {
-  return is_reliable() ? requester_.in_flight() : 0;
-}
-
-Traffic QueuePairMachine::traffic() const noexcept {
+Traffic traffic_of(QueuePairMachine& machine) noexcept {
   Traffic traffic;
-  if (is_reliable()) {
-    const RcRequester::Counters& sent = requester_.counters();
+  Sender& sender = machine.sender();
+  const Receiver& receiver = machine.receiver();
+  if (machine.is_reliable()) {
+    const RcRequester::Counters& sent = sender.requester().counters();
     traffic.messages = sent.messages;
     traffic.octets = sent.octets;
     traffic.packets = sent.packets_sent;
     traffic.repeats = sent.packets_resent;
     traffic.not_ready = sent.rnr_naks;
-    traffic.served_messages = rc_.counters().messages;
-    traffic.served_octets = rc_.counters().octets;
+    traffic.served_messages = receiver.rc().counters().messages;
+    traffic.served_octets = receiver.rc().counters().octets;
     return traffic;
   }
-  const UnreliableSender::Counters& sent = unreliable_.counters();
+  const UnreliableSender::Counters& sent = sender.unreliable().counters();
   traffic.messages = sent.messages;
   traffic.octets = sent.octets;
   traffic.packets = sent.packets_sent;
-  const bool is_datagrams = is_datagram(config_.type);
-  traffic.served_messages = is_datagrams ? ud_.counters().requests : uc_.counters().messages;
-  traffic.served_octets = is_datagrams ? ud_.counters().octets : uc_.counters().octets;
+  const bool is_datagrams = is_datagram(machine.config().type);
+  traffic.served_messages =
+      is_datagrams ? receiver.ud().counters().requests : receiver.uc().counters().messages;
+  traffic.served_octets =
+      is_datagrams ? receiver.ud().counters().octets : receiver.uc().counters().octets;
   return traffic;
 }
 
 QpAttributes QueuePairMachine::attributes() const noexcept {
   QpAttributes now = attributes_;
   now.current_state = now.state;
-  now.receive_psn = parts_.responder->expected_psn;
-  now.send_psn = is_reliable() ? requester_.next_psn() : unreliable_.next_psn();
+  now.receive_psn = receiver_.state().expected_psn;
+  now.send_psn = sender_.next_psn();
   return now;
 }
 
@@ -91,7 +78,7 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   if (auto sensible = check_values(mask, wanted, config_.port_mtu); !sensible) return sensible;
   if (names(mask, QpMask::kAddress) && path == nullptr) return Errc::kInvalidArgument;
   const bool leaves_sqd = from == QpState::kSendQueueDrained && to == QpState::kReadyToSend;
-  if (leaves_sqd && is_draining()) return Errc::kInvalidArgument;
+  if (leaves_sqd && is_draining(*this)) return Errc::kInvalidArgument;
   const bool begins_to_drain = to == QpState::kSendQueueDrained && from != to;
   if (begins_to_drain) attributes_.sqd_notify = false;  // each drain needs its own request
   adopt(attributes_, mask, wanted);
@@ -105,7 +92,7 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
 
 /// The responder reads these from its own state, which a peer process may share.
 void QueuePairMachine::publish_to_responder() noexcept {
-  ResponderState& responder = *parts_.responder;
+  ResponderState& responder = receiver_.state();
   // Only changes are stored: a requester may be reading a value that stays the same.
   const auto put = [](auto& field, auto value) {
     if (field != value) field = value;
@@ -118,30 +105,7 @@ void QueuePairMachine::publish_to_responder() noexcept {
   put(responder.min_rnr_timer, attributes_.min_rnr_timer);
   put(responder.replay_limit, attributes_.max_dest_read_atomic);
   put(responder.qkey, attributes_.qkey);
-  put(responder.life, life_);
-}
-
-ResponderState QueuePairMachine::copy_of_responder() const noexcept {
-  ResponderState& now = *parts_.responder;
-  // This is read first: a receive that is no longer taken was completed before, and the queues
-  // show that.
-  const bool taken = std::atomic_ref(now.receive_taken).load(std::memory_order_acquire);
-  ResponderState copy = now;
-  copy.receive_taken = taken;
-  return copy;
-}
-
-void QueuePairMachine::move_receiving(const Receiving& to) noexcept {
-  const std::uint32_t left_behind = shared_claimant();
-  parts_.responder = to.responder;
-  parts_.receive_queue = to.receive_queue;
-  parts_.receive_port = to.receive_port;
-  const Landing landing = make_landing(parts_);
-  rc_.move_to(to.responder, landing);
-  uc_.move_to(to.responder, landing);
-  ud_.move_to(to.responder, landing);
-  to.responder->life = ++life_;
-  rc_.landing().leave_behind(left_behind);
+  put(responder.life, receiver_.life());
 }
 
 void QueuePairMachine::enter(QpState from, QpState to) noexcept {
@@ -163,14 +127,13 @@ void QueuePairMachine::enter(QpState from, QpState to) noexcept {
       } else {
         drain_reported_ = false;
       }
-      requester_.pause(true);
-      unreliable_.pause(true);
+      sender_.pause(true);
       return;
     case QpState::kSendQueueError:
       return;  // entered by a failure, never by modify
     case QpState::kError:
       if (from == QpState::kError) return;
-      rc_.drop_answers();
+      receiver_.rc().drop_answers();
       enter_error();
       return;
   }
@@ -178,9 +141,9 @@ void QueuePairMachine::enter(QpState from, QpState to) noexcept {
 
 void QueuePairMachine::start_responder() noexcept {
   established_ = false;
-  *parts_.responder = ResponderState{};
+  receiver_.state() = ResponderState{};
   publish_to_responder();
-  parts_.responder->expected_psn = attributes_.receive_psn;
+  receiver_.state().expected_psn = attributes_.receive_psn;
 }
 
 void QueuePairMachine::start_sender(bool afresh) noexcept {
@@ -204,8 +167,9 @@ void QueuePairMachine::start_sender(bool afresh) noexcept {
         .rnr_retry_limit = attributes_.rnr_retry,
         .max_read_atomic = attributes_.max_read_atomic,
         .ack_timeout = timeout};
-    afresh ? requester_.start(config, path_) : requester_.reconfigure(config, path_);
-    requester_.pause(false);
+    afresh ? sender_.requester().start(config, path_)
+           : sender_.requester().reconfigure(config, path_);
+    sender_.requester().pause(false);
     return;
   }
   const UnreliableSender::Config config{.number = config_.number,
@@ -216,20 +180,21 @@ void QueuePairMachine::start_sender(bool afresh) noexcept {
                                         .first_psn = attributes_.send_psn,
                                         .path_mtu = path_mtu(),
                                         .rate = config_.unreliable_rate};
-  afresh ? unreliable_.start(config, path_) : unreliable_.reconfigure(config, path_);
-  unreliable_.pause(false);
-  unreliable_.resume();
+  afresh ? sender_.unreliable().start(config, path_)
+         : sender_.unreliable().reconfigure(config, path_);
+  sender_.unreliable().pause(false);
+  sender_.unreliable().resume();
 }
 
 /// Drops all queued requests without completions; completions in the completion queues stay.
 void QueuePairMachine::reset() noexcept {
-  parts_.send_queue.clear();
-  rc_.landing().clear();
+  sender_.queue().clear();
+  receiver_.landing().clear();
   events_ = 0;
   established_ = false;
   attributes_ = QpAttributes{};
   path_ = Path{};
-  *parts_.responder = ResponderState{};
+  receiver_.state() = ResponderState{};
   publish_to_responder();
   start_sender(true);  // clears an earlier failure; flush completions need the number
 }
@@ -237,42 +202,54 @@ void QueuePairMachine::reset() noexcept {
 /// ERR: completes the sends, then the receives, each as flushed (10.3.1.7).
 void QueuePairMachine::enter_error() noexcept {
   attributes_.state = QpState::kError;
-  flush_sends();
-  rc_.landing().flush();
-  if (parts_.shared_receive.exists()) raise(QpEvent::kLastWqeReached);
-}
-
-void QueuePairMachine::flush_sends() noexcept {
-  is_reliable() ? requester_.flush() : unreliable_.flush();
+  sender_.flush();
+  receiver_.landing().flush();
+  if (receiver_.is_shared()) raise(QpEvent::kLastWqeReached);
 }
 
 void QueuePairMachine::follow_halves() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
-  ResponderState& responder = *parts_.responder;
+  ResponderState& responder = receiver_.state();
   if (transport::has_failed(responder)) {
     if (responder.event_due) raise(responder.event);
     responder.event_due = false;
     enter_error();  // answers that the responder owes are still sent, its refusal last
     return;
   }
-  if (is_reliable() ? requester_.has_failed() : unreliable_.has_failed()) {
+  if (sender_.has_failed()) {
     handle_send_failure();
     return;
   }
-  if (state() == QpState::kSendQueueDrained && !drain_reported_ && !is_draining()) {
+  if (state() == QpState::kSendQueueDrained && !drain_reported_ && !is_draining(*this)) {
     drain_reported_ = true;
     if (attributes_.sqd_notify) raise(QpEvent::kSendQueueDrained);
+  }
+}
+
+void QueuePairMachine::handle(Outside event) noexcept {
+  switch (event) {
+    case Outside::kFirstRequest:
+      return handle_first_request();
+    case Outside::kSendFailed:
+      return handle_send_failure();
+    case Outside::kHalfFailed:
+      receiver_.finish_failing();
+      return follow_halves();
+    case Outside::kHalvesChanged:
+      return follow_halves();
+    case Outside::kCompletionOverrun:
+      return handle_completion_overrun();
   }
 }
 
 void QueuePairMachine::handle_send_failure() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   if (is_reliable()) {
-    rc_.drop_answers();
+    receiver_.rc().drop_answers();
     enter_error();
   } else if (state() != QpState::kSendQueueError) {
     attributes_.state = QpState::kSendQueueError;
-    flush_sends();
+    sender_.flush();
   }
 }
 
@@ -292,19 +269,19 @@ std::optional<QpEvent> QueuePairMachine::poll_event() noexcept {
 void QueuePairMachine::handle_memory_fault() noexcept {
   switch (work_) {
     case Work::kSending:
-      is_reliable() ? requester_.handle_fault_while_sending() : unreliable_.handle_memory_fault();
+      sender_.handle_memory_fault();
       break;
     case Work::kAnswering:
-      rc_.handle_fault_while_answering();
+      receiver_.rc().handle_fault_while_answering();
       break;
     case Work::kPlacing:
-      requester_.handle_fault_while_placing();
+      sender_.requester().handle_fault_while_placing();
       break;
     case Work::kExecuting:
       if (is_reliable()) {
-        rc_.handle_fault_while_executing();
+        receiver_.rc().handle_fault_while_executing();
       } else {
-        end_half(*parts_.responder, rc_.landing(),
+        end_half(receiver_.state(), receiver_.landing(),
                  {Verdict::kPlacementFailed, Reason::kMemoryGone});
       }
       break;
@@ -315,7 +292,7 @@ void QueuePairMachine::handle_memory_fault() noexcept {
 void QueuePairMachine::handle_completion_overrun() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   raise(QpEvent::kFatal);
-  rc_.drop_answers();
+  receiver_.rc().drop_answers();
   enter_error();
 }
 
@@ -336,11 +313,10 @@ Status QueuePairMachine::post_send(SendRequest request) noexcept {
   const auto flaw = check_post(config_.type, request);
   if (!flaw) return flaw.error();
   if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
-  if (auto posted = parts_.send_queue.post(request, parts_.send_port.uncollected(), *flaw);
-      !posted) {
+  if (auto posted = sender_.queue().post(request, sender_.port().uncollected(), *flaw); !posted) {
     return posted;
   }
-  if (state() == QpState::kError || state() == QpState::kSendQueueError) flush_sends();
+  if (state() == QpState::kError || state() == QpState::kSendQueueError) sender_.flush();
   sender_turn_ = true;  // a program waits for the request that it has just posted
   return Ok{};
 }
@@ -349,20 +325,20 @@ Status QueuePairMachine::post_send(SendRequest request) noexcept {
 
 bool QueuePairMachine::lacks_receive_for(const wire::PacketView& packet) const noexcept {
   if (config_.type != QpType::kUd && config_.type != QpType::kUc) return false;
-  if (!takes_requests() || packet.transport() != transport_of(config_.type)) return false;
+  if (!takes_requests(state()) || packet.transport() != transport_of(config_.type)) return false;
   const bool begins_send =
       packet.info().starts_message && !packet.info().has(wire::OpcodeInfo::kReth);
-  return begins_send && !rc_.landing().has_receive();
+  return begins_send && !receiver_.landing().has_receive();
 }
 
 std::optional<PacketDrop> QueuePairMachine::find_fault(const Arrival& arrival) const noexcept {
-  if (!takes_requests()) return PacketDrop::kWrongState;
+  if (!takes_requests(state())) return PacketDrop::kWrongState;
   return transport::find_fault(config_.type, path_, arrival);
 }
 
 bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
   if (find_fault(arrival)) return false;
-  return !is_datagram(config_.type) || arrival.packet.deth().qkey == rc_.state().qkey;
+  return !is_datagram(config_.type) || arrival.packet.deth().qkey == receiver_.rc().state().qkey;
 }
 
 [[gnu::flatten]] void QueuePairMachine::handle_packet(Instant now, const Arrival& arrival,
@@ -373,26 +349,27 @@ bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
       state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
   if (!fault && is_response && !expects_responses) fault = PacketDrop::kWrongState;
   if (fault) {
-    ++dropped_[static_cast<std::size_t>(*fault)];
+    receiver_.count_dropped(*fault);
     return;
   }
   if (arrival.packet.opcode() == wire::Opcode::kCnp) {
-    requester_.handle_congestion_notification(now);
+    sender_.requester().handle_congestion_notification(now);
   } else if (is_response) {
     work_ = Work::kPlacing;
-    requester_.handle_response(now, arrival.packet);
+    sender_.requester().handle_response(now, arrival.packet);
   } else {
     work_ = Work::kExecuting;
-    handle_request(arrival, xrc_shared);
+    handle_first_request();
+    receiver_.handle_request(arrival, xrc_shared);
   }
   follow_halves();
 }
 
 std::size_t QueuePairMachine::handle_train(const TrainArrival& train) noexcept {
-  if (config_.type != QpType::kRc || !takes_requests() || !established_) return 0;
+  if (config_.type != QpType::kRc || !takes_requests(state()) || !established_) return 0;
   if (train.source != path_.destination || train.destination != path_.source) return 0;
   work_ = Work::kExecuting;
-  return rc_.handle_train(train, path_.pkey);
+  return receiver_.rc().handle_train(train, path_.pkey);
 }
 
 void QueuePairMachine::handle_first_request() noexcept {
@@ -402,63 +379,38 @@ void QueuePairMachine::handle_first_request() noexcept {
   if (connected && state() == QpState::kReadyToReceive) raise(QpEvent::kCommunicationEstablished);
 }
 
-void QueuePairMachine::handle_request(const Arrival& arrival,
-                                      SharedReceiveRing xrc_shared) noexcept {
-  handle_first_request();
-  switch (config_.type) {
-    case QpType::kRc:
-      rc_.handle_request(arrival.packet);
-      return;
-    case QpType::kXrcTarget:
-      rc_.handle_request(arrival.packet, xrc_shared);
-      return;
-    case QpType::kUc:
-      uc_.handle_request(arrival.packet);
-      return;
-    case QpType::kUd:
-    case QpType::kGsi:
-    case QpType::kSmi:
-      ud_.handle_request(arrival.packet, arrival.network_header);
-      return;
-    case QpType::kXrcInitiator:
-    case QpType::kRawPacket:
-      return;  // find_fault() has dropped it
-  }
-}
-
 void QueuePairMachine::handle_timeout(Instant now) noexcept {
-  if (!is_sending() || !is_reliable()) return;
-  requester_.handle_timeout(now);
+  if (!is_sending(state()) || !is_reliable()) return;
+  sender_.requester().handle_timeout(now);
   follow_halves();
 }
 
 Instant QueuePairMachine::next_timeout() const noexcept {
-  if (!is_sending() || sends_elsewhere_) return Instant::never();
-  return is_reliable() ? requester_.next_timeout() : unreliable_.next_timeout();
+  if (!is_sending(state()) || sender_.is_elsewhere()) return Instant::never();
+  return sender_.next_timeout();
 }
 
 // ---- Packets out ----
 
 std::optional<UnreliableSender::Destination> QueuePairMachine::next_unreliable_destination(
     Instant now) const noexcept {
-  const bool is_sending = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  if (is_reliable() || !is_sending || sends_elsewhere_) return std::nullopt;
-  return unreliable_.next_destination(now);
+  if (is_reliable() || !is_sending(state()) || sender_.is_elsewhere()) return std::nullopt;
+  return sender_.unreliable().next_destination(now);
 }
 
 QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
                                                          const TrainRoom& room) noexcept {
-  if (!is_sending() || sends_elsewhere_) return {};
+  if (!is_sending(state()) || sender_.is_elsewhere()) return {};
   work_ = Work::kSending;
   Transmit transmit{.path = &path_};
   if (is_reliable()) {
-    const TrainPart part = requester_.poll_train(now, room);
+    const TrainPart part = sender_.requester().poll_train(now, room);
     transmit.octets = part.octets;
     transmit.packets = part.packets;
     transmit.identification = part.identification;
   } else {
     transmit.octets =
-        unreliable_.poll_transmit(now, room.frame, room.identification, &transmit.path);
+        sender_.unreliable().poll_transmit(now, room.frame, room.identification, &transmit.path);
     transmit.packets = 1;
     transmit.identification = room.identification;
   }
@@ -469,19 +421,21 @@ QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
 [[gnu::flatten]] QueuePairMachine::Transmit QueuePairMachine::poll_train(
     Instant now, const TrainRoom& room) noexcept {
   // Answers and requests alternate, so that neither a long READ nor a long WRITE delays the other.
-  const bool owes = is_reliable() && state() != QpState::kReset && rc_.owes_answers();
+  const bool owes = is_reliable() && state() != QpState::kReset && receiver_.rc().owes_answers();
   if (!owes || sender_turn_) {
     sender_turn_ = false;
     const Transmit transmit = poll_sender(now, room);
     if (transmit.octets > 0 || !owes) return transmit;
   }
-  if (!rc_.owes_answers()) return {};  // a failure of the requester has ended the connection
+  if (!receiver_.rc().owes_answers())
+    return {};  // a failure of the requester has ended the connection
   sender_turn_ = true;
   work_ = Work::kAnswering;
-  const Transmit transmit{.octets = rc_.poll_transmit(path_, room.frame, room.identification),
-                          .packets = 1,
-                          .identification = room.identification,
-                          .path = &path_};
+  const Transmit transmit{
+      .octets = receiver_.rc().poll_transmit(path_, room.frame, room.identification),
+      .packets = 1,
+      .identification = room.identification,
+      .path = &path_};
   follow_halves();
   return transmit;
 }

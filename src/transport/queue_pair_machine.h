@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,12 +11,9 @@
 #include "transport/arrival.h"
 #include "transport/qp_attributes.h"
 #include "transport/qp_state.h"
-#include "transport/rc/rc_requester.h"
-#include "transport/rc/rc_responder.h"
+#include "transport/receiver.h"
+#include "transport/sender.h"
 #include "transport/traffic.h"
-#include "transport/unreliable/uc_responder.h"
-#include "transport/unreliable/ud_responder.h"
-#include "transport/unreliable/unreliable_sender.h"
 
 namespace verbatim::transport {
 
@@ -76,20 +72,15 @@ class alignas(64) QueuePairMachine {
   /// The attributes as they are now, sequence numbers included.
   [[nodiscard]] QpAttributes attributes() const noexcept;
   [[nodiscard]] const Path& path() const noexcept { return path_; }
-  [[nodiscard]] wire::QpNumber dest_qp() const noexcept { return attributes_.dest_qp; }
   [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  /// Whether the send queue has room for that many requests.
-  [[nodiscard]] bool has_room_for(std::uint32_t requests) const noexcept {
-    return parts_.send_queue.has_room_for(requests, parts_.send_port.uncollected());
-  }
   [[nodiscard]] Status post_send(SendRequest request) noexcept;
   [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept {
-    if (state() == QpState::kReset || !parts_.receive_queue.exists()) return Errc::kInvalidArgument;
-    auto posted = parts_.receive_queue.post(request, parts_.receive_port.collected());
+    if (state() == QpState::kReset) return Errc::kInvalidArgument;
+    auto posted = receiver_.post(request);
     if (posted && state() == QpState::kError) [[unlikely]]
-      rc_.landing().flush();
+      receiver_.landing().flush();
     return posted;
   }
 
@@ -104,19 +95,28 @@ class alignas(64) QueuePairMachine {
   /// The owner has caught a fault in a call that handles or polls packets: memory that a request or
   /// a receive names is registered, but the program has unmapped it. That request or receive fails.
   void handle_memory_fault() noexcept;
-  /// The owner has found that a completion queue overran: the queue pair goes to ERR.
-  void handle_completion_overrun() noexcept;
+  /// An event outside of this machine.
+  enum class Outside : std::uint8_t {
+    kFirstRequest,       // the first request of the peer was executed in this queue pair's half
+    kSendFailed,         // a request that the direct requester executed has failed; it is completed
+    kHalvesChanged,      // the requester or the half may have failed or have drained
+    kHalfFailed,         // the half has failed, and no requester is inside
+    kCompletionOverrun,  // a completion queue overran: the queue pair goes to ERR
+  };
+  /// Changes the state and raises events as that requires.
+  void handle(Outside event) noexcept;
 
   /// Whether losses are detected: RC and XRC.
   [[nodiscard]] bool is_reliable() const noexcept { return transport::is_reliable(config_.type); }
   /// False when poll_train() would certainly write nothing.
   [[nodiscard]] bool may_have_more() const noexcept {
-    return !is_reliable() || rc_.owes_answers() || requester_.has_unsent();
+    return !is_reliable() || receiver_.rc().owes_answers() || sender_.has_unsent();
   }
   /// True when poll_train() would write an acknowledgement or a refusal, and nothing else.
   [[nodiscard]] bool only_acknowledges() const noexcept {
-    return is_reliable() && rc_.owes_answers() && rc_.state().replay_pending == 0 &&
-           !requester_.has_unsent();
+    const RcResponder& rc = receiver_.rc();
+    return is_reliable() && rc.owes_answers() && rc.state().replay_pending == 0 &&
+           !sender_.has_unsent();
   }
   /// Writes one packet, or several of equal length.
   [[nodiscard]] Transmit poll_train(Instant now, const TrainRoom& room) noexcept;
@@ -130,26 +130,10 @@ class alignas(64) QueuePairMachine {
   [[nodiscard]] std::optional<UnreliableSender::Destination> next_unreliable_destination(
       Instant now) const noexcept;
   /// The destination has no room: an unreliable service sends nothing before `until`.
-  void hold_until(Instant until) noexcept { unreliable_.hold_until(until); }
+  void hold_until(Instant until) noexcept { sender_.unreliable().hold_until(until); }
   [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
   [[nodiscard]] Instant next_timeout() const noexcept;
 
-  // ---- The direct path (docs/ARCHITECTURE.md, section 4) ----
-
-  /// With true, direct::Requester executes the send queue from now on; with false, this machine
-  /// sends it in packets.
-  void hand_over_sends(bool elsewhere) noexcept { sends_elsewhere_ = elsewhere; }
-  [[nodiscard]] SendQueue& send_queue() noexcept { return parts_.send_queue; }
-  [[nodiscard]] const CompletionPort& send_port() const noexcept { return parts_.send_port; }
-  /// Whether posted requests may be executed in this state.
-  [[nodiscard]] bool is_sending() const noexcept {
-    return state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrained;
-  }
-  [[nodiscard]] bool takes_requests() const noexcept { return transport::takes_requests(state()); }
-  /// A request that the direct requester executed has failed, and has been completed.
-  void handle_send_failure() noexcept;
-  /// The first request of the peer was executed in this queue pair's half.
-  void handle_first_request() noexcept;
   /// Whether this queue pair accepts the packet: it is of its service and partition, and from the
   /// peer that it is connected to, or with its Q_Key. All others are dropped.
   [[nodiscard]] bool is_addressed_by(const Arrival& arrival) const noexcept;
@@ -157,47 +141,17 @@ class alignas(64) QueuePairMachine {
   /// change of receives_posted(), which wraps, shows that a receive was posted since.
   [[nodiscard]] bool lacks_receive_for(const wire::PacketView& packet) const noexcept;
   [[nodiscard]] std::uint32_t receives_posted() const noexcept {
-    return rc_.landing().receives_posted();
-  }
-  /// Where the half lies.
-  struct Receiving {
-    ResponderState* responder = nullptr;  // a copy_of_responder()
-    ReceiveQueue receive_queue;           // absent with a shared one
-    CompletionPort receive_port;
-  };
-  /// The half lies elsewhere from now on, with the same contents. The caller has copied the state
-  /// and then moved the queues. A requester that is still inside the old half stays there. A shared
-  /// receive that it has claimed stays with the claimant that this queue pair was until now.
-  void move_receiving(const Receiving& to) noexcept;
-  [[nodiscard]] ResponderState copy_of_responder() const noexcept;
-  /// The claimant of shared receives for this queue pair.
-  [[nodiscard]] std::uint32_t shared_claimant() const noexcept {
-    return Landing::claimant_of(config_.number, life_);
-  }
-  [[nodiscard]] const ReceiveQueue& receive_queue() const noexcept { return parts_.receive_queue; }
-  /// Changes the state and raises events when the requester or the half has failed or has drained.
-  void follow_halves() noexcept;
-  /// The same when no requester is inside the half. A requester that died after mark_failing()
-  /// counts as one that has called mark_failed().
-  void follow_abandoned_half() noexcept {
-    if (is_failing(*parts_.responder)) mark_failed(*parts_.responder);
-    follow_halves();
+    return receiver_.landing().receives_posted();
   }
 
-  [[nodiscard]] bool is_draining() const noexcept;
+  /// The two halves, for the direct path (docs/ARCHITECTURE.md, section 4) and for observers.
+  [[nodiscard]] Sender& sender() noexcept { return sender_; }
+  [[nodiscard]] Receiver& receiver() noexcept { return receiver_; }
+  [[nodiscard]] const ResponderState& responder_state() const noexcept { return receiver_.state(); }
   /// Whether every send request that was posted has completed.
-  [[nodiscard]] bool has_no_sends() const noexcept { return parts_.send_queue.is_empty(); }
+  [[nodiscard]] bool has_no_sends() const noexcept { return sender_.is_empty(); }
   /// Sequence numbers sent and not acknowledged; 0 for unreliable services.
-  [[nodiscard]] std::uint32_t in_flight() const noexcept;
-  /// The counters of the packet path.
-  [[nodiscard]] Traffic traffic() const noexcept;
-  [[nodiscard]] const RcRequester& requester() const noexcept { return requester_; }
-  [[nodiscard]] const RcResponder& responder() const noexcept { return rc_; }
-  [[nodiscard]] const UdResponder& datagram_responder() const noexcept { return ud_; }
-  [[nodiscard]] const ResponderState& responder_state() const noexcept { return *parts_.responder; }
-  [[nodiscard]] std::uint64_t dropped(PacketDrop why) const noexcept {
-    return dropped_[static_cast<std::size_t>(why)];
-  }
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return sender_.in_flight(); }
 
  private:
   /// The activity that reads or writes registered memory, for a fault that interrupts it.
@@ -210,29 +164,31 @@ class alignas(64) QueuePairMachine {
   void start_sender(bool afresh) noexcept;
   void reset() noexcept;
   void enter_error() noexcept;
-  void flush_sends() noexcept;
+  void handle_first_request() noexcept;
+  void handle_send_failure() noexcept;
+  void handle_completion_overrun() noexcept;
+  void follow_halves() noexcept;
   void raise(QpEvent event) noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
-  void handle_request(const Arrival& arrival, SharedReceiveRing xrc_shared) noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
   QpAttributes attributes_;  // its state and the counters of the send queue: one cache line
-  Parts parts_;
+  Sender sender_;
+  Receiver receiver_;
   Config config_;
   Path path_;
-  RcRequester requester_;        // RC and XRC initiators
-  UnreliableSender unreliable_;  // UC and UD
-  RcResponder rc_;               // RC and XRC targets; its landing is used for every type
-  UcResponder uc_;
-  UdResponder ud_;
-  std::uint8_t life_ = 0;         // counts the moves of the half
-  std::uint8_t events_ = 0;       // QpEvents not yet collected, a bit each
-  Work work_ = Work::kSending;    // the present activity
-  bool established_ = false;      // a packet has arrived
-  bool drain_reported_ = false;   // SQD: the event was raised
-  bool sends_elsewhere_ = false;  // direct::Requester executes the send queue
-  bool sender_turn_ = false;      // the requester sends next, not the responder
-  std::array<std::uint64_t, kPacketDropCount> dropped_{};
+  std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
+  Work work_ = Work::kSending;   // the present activity
+  bool established_ = false;     // a packet has arrived
+  bool drain_reported_ = false;  // SQD: the event was raised
+  bool sender_turn_ = false;     // the requester sends next, not the responder
 };
+
+/// Whether the queue pair is in SQD and a request that had begun is not finished.
+[[nodiscard]] inline bool is_draining(QueuePairMachine& machine) noexcept {
+  return machine.state() == QpState::kSendQueueDrained && !machine.sender().is_drained();
+}
+/// The counters of the packet path.
+[[nodiscard]] Traffic traffic_of(QueuePairMachine& machine) noexcept;
 
 }  // namespace verbatim::transport

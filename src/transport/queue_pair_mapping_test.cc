@@ -377,7 +377,7 @@ TEST_P(MappingTest, HistoriesEndAsInPrivateMemory) {
     }
     EXPECT_GT(other_c.responder.counters().requests, 50U) << "both views were at work";
     EXPECT_GT(other_d.responder.counters().requests, 50U);
-    EXPECT_GT(c.qp().responder().counters().requests, 50U);
+    EXPECT_GT(c.qp().receiver().rc().counters().requests, 50U);
     EXPECT_FALSE(memory_a.holds_a_pointer_into_itself());
     EXPECT_FALSE(memory_b.holds_a_pointer_into_itself());
   }

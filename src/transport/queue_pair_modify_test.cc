@@ -359,7 +359,7 @@ TEST_F(ModifyTest, ANewQKeyIsUsedAtOnce) {
   wire::PacketHeaders headers;
   headers.deth.qkey = wire::QKey{0x1111};
   end.handle(end.packet(Operation::kSendOnly, headers));
-  EXPECT_EQ(end.qp().datagram_responder().counters().wrong_qkey, 1U);
+  EXPECT_EQ(end.qp().receiver().ud().counters().wrong_qkey, 1U);
   end.wanted.qkey = wire::QKey{0x8000'0000};  // bit 31: "the queue pair's own"
   ASSERT_TRUE(end.post_send(2).ok());
   ASSERT_TRUE(end.carry_to(end));

@@ -131,7 +131,8 @@ TEST_P(QueuePairStates, TakeRequestsAsTheTableSays) {
     pair.a.handle(pair.a.packet(Operation::kSendOnly, request_headers(), payload));
     EXPECT_EQ(endings(pair.a.receives()),
               row.takes_requests ? (Endings{{1, WcStatus::kSuccess}}) : Endings{});
-    EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongState), row.takes_requests ? 0U : 1U);
+    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongState),
+              row.takes_requests ? 0U : 1U);
     EXPECT_EQ(pair.a.transmit().has_value(), row.takes_requests && GetParam() == QpType::kRc);
     EXPECT_TRUE(posted || row.state == QpState::kReset);
   });
@@ -141,8 +142,9 @@ TEST_P(QueuePairStates, TakeResponsesAsTheTableSays) {
   if (GetParam() != QpType::kRc) return;  // the others have none
   in_every_state([](const StateRow& row, Pair& pair) {
     pair.a.handle(acknowledge(pair.a, 5));
-    EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongState), row.takes_responses ? 0U : 1U);
-    EXPECT_EQ(pair.a.qp().requester().counters().ghosts, row.takes_responses ? 1U : 0U);
+    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongState),
+              row.takes_responses ? 0U : 1U);
+    EXPECT_EQ(pair.a.qp().sender().requester().counters().ghosts, row.takes_responses ? 1U : 0U);
   });
 }
 
@@ -205,13 +207,13 @@ TEST(QueuePairMachine, CountsWhatItSendsAndWhatItServes) {
       ASSERT_TRUE(pair.a.post_send(i, octets, &pair.b).ok());
     }
     exchange(pair.a, pair.b);
-    const Traffic sent = pair.a.qp().traffic();
+    const Traffic sent = traffic_of(pair.a.qp());
     EXPECT_EQ(sent.messages, 3U);
     EXPECT_EQ(sent.octets, 3U * octets);
     EXPECT_EQ(sent.packets, is_datagram ? 3U : 3U * 4U);
     EXPECT_EQ(sent.repeats, 0U);
     EXPECT_EQ(sent.served_messages, 0U);
-    const Traffic served = pair.b.qp().traffic();
+    const Traffic served = traffic_of(pair.b.qp());
     EXPECT_EQ(served.messages, 0U);
     EXPECT_EQ(served.served_messages, 3U);
     EXPECT_EQ(served.served_octets, 3U * octets);
@@ -230,10 +232,10 @@ TEST(QueuePairMachine, CountsAReadWhereItIsAskedAndWhereItIsServed) {
                         0, octets)
                   .ok());
   exchange(pair.a, pair.b);
-  EXPECT_EQ(pair.b.qp().traffic().messages, 1U);
-  EXPECT_EQ(pair.b.qp().traffic().octets, octets);
-  EXPECT_EQ(pair.a.qp().traffic().served_messages, 1U);
-  EXPECT_EQ(pair.a.qp().traffic().served_octets, octets);
+  EXPECT_EQ(traffic_of(pair.b.qp()).messages, 1U);
+  EXPECT_EQ(traffic_of(pair.b.qp()).octets, octets);
+  EXPECT_EQ(traffic_of(pair.a.qp()).served_messages, 1U);
+  EXPECT_EQ(traffic_of(pair.a.qp()).served_octets, octets);
 }
 
 TEST(QueuePairMachine, BothEndsMaySendAtOnce) {
@@ -378,14 +380,14 @@ TEST(QueuePairMachine, AnUncollectedCompletionKeepsItsPlaceInTheQueue) {
     ASSERT_TRUE(b.post_receive(i).ok());
     ASSERT_TRUE(a.post_send(i).ok());
   }
-  EXPECT_FALSE(a.qp().has_room_for(1));
+  EXPECT_FALSE(a.qp().sender().has_room_for(1));
   exchange(a, b);
   EXPECT_TRUE(a.qp().has_no_sends());
   EXPECT_EQ(a.post_send(9).error(), Errc::kNoMemory);
   EXPECT_EQ(b.post_receive(9).error(), Errc::kNoMemory);
   EXPECT_EQ(a.sends().size(), 4U);
   EXPECT_EQ(b.receives().size(), 4U);
-  EXPECT_TRUE(a.qp().has_room_for(4));
+  EXPECT_TRUE(a.qp().sender().has_room_for(4));
   EXPECT_TRUE(a.post_send(9).ok());
   EXPECT_TRUE(b.post_receive(9).ok());
 }
@@ -554,7 +556,7 @@ TEST(QueuePairMachine, DropsWhatIsNotFromItsPeer) {
     pair.a.handle(packet, stranger.gid(), pair.a.gid());
     pair.a.handle(packet, pair.b.gid(), stranger.gid());
     pair.a.handle(packet, pair.a.gid(), pair.b.gid());
-    EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongSource), 3U);
+    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongSource), 3U);
     EXPECT_TRUE(pair.a.receives().empty());
     EXPECT_TRUE(pair.a.events().empty());
     EXPECT_FALSE(pair.a.transmit().has_value());
@@ -581,10 +583,10 @@ TEST(QueuePairMachine, DropsWhatIsOfAnotherPartition) {
     auto headers = request_headers();
     headers.bth.pkey = wire::PKey{0x8001};
     pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
-    EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongPartition), 1U);
+    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongPartition), 1U);
     headers.bth.pkey = wire::PKey{0x7fff};  // a limited member of the same partition
     pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
-    EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongPartition), 1U);
+    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongPartition), 1U);
     EXPECT_EQ(pair.a.receives().size(), 1U);
   }
 }
@@ -601,7 +603,7 @@ TEST(QueuePairMachine, DropsWhatIsOfAnotherService) {
       auto headers = request_headers();
       headers.bth.opcode = wire::opcode_of(other, Operation::kSendOnly);
       pair.a.handle(TestPacket(headers));
-      EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongTransport), ++foreign);
+      EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongTransport), ++foreign);
     }
     EXPECT_TRUE(pair.a.receives().empty());
     EXPECT_TRUE(pair.a.events().empty());
@@ -616,13 +618,13 @@ TEST(QueuePairMachine, CountsCongestionNotifications) {
   headers.bth.becn = true;
   const TestPacket notification(headers);
   pair.a.handle(notification);
-  EXPECT_EQ(pair.a.qp().requester().rate().notification_count(), 1U);
+  EXPECT_EQ(pair.a.qp().sender().requester().rate().notification_count(), 1U);
   EXPECT_TRUE(pair.a.events().empty()) << "it is no request";
   ASSERT_TRUE(pair.a.step(QpState::kReadyToSend, pair.b).ok());
   pair.a.handle(notification);
   pair.a.handle(notification, pair.a.gid(), pair.b.gid());
-  EXPECT_EQ(pair.a.qp().requester().rate().notification_count(), 2U);
-  EXPECT_EQ(pair.a.qp().dropped(PacketDrop::kWrongSource), 1U);
+  EXPECT_EQ(pair.a.qp().sender().requester().rate().notification_count(), 2U);
+  EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongSource), 1U);
   EXPECT_FALSE(pair.a.transmit().has_value());
 }
 
@@ -639,7 +641,7 @@ TEST(QueuePairMachine, AnXrcInitiatorTakesNoRequests) {
                   .modify(kState | kAddress | kPathMtu | kDestQp | kReceivePsn, end.wanted, &path)
                   .ok());
   end.handle(end.packet(Operation::kSendOnly, request_headers()));
-  EXPECT_EQ(end.qp().dropped(PacketDrop::kWrongTransport), 1U);
+  EXPECT_EQ(end.qp().receiver().dropped(PacketDrop::kWrongTransport), 1U);
   EXPECT_TRUE(end.events().empty()) << "nothing was established by what was dropped";
 }
 
@@ -659,7 +661,7 @@ TEST(QueuePairMachine, AnXrcTargetTakesNoSendsAndNoResponses) {
   ASSERT_TRUE(end.qp().modify(kState | kTimeout | kSendPsn, end.wanted, &path).ok());
   EXPECT_FALSE(end.post_send(1).ok());
   end.handle(acknowledge(end, 0));
-  EXPECT_EQ(end.qp().dropped(PacketDrop::kWrongTransport), 1U);
+  EXPECT_EQ(end.qp().receiver().dropped(PacketDrop::kWrongTransport), 1U);
 }
 
 }  // namespace

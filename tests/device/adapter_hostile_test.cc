@@ -110,15 +110,15 @@ class AdapterHostile : public ::testing::Test {
     for (device::QueuePair* qp : {connection.get(), datagrams.get(), unconnected.get()}) {
       for (std::size_t i = 0; i < transport::kPacketDropCount; ++i) {
         all[kDrops[i]] +=
-            qp->machine().dropped(transport::PacketDrop(static_cast<std::uint8_t>(i)));
+            qp->machine().receiver().dropped(transport::PacketDrop(static_cast<std::uint8_t>(i)));
       }
     }
-    const auto& rc = connection->machine().responder().counters();
+    const auto& rc = connection->machine().receiver().rc().counters();
     all["duplicate"] = rc.duplicates;
     all["out of sequence"] = rc.out_of_sequence;
     all["not ready"] = rc.not_ready;
     all["refused"] = rc.refused;
-    const auto& ud = datagrams->machine().datagram_responder().counters();
+    const auto& ud = datagrams->machine().receiver().ud().counters();
     all["Q_Key"] = ud.wrong_qkey;
     all["no receive"] = ud.no_receive;
     all["too long"] = ud.too_long;

@@ -70,7 +70,7 @@ TEST(Drain, UnderTrafficFinishesWhatBeganAndStartsNothing) {
         told = event == transport::QpEvent::kSendQueueDrained;
       return told;
     }));
-    EXPECT_FALSE(qp.machine().is_draining());
+    EXPECT_FALSE(is_draining(qp.machine()));
     EXPECT_EQ(qp.machine().in_flight(), 0U);
     auto done = collect(drained, kSendCq);
     EXPECT_LT(done.size(), kWrites / 2);
