@@ -158,6 +158,7 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   }
   const transport::QpState from = machine_->state();
   auto modified = machine_->modify(mask, attributes, &path);
+  dest_qp_ = machine_->attributes().dest_qp;
   if (receiving_.exists() && modified) follow(from, near_end);
   if (disturbs) reopen_half();
   if (held.owns_lock()) held.unlock();
@@ -246,7 +247,7 @@ void QueuePair::show() noexcept {
   const transport::Path& path = machine_->path();
   record.state = machine_->state();
   record.data_path = data_path_;
-  record.dest_qp = machine_->attributes().dest_qp;
+  record.dest_qp = dest_qp_;
   record.local = path.source;
   record.remote = path.destination;
   const transport::Traffic in_packets = transport::traffic_of(*machine_);

@@ -231,6 +231,7 @@ class QueuePair : public Pooled<QueuePair> {
 
   Setup setup_;
   wire::QpNumber number_{};
+  wire::QpNumber dest_qp_{};  // as the machine has it: show() is called with every turn
   ReceivingHalf receiving_;
   std::span<std::byte> send_lane_;             // the completions of sends, in the segment
   std::unique_ptr<std::byte[]> send_block_;    // private

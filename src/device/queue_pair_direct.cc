@@ -187,7 +187,7 @@ bool QueuePair::run_directly() noexcept {
       if (adapter_->path_policy() == DataPathPolicy::kDirect) {
         fail_sends();
       } else {
-        visiting().choose_packets(machine_->attributes().dest_qp);
+        visiting().choose_packets(dest_qp_);
         set_data_path(DataPath::kPackets);
       }
       break;

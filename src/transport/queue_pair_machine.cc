@@ -10,15 +10,15 @@
 namespace verbatim::transport {
 
 QueuePairMachine::QueuePairMachine(const Config& config, const Parts& parts) noexcept
-    : sender_(config.type, parts.send_queue, parts.send_port, parts.keys),
+    : config_(config),
+      sender_(config.type, parts.send_queue, parts.send_port, parts.keys),
       receiver_(config.type, config.number,
                 {.place = {.responder = parts.responder,
                            .queue = parts.receive_queue,
                            .port = parts.receive_port},
                  .shared = parts.shared_receive,
                  .replay = parts.replay,
-                 .keys = parts.keys}),
-      config_(config) {
+                 .keys = parts.keys}) {
   receiver_.state() = ResponderState{};
   publish_to_responder();
   start_sender(true);

@@ -172,16 +172,17 @@ class alignas(64) QueuePairMachine {
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
-  QpAttributes attributes_;  // its state and the counters of the send queue: one cache line
-  Sender sender_;
-  Receiver receiver_;
+  // What a posting and a turn read is close together, before the two large halves.
+  QpAttributes attributes_;
   Config config_;
-  Path path_;
   std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each
   Work work_ = Work::kSending;   // the present activity
   bool established_ = false;     // a packet has arrived
   bool drain_reported_ = false;  // SQD: the event was raised
   bool sender_turn_ = false;     // the requester sends next, not the responder
+  Sender sender_;
+  Receiver receiver_;
+  Path path_;
 };
 
 /// Whether the queue pair is in SQD and a request that had begun is not finished.
