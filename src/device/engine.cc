@@ -22,6 +22,7 @@
 #include "device/management_port.h"
 #include "device/peer_service.h"
 #include "device/region_homes.h"
+#include "host/forget_thread.h"
 #include "host/ring.h"
 
 namespace verbatim::device {
@@ -163,7 +164,7 @@ void Engine::stop() noexcept {
 Engine::~Engine() { stop(); }
 
 void Engine::abandon_in_child() noexcept {
-  if (thread_.joinable()) thread_.detach();  // it only exists in the parent
+  host::forget_thread(thread_);
   close();
 }
 

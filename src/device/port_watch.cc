@@ -19,6 +19,7 @@
 #include "device/adapter.h"
 #include "device/interface_list.h"
 #include "device/process.h"
+#include "host/forget_thread.h"
 
 namespace verbatim::device {
 namespace {
@@ -60,7 +61,7 @@ PortWatch& PortWatch::of_process() {
 }
 
 void PortWatch::abandon_in_child() noexcept {
-  if (thread_.joinable()) thread_.detach();  // the thread exists in the parent only
+  host::forget_thread(thread_);
   if (life_ != nullptr) {
     life_->notices.close();
     life_->bell.close();

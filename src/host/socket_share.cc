@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/own_threads.h"
+#include "host/forget_thread.h"
 #include "host/slot.h"
 #include "host/unix_name.h"
 
@@ -244,7 +245,7 @@ void SocketShare::close() noexcept {
 }
 
 void SocketShare::abandon_in_child() noexcept {
-  if (thread_.joinable()) thread_.detach();  // it exists only in the parent
+  forget_thread(thread_);
   close_all();
 }
 
