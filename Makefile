@@ -42,7 +42,7 @@ bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.
 	@bench/report.py build/release
 
 check: setup ## before a push: format, layers, both compilers, tests
-	@scripts/test.sh format layers release dev clang
+	@scripts/test.sh format layers release-all dev clang
 
 compilers: ## everything compiles with every compiler that Debian 12 has (an hour on two cores)
 	@scripts/setup.sh compilers
@@ -52,7 +52,7 @@ mutants: setup ## put bugs into a copy of the code, and check that a test notice
 	@scripts/mutants.py
 
 test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 processes, minutes of memory that moves, then every program with every option on every network
-	@scripts/test.sh dev-all fuzz
+	@scripts/test.sh release-all dev-all fuzz
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@VERBATIM_STRESS_SECONDS=180 build/release/tests/memory_stress_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full

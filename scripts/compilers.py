@@ -33,7 +33,7 @@ def configure(compiler):
     done = subprocess.run(
         ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}",
          f"-DCMAKE_C_COMPILER={compiler.replace('clang++', 'clang').replace('g++', 'gcc')}",
-         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DCMAKE_BUILD_TYPE=Release"],
+         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DVB_PCH=OFF", "-DCMAKE_BUILD_TYPE=Release"],
         capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{compiler}: cmake failed\n{done.stdout}{done.stderr}")
@@ -50,7 +50,7 @@ def check_command(entry):
             skip = False
         elif word in ("-o", "-MT", "-MF"):
             skip = True
-        elif word not in ("-c", "-MD", "-g", "-O2"):
+        elif word not in ("-c", "-MD", "-g1", "-O2"):
             kept.append(word)
     return [*kept, "-fsyntax-only"]
 

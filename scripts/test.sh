@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the named steps one after the other, all of them even when one fails, and ends with a summary.
-# Usage: test.sh format layers release dev dev-all tsan clang fuzz x86
+# Usage: test.sh format layers release release-all dev dev-all tsan clang fuzz x86
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -29,24 +29,26 @@ run_short() {
 
 step_format() { scripts/check_format.sh; }
 step_layers() { python3 cmake/check_layers.py src; }
-step_release() { build release && run release; }
-# Format, layers and their like do not change with the compiler: release has run them. Tests that load the
-# machine, or kill and fork processes for minutes, run with the sanitizers in dev-all only.
-step_dev() {
-  build dev && run_short dev -L 'unit|sim|fuzz|device' \
-    -E '^(killed_peer|late_visit|many_processes|memory_stress|process_life|r[a-z]*_scale|read_order|signal_fork|verbs_(scale|stream))_test'
+# Each test of `make test` is compiled once. What a program sees runs as programs will run it; the rest, which
+# compares what the code does with what it should do, runs with the sanitizers.
+step_release() {
+  build release device_tests abi_tests verbatim verbatim-preload &&
+    run release -L 'layers|abi|device|conformance'
 }
+step_release-all() { build release && run release; }
+# Of the device tests only those that use most of the interface.
+step_dev() { build dev {unit,sim,fuzz,core}_tests && run_short dev -L 'unit|sim|fuzz|core'; }
 step_dev-all() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
 step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
 # Only tests that start threads, or share memory between them: for others the thread sanitizer finds nothing.
+# Not connect_test: its tests close descriptors that other threads wait for, as programs do.
 # Children of tests with threads open devices, which starts threads: the sanitizer is configured to allow it.
 step_tsan() {
-  build tsan verbs_threads_test rdmacm_test interface_changes_test base_test memory_test host_test \
-    transport_test &&
-    TSAN_OPTIONS=die_after_fork=0 \
-      run tsan -R '^(verbs_threads|rdmacm|interface_changes|base|memory|host|transport)_test$'
+  local programs=(base host interface_changes memory rdmacm transport verbs_threads)
+  build tsan "${programs[@]/%/_test}" &&
+    TSAN_OPTIONS=die_after_fork=0 run tsan -R "^($(IFS='|'; echo "${programs[*]}"))_test$"
 }
-step_fuzz() { build fuzz fuzzers && run fuzz; }
+step_fuzz() { build fuzz fuzz_tests && run fuzz; }
 step_x86() {
   if [[ $(uname -m) == x86_64 ]]; then
     echo "this machine is x86-64: the other steps are that test"
@@ -60,8 +62,9 @@ describe() {
   case $1 in
     format) echo "clang-format over src, tests, bench" ;;
     layers) echo "every #include against src/LAYERS" ;;
-    release) echo "g++ -O2, all tests" ;;
-    dev) echo "g++ with address and undefined-behaviour sanitizers, the quick tests" ;;
+    release) echo "g++ -O2: the libraries as programs see them" ;;
+    release-all) echo "g++ -O2, all tests" ;;
+    dev) echo "g++ with address and undefined-behaviour sanitizers: units, simulations, the quick device tests" ;;
     dev-all) echo "g++ with address and undefined-behaviour sanitizers, all tests" ;;
     tsan) echo "g++ with thread sanitizer, on what threads share" ;;
     clang) echo "clang++ with address and undefined-behaviour sanitizers" ;;
