@@ -24,7 +24,7 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs
 	@scripts/demo.sh build/release
 
-test: setup ## the whole suite, about a quarter of an hour on two cores
+test: setup ## the suite for every push, half an hour on two cores
 	@scripts/test.sh format layers release dev tsan
 
 bench: ## how fast, compared with what; PART=core, host, wire or connections: only that
