@@ -9,6 +9,7 @@
 #include <array>
 
 #include "base/pointer.h"
+#include "rehome/maps_file.h"
 #include "rehome/test_moving.h"
 
 namespace verbatim::rehome {
@@ -98,6 +99,48 @@ TEST_P(MovedMemory, DoesNotGrowIntoMemoryThatWasItsEnd) {
   EXPECT_TRUE(has(memory.data(), 4, 'a'));
   rehoming_.drop(placement);
   EXPECT_TRUE(has(memory.data(), 4, 'a'));
+}
+
+/// A listener whose regions still contain what the program unmaps.
+constexpr Watch::Listener kNeedsAll{.handle_unmap = [](void*, Range) noexcept { return true; }};
+
+TEST_P(MovedMemory, DoesNotGrowIntoPagesThatARegionNeeds) {
+  ASSERT_TRUE(rehoming_.add_listener(kNeedsAll));
+  const Memory memory(8 * page());
+  put(memory.data(), 8, 'a');
+  const auto placement = move_in(memory.range());
+  ASSERT_EQ(::munmap(memory.data() + 4 * page(), 4 * page()), 0);
+  void* const grown = ::mremap(memory.data(), 4 * page(), 8 * page(), 0);
+  if (grown != MAP_FAILED) {
+    EXPECT_TRUE(has(memory.data() + 4 * page(), 4, 0)) << "the pages of the region";
+  }
+  rehoming_.drop(placement);
+  rehoming_.remove_listener(kNeedsAll);
+}
+
+/// The program has closed the library's descriptors and may open no others, so the mappings of the
+/// process cannot be read.
+TEST_P(MovedMemory, IsNotFreedWhileMappingsCannotBeRead) {
+  ASSERT_TRUE(rehoming_.add_listener(kNeedsAll));
+  const Memory memory(8 * page());
+  put(memory.data(), 8, 'a');
+  const auto placement = move_in(memory.range());
+  ASSERT_EQ(::munmap(memory.data(), 8 * page()), 0);
+  const std::size_t before = test::arena_octets(rehoming_);
+  const int maps = MapsFile::of_process().number();
+  ASSERT_GE(maps, 0);
+  const int kept = ::dup(maps);
+  ::close(maps);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  rehoming_.drop(placement);
+  EXPECT_EQ(test::arena_octets(rehoming_), before);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_EQ(::dup2(kept, maps), maps);
+  ::close(kept);
+  rehoming_.remove_listener(kNeedsAll);
 }
 
 TEST_P(MovedMemory, ThatIsLockedIsNotEmptied) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,15 +96,34 @@ class Memory {
   std::byte* data_ = nullptr;
 };
 
-/// Some systems offer no userfaultfd with events: old kernels, containers with a seccomp profile,
-/// emulators. The thread sanitizer runs a thread of its own, so nothing moves.
+/// Whether the system offers userfaultfd with the events that moving needs. Old kernels, containers
+/// with a seccomp profile and emulators do not.
+inline bool has_memory_events() {
+  const auto watcher =
+      static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  if (watcher < 0) return false;
+  uffdio_api api{.api = UFFD_API,
+                 .features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP |
+                             UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+                 .ioctls = 0};
+  const bool has_events = ::ioctl(watcher, UFFDIO_API, &api) == 0;
+  ::close(watcher);
+  return has_events;
+}
+
+/// Why tests of moving are skipped; null when they are not. Where the system offers what moving
+/// needs, memory that does not move is a failure and not a reason to skip: otherwise a defect that
+/// prevents all moving would pass. The thread sanitizer runs a thread of its own, so nothing moves.
 inline const char* obstacle() {
   if (!is_alone()) return "the test program has another thread";
+  if (!has_memory_events()) return "the system has no userfaultfd with events";
   static const auto kPlacement = [] {
     static auto* const memory = new Memory(page());
     return (new Rehoming({.policy = Policy::kEdges}))->move_in(memory->range());
   }();
-  return kPlacement.ok() ? nullptr : to_text(kPlacement.error());
+  if (kPlacement.ok()) return nullptr;
+  ADD_FAILURE() << "the system has userfaultfd with events, but memory does not move";
+  return to_text(kPlacement.error());
 }
 
 /// Octets of memory that the arena uses.
