@@ -67,7 +67,7 @@ TYPED_TEST(BiasedLockTest, TurnsDoNotMakeAStreak) {
   EXPECT_FALSE(this->lock_.favours_me());
 }
 
-TYPED_TEST(BiasedLockTest, FavoursNobodyWhereTheSystemHasNoBarrier) {
+TYPED_TEST(BiasedLockTest, FavoursNoThreadWhereTheSystemHasNoBarrier) {
   if (std::is_same_v<TypeParam, FencedLock> || kBestFencing == Fencing::kFenced) {
     GTEST_SKIP() << "a lock with fences of its own needs no barrier";
   }
@@ -143,7 +143,7 @@ TYPED_TEST(BiasedLockTest, IsNotHeldByAThreadThatWaits) {
 }
 
 // As a signal handler that interrupts the holder does.
-TYPED_TEST(BiasedLockTest, WhoeverHasItCannotTakeItAgain) {
+TYPED_TEST(BiasedLockTest, TheThreadThatHasItCannotTakeItAgain) {
   this->lock_.lock();
   EXPECT_FALSE(this->lock_.try_lock());
   this->lock_.unlock();

@@ -124,7 +124,7 @@ vb_careful_copy_end:
 #elif defined(__x86_64__)
 // Stores become visible in order, with two exceptions. Those of one `rep movsb` have no order among
 // themselves, so the tail is stored after it. A store across the end of a cache line may become
-// visible in two halves, so the tail never crosses one.
+// visible in two parts, so the tail never crosses one.
 __asm__(R"(
     .pushsection .text
     .balign 64

@@ -63,7 +63,7 @@ struct Place {
 };
 
 // A thread that polls the last octet then finds the others, and words are stored whole. One store
-// across two cache lines would be wrong: a processor may make its halves visible in any order.
+// across two cache lines would be wrong: a processor may make its two parts visible in any order.
 TEST(CarefulCopy, IsSeenFromTheFrontToTheBackAndInWholeWords) {
   for (const Place place : {Place{0, 2}, Place{0, 4}, Place{0, 8}, Place{0, 24}, Place{0, 61},
                             Place{0, 400}, Place{63, 2}, Place{62, 4}, Place{60, 8}}) {

@@ -41,7 +41,7 @@ int run_copy(const std::filesystem::path& copy, mode_t mode) {
 
 TEST(Environment, IsNotObeyedByAProgramWithMoreRightsThanItsCaller) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a program to another user";
-#if defined(__SANITIZE_THREAD__)
+#if VB_THREAD_SANITIZER
   GTEST_SKIP() << "the sanitizer's runtime does not start in such a program";
 #endif
   std::string folder = "/tmp/vb-environment-XXXXXX";

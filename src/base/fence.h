@@ -4,14 +4,6 @@
 #include <atomic>
 #include <cstdint>
 
-#if defined(__SANITIZE_THREAD__)
-#define VB_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define VB_TSAN 1
-#endif
-#endif
-
 namespace verbatim {
 
 /// How the frequent side of an asymmetric protocol keeps its order (Occupancy, BiasedLock).
@@ -21,7 +13,7 @@ enum class Fencing : std::uint32_t {
 };
 
 /// The thread sanitizer understands fences and releases, but not membarrier(2).
-#if defined(VB_TSAN)
+#if VB_THREAD_SANITIZER
 inline constexpr Fencing kBestFencing = Fencing::kFenced;
 #else
 inline constexpr Fencing kBestFencing = Fencing::kExpedited;
@@ -37,9 +29,9 @@ inline void compiler_barrier() noexcept { std::atomic_signal_fence(std::memory_o
 /// The thread sanitizer does not support std::atomic_thread_fence(); the acquires and releases
 /// around the fence tell it the order.
 inline void full_fence() noexcept {
-#if defined(VB_TSAN) && defined(__aarch64__)
+#if VB_THREAD_SANITIZER && defined(__aarch64__)
   __asm__ __volatile__("dmb ish" ::: "memory");
-#elif defined(VB_TSAN) && defined(__x86_64__)
+#elif VB_THREAD_SANITIZER && defined(__x86_64__)
   __asm__ __volatile__("mfence" ::: "memory");
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -32,7 +32,7 @@ class VB_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a lock while it lives.
+/// Holds a lock while it exists.
 template <typename Lock>
 class VB_SCOPED_CAPABILITY LockGuard {
  public:

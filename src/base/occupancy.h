@@ -8,14 +8,15 @@
 #include "base/fence.h"
 
 namespace verbatim {
+
 /// Counts the visits of the one requester of a half: the counter is odd from enter() to leave(),
 /// that is, while the requester is inside. Plain data in memory that two processes map; zeroed
 /// memory means that no requester is inside.
-/// enter() to leave(). Plain data in memory that two processes map; zeroed memory is an empty one.
+///
 /// The owner that takes something away (a key, a state, a queue) first publishes that it is gone,
 /// and then calls quiesce(). When quiesce() returns, every visit that could have seen the thing is
 /// over and all stores of these visits are visible.
-/// thing is over and all that it wrote is visible.
+///
 /// Why this holds when the requester uses plain stores (Fencing::kExpedited): a barrier of the rare
 /// side is a full fence in the requester, at one point of the requester's program.
 ///   First barrier. If the point lies before the store of enter(), all loads of the visit come
@@ -81,14 +82,15 @@ static_assert(sizeof(Occupancy) == 8 && std::is_trivially_copyable_v<Occupancy>)
 static_assert(std::is_standard_layout_v<Occupancy>);
 
 /// A visit that ends with its scope.
-class Visit {
+class ScopedVisit {
  public:
-  Visit(Occupancy& occupancy, Fencing fencing) noexcept : occupancy_(occupancy), fencing_(fencing) {
+  ScopedVisit(Occupancy& occupancy, Fencing fencing) noexcept
+      : occupancy_(occupancy), fencing_(fencing) {
     occupancy_.enter(fencing_);
   }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-  ~Visit() { occupancy_.leave(fencing_); }
+  ScopedVisit(const ScopedVisit&) = delete;
+  ScopedVisit& operator=(const ScopedVisit&) = delete;
+  ~ScopedVisit() { occupancy_.leave(fencing_); }
 
  private:
   Occupancy& occupancy_;

@@ -40,7 +40,7 @@ TEST(Occupancy, IsOddInsideAndChangesWithEveryVisit) {
 TEST(Occupancy, AVisitEndsWithItsScope) {
   Occupancy occupancy;
   {
-    const Visit visit(occupancy, Fencing::kExpedited);
+    const ScopedVisit visit(occupancy, Fencing::kExpedited);
     EXPECT_TRUE(Occupancy::is_inside(occupancy.snapshot()));
   }
   EXPECT_FALSE(Occupancy::is_inside(occupancy.snapshot()));
@@ -114,7 +114,7 @@ TEST(Quiesce, NoRequesterWritesToWhatWasTakenAway) {
   std::array<std::uint64_t, 8> target{};
   std::thread requester([&] {
     for (std::uint64_t i = 1; !done.load(std::memory_order_relaxed); ++i) {
-      const Visit visit(occupancy, Fencing::kFenced);
+      const ScopedVisit visit(occupancy, Fencing::kFenced);
       if (!live.load(std::memory_order_acquire)) continue;
       for (auto& word : target) word = i;
     }

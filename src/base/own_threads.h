@@ -16,8 +16,8 @@ class OwnThread {
   OwnThread(const OwnThread&) = delete;
   OwnThread& operator=(const OwnThread&) = delete;
   ~OwnThread() {
-    announce();
     count_.fetch_sub(1, std::memory_order_seq_cst);
+    announce();  // before the kernel lists the thread no longer
   }
 
   /// How many threads of the process the library has started.

@@ -5,22 +5,14 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define VB_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define VB_ASAN 1
-#endif
-#endif
-
-#if defined(VB_ASAN)
+#if VB_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif
 
 /// Nothing but tests includes this.
 namespace verbatim::test {
 
-#if defined(VB_ASAN)
+#if VB_ADDRESS_SANITIZER
 
 /// The stack of the thread that makes it. The address sanitizer forgets what it knows of this stack
 /// when the object is destroyed.

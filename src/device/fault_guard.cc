@@ -40,7 +40,7 @@ void handle_fault(int number, siginfo_t* info, void* context) {
     return;
   }
   if (previous.sa_handler == SIG_IGN && was_sent) return;
-  // No other handler wants it: it happens again, with the default action.
+  // There is no other handler: the fault happens again, with the default action.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(number, &standard, nullptr);

@@ -32,7 +32,7 @@ RegionHomes::Region region_of(memory::DomainId domain, const MemoryRegion::Place
 RegionHomes::Home MemoryRegion::find_home(memory::DomainId domain, const Place& place) const {
   bool has_peers = false;
   {
-    const std::lock_guard lock(parts_.lock);
+    const host::AdapterGuard lock(parts_.lock);
     has_peers = parts_.homes.has_peers(domain);
   }
   return RegionHomes::find(region_of(domain, place), has_peers);
@@ -41,10 +41,10 @@ RegionHomes::Home MemoryRegion::find_home(memory::DomainId domain, const Place& 
 Expected<std::unique_ptr<MemoryRegion>> MemoryRegion::create(const MemoryParts& parts,
                                                              const Setup& setup) {
   if (!can_be_pinned(setup.place, setup.access)) return Errc::kFault;
-  auto region = std::make_unique<MemoryRegion>(parts);
+  std::unique_ptr<MemoryRegion> region(new MemoryRegion(parts, setup));
   const Home home = region->find_home(setup.domain, setup.place);
   {
-    std::unique_lock lock(parts.lock);
+    host::AdapterGuard lock(parts.lock);
     auto key = parts.keys.register_region({.domain = setup.domain,
                                            .address = setup.place.address,
                                            .octets = setup.place.octets,
@@ -52,17 +52,15 @@ Expected<std::unique_ptr<MemoryRegion>> MemoryRegion::create(const MemoryParts& 
                                            .access = setup.access});
     if (!key) {
       lock.unlock();
-      RegionHomes::give_up(home, true);
+      RegionHomes::give_up(home);
       return key.error();
     }
     (void)parts.domains.add_user(setup.domain);  // cannot fail: the domain is open
     parts.homes.add(*key, home);
     region->key_ = *key;
   }
-  region->domain_ = setup.domain;
-  region->place_ = setup.place;
-  parts.homes.run_moves();
   parts.homes.confirm(region->key_, home);
+  parts.homes.run_moves();
   return region;
 }
 
@@ -73,7 +71,7 @@ Status MemoryRegion::change(const Change& change) {
   std::uint64_t base = place.address;
   bool is_gone = false;  // other memory may be mapped there now, which is not registered
   {
-    const std::lock_guard lock(parts_.lock);
+    const host::AdapterGuard lock(parts_.lock);
     const memory::KeyEntry& entry = *parts_.keys.table().find(key_);
     access = change.access.value_or(entry.access);
     if (!change.place) {
@@ -85,7 +83,7 @@ Status MemoryRegion::change(const Change& change) {
   if (pins && !can_be_pinned(place, access)) return Errc::kFault;
   const Home home = is_gone ? Home{.region = region_of(domain, place)} : find_home(domain, place);
 
-  std::unique_lock lock(parts_.lock);
+  host::AdapterGuard lock(parts_.lock);
   using Memory = memory::KeyRegistry::Memory;
   auto changed = parts_.keys.change_region(key_,
                                            {.domain = domain,
@@ -96,36 +94,37 @@ Status MemoryRegion::change(const Change& change) {
                                            change.place ? Memory::kOther : Memory::kSame);
   if (!changed) {
     lock.unlock();
-    RegionHomes::give_up(home, true);
+    RegionHomes::give_up(home);
     return changed;
   }
-  const bool has_left = parts_.peers.await();
-  parts_.peers.await_calls(lock, place_.address, place_.octets);
-  const Home old = parts_.homes.take(key_);
-  parts_.homes.add(key_, home);
+  Home old = parts_.homes.exchange(key_, home);
   (void)parts_.domains.add_user(domain);  // cannot fail: the domain is open
+  if (!parts_.peers.await()) parts_.homes.abandon(old);
+  lock.unlock();
+  parts_.homes.confirm(key_, home);
+  lock.lock();
+  parts_.peers.await_calls(lock, place_.address, place_.octets);
   parts_.domains.drop_user(domain_);
   domain_ = domain;
   place_ = place;
   lock.unlock();
-  RegionHomes::give_up(old, has_left);
+  RegionHomes::give_up(old);
   parts_.homes.run_moves();
-  parts_.homes.confirm(key_, home);
   return Ok{};
 }
 
 Status MemoryRegion::destroy() {
   Home home;
-  bool has_left = true;
   {
-    std::unique_lock lock(parts_.lock);
+    host::AdapterGuard lock(parts_.lock);
     if (auto ended = parts_.keys.deregister_region(key_); !ended) return ended;
-    has_left = parts_.peers.await();
-    parts_.peers.await_calls(lock, place_.address, place_.octets);
     home = parts_.homes.take(key_);
+    if (!parts_.peers.await()) parts_.homes.abandon(home);
+    parts_.peers.await_calls(lock, place_.address, place_.octets);
     parts_.domains.drop_user(domain_);
   }
-  RegionHomes::give_up(home, has_left);
+  RegionHomes::give_up(home);
+  parts_.homes.detach_abandoned();
   return Ok{};
 }
 

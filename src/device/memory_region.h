@@ -21,22 +21,26 @@ namespace verbatim::device {
 /// middle of an access at any time. The program may free the memory as soon as the call that ends a
 /// registration returns. So a registration ends in these steps:
 ///   1. The key becomes invalid, and no access begins any more. Only this step can fail, and then
-///      nothing has changed.
+///      nothing has changed. The adapter forgets the home.
 ///   2. Accesses through pointers that had begun end (PeerAccess::await()), unless a peer was
-///      stopped in the middle of one.
+///      stopped in the middle of one. Then the pages are listed to become private memory.
 ///   3. Accesses by system calls that had begun end (PeerAccess::await_calls()). The kernel would
 ///      execute such a call of a stopped peer later, at addresses that may be other memory then, so
 ///      these are awaited without a limit. The lock is released meanwhile.
-///   4. The adapter forgets the home, and the domain has one object less.
-///   5. Without the lock, the home is given up. If a peer was stopped in step 2, the pages become
-///      private memory, and what the peer stores later reaches pages that no program sees.
+///   4. The domain has one object less.
+///   5. Without the lock, the home is given up, and the pages that are listed become private
+///   memory.
+///      What a stopped peer stores later reaches pages that no program sees. The pages of this
+///      region may have been listed earlier, at the end of a queue pair whose peer was stopped
+///      (Visitors::lock_out()).
 ///
 /// A registration begins in the opposite order. The memory gets its home first, without the lock:
 /// moving pages takes time, and the lock of Rehoming is taken before an adapter's. Then the key
 /// becomes valid. The program may have unmapped the memory in between, so confirm() follows.
 ///
-/// A change is a beginning and an end around one key: the new home, steps 1 to 3 with the key
-/// naming the new memory at once, then the old home is exchanged for the new one and given up.
+/// A change is a beginning and an end around one key: the new home, step 1 with the key naming the
+/// new memory and the adapter knowing the new home at once, confirm(), then steps 2 to 5 for the
+/// old memory and the old home.
 ///
 /// Thread: any thread of the program, without the adapter's lock; one call at a time.
 class MemoryRegion {
@@ -55,7 +59,6 @@ class MemoryRegion {
   /// (is_registrable()). Otherwise as KeyRegistry::register_region().
   [[nodiscard]] static Expected<std::unique_ptr<MemoryRegion>> create(const MemoryParts& parts,
                                                                       const Setup& setup);
-  explicit MemoryRegion(const MemoryParts& parts) noexcept : parts_(parts) {}
   MemoryRegion(const MemoryRegion&) = delete;
   MemoryRegion& operator=(const MemoryRegion&) = delete;
 
@@ -79,11 +82,13 @@ class MemoryRegion {
  private:
   using Home = RegionHomes::Home;
 
+  MemoryRegion(const MemoryParts& parts, const Setup& setup) noexcept
+      : parts_(parts), domain_(setup.domain), place_(setup.place) {}
   [[nodiscard]] Home find_home(memory::DomainId domain, const Place& place) const;
 
   MemoryParts parts_;
   wire::MemoryKey key_{};
-  memory::DomainId domain_ = memory::DomainId::kNone;
+  memory::DomainId domain_;
   Place place_;
 };
 

@@ -125,7 +125,7 @@ TEST_F(MemoryRegionTest, TheEndWaitsForPeersWhenTheKeyIsInvalidAndBeforeTheDomai
     EXPECT_TRUE(world.is_in_use(kHome));
   };
   world.on_await_calls = [&](auto& lock) {
-    EXPECT_TRUE(lock.owns_lock());
+    EXPECT_TRUE(lock.is_held());
     EXPECT_TRUE(world.is_in_use(kHome));
   };
   ASSERT_TRUE(region->destroy().ok());

@@ -61,11 +61,11 @@ struct ForkParticipant {
   void (*forget)() = nullptr;
   /// Whether the calling thread holds a lock of its own kind, for locks that are no ForkMutex.
   bool (*is_held_by_me)() = nullptr;
-  /// Whether it is the first in the child, whatever its rank: the others may touch the memory that
-  /// it brings back.
+  /// Whether this participant is the first in the child, whatever its rank: the other participants
+  /// may use the memory that it brings back.
   bool is_first_in_child = false;
-  /// Whether a fork in the middle of a call goes through it, too: the locks that it takes then are
-  /// only ever held with all signals blocked, by threads that wait for nothing. child() is called
+  /// Whether a fork in the middle of a call calls this participant, too. The locks that it takes
+  /// are held only by threads that block all signals and wait for nothing. child() is called
   /// instead of forget(). The functions allocate nothing while is_fork_amid_call().
   bool is_quiet = false;
 };

@@ -96,7 +96,8 @@ TEST(Process, AForkByAThreadThatHasLocksWaitsForNone) {
   EXPECT_EQ(g_history, "aqbBA") << "the next one has none";
 }
 
-/// The fork of another thread has what this one would wait for, and waits for what this one has.
+/// The fork of another thread holds the lock of all forks and waits for the pause of this thread. A
+/// fork by this thread does not wait for that lock.
 TEST(Process, AForkByAThreadThatHasLocksDoesNotWaitForAnotherFork) {
   std::optional<ForkPause> pause;
   pause.emplace();
@@ -263,7 +264,7 @@ int exits_in_child(Make&& make) {
   return count;
 }
 
-TEST(Process, AChildThatNoHandlerKnowsOfLeavesNothingForItsParent) {
+TEST(Process, ExitParticipantsDoNotRunInAChildOfClone) {
   EXPECT_EQ(exits_in_child([] { return ::fork(); }), 1);
   EXPECT_EQ(
       exits_in_child([] {

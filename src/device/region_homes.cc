@@ -51,8 +51,11 @@ AllHomes& all_homes() noexcept {
 }
 
 /// The pages of a new home may have become private before the adapter knew of the home.
-bool is_out_of_date(const RegionHomes::Home& home) noexcept {
-  return home.placement && home.placement->detachments != process_rehoming().detachments();
+void learn_whether_private(RegionHomes::Home& home) noexcept {
+  if (!home.placement) return;
+  const rehome::Rehoming& rehoming = process_rehoming();
+  if (home.placement->detachments != rehoming.detachments()) home.why = rehome::Why::kStopped;
+  if (home.placement->partings != rehoming.partings()) home.why = rehome::Why::kForked;
 }
 
 /// Moves the region, or notes why not.
@@ -79,12 +82,12 @@ RegionHomes::RegionHomes(memory::KeyRegistry& keys, host::AdapterLock& lock, Pee
     : keys_(keys),
       lock_(lock),
       peers_(peers),
-      listener_{.handle_unmap =
+      observer_{.handle_unmap =
                     [](void* context, rehome::Range range) noexcept {
                       return static_cast<RegionHomes*>(context)->handle_unmap(range);
                     },
                 .context = this} {
-  (void)process_rehoming().add_listener(listener_);  // on failure stale keys stay valid
+  (void)process_rehoming().add_observer(observer_);  // on failure stale keys stay valid
   const LockGuard listed(all_homes().mutex);
   all_homes().list.push_back(this);
 }
@@ -94,7 +97,7 @@ RegionHomes::~RegionHomes() {
     const LockGuard lock(all_homes().mutex);
     std::erase(all_homes().list, this);
   }
-  process_rehoming().remove_listener(listener_);
+  process_rehoming().remove_observer(observer_);
 }
 
 void RegionHomes::forget_in_child() noexcept {
@@ -129,14 +132,9 @@ void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
   direct::VisitorList::of_process().await(kUnmapPatience);
 }
 
-void RegionHomes::give_up(const Home& home, bool is_left) {
+void RegionHomes::give_up(const Home& home) {
   if (home.is_watched) process_rehoming().unwatch(range_of(home.region));
-  if (!home.placement) return;
-  if (is_left) {
-    process_rehoming().drop(*home.placement);
-  } else {
-    process_rehoming().detach(*home.placement, &withdraw_everywhere);
-  }
+  if (home.placement) process_rehoming().drop(*home.placement);
 }
 
 /// With the lock of Rehoming held: nothing moves meanwhile.
@@ -147,7 +145,7 @@ void RegionHomes::withdraw_everywhere(rehome::Range pages) {
 
 /// The pages are about to become private. The regions stay, and peers reach them by system calls.
 void RegionHomes::withdraw(rehome::Range pages) {
-  const LockGuard lock(lock_);
+  const host::AdapterGuard lock(lock_);
   bool has_any = false;
   for (auto& [key, home] : homes_) {
     if (!home.placement || !home.placement->pages.overlaps(pages)) continue;
@@ -161,7 +159,7 @@ void RegionHomes::withdraw(rehome::Range pages) {
 
 void RegionHomes::add(wire::MemoryKey key, const Home& found) {
   Home& home = homes_[static_cast<std::uint32_t>(key)] = found;
-  if (is_out_of_date(home)) home.why = rehome::Why::kStopped;
+  learn_whether_private(home);
   show(key, home);
   if (home.why == rehome::Why::kNoPeer && has_peers(home.region.domain)) {
     to_move_.push_back(key);  // the domain has got its first peer meanwhile
@@ -191,6 +189,12 @@ RegionHomes::Home RegionHomes::take(wire::MemoryKey key) {
   return node.empty() ? Home{} : std::move(node.mapped());
 }
 
+RegionHomes::Home RegionHomes::exchange(wire::MemoryKey key, const Home& home) {
+  Home old = take(key);
+  add(key, home);
+  return old;
+}
+
 void RegionHomes::share(memory::DomainId domain) {
   if (!shared_.insert(domain).second) return;
   for (const auto& [key, home] : homes_) {
@@ -199,15 +203,17 @@ void RegionHomes::share(memory::DomainId domain) {
   has_moves_.store(!to_move_.empty(), std::memory_order_relaxed);
 }
 
-/// Memory moves only while the program has one thread, so no other thread deregisters it meanwhile.
 void RegionHomes::run_moves() {
-  if (!has_moves() && !has_strays()) return;
-  std::unique_lock held(lock_);
-  std::vector<wire::MemoryKey> keys;
-  if (!OwnThread::is_mine()) keys.swap(to_move_);
-  const auto stopped = std::exchange(to_detach_, {});
-  has_moves_.store(!to_move_.empty(), std::memory_order_relaxed);
-  has_strays_.store(false, std::memory_order_relaxed);
+  if (has_moves() && !OwnThread::is_mine()) move_listed();
+  detach_abandoned();
+}
+
+/// Pages that another region has moved already are used also while the program has several threads.
+/// Then another thread may deregister the region meanwhile, or change its memory.
+void RegionHomes::move_listed() {
+  host::AdapterGuard held(lock_);
+  const auto keys = std::exchange(to_move_, {});
+  has_moves_.store(false, std::memory_order_relaxed);
   for (const wire::MemoryKey key : keys) {
     const auto found = homes_.find(static_cast<std::uint32_t>(key));
     if (found == homes_.end() || found->second.placement) continue;
@@ -217,19 +223,34 @@ void RegionHomes::run_moves() {
     if (home.region.octets > 0) move(home);
     held.lock();
     const auto again = homes_.find(static_cast<std::uint32_t>(key));
-    if (again != homes_.end() && !again->second.placement) {
-      if (is_out_of_date(home)) home.why = rehome::Why::kStopped;
-      again->second = home;
-      show(key, home);
+    if (again != homes_.end() && !again->second.placement && again->second.region == home.region) {
+      learn_whether_private(home);
+      again->second.placement = home.placement;
+      again->second.why = home.why;
+      show(key, again->second);
     } else if (home.placement) {
       home.is_watched = false;  // the end of the region has released the watch
       held.unlock();
-      give_up(home, true);
+      give_up(home);
       held.lock();
     }
   }
-  held.unlock();
-  for (const Home& home : stopped) give_up(home, false);
+}
+
+/// The adapter's lock is taken for each element of the list: the lock of Rehoming comes first.
+void RegionHomes::detach_abandoned() {
+  if (!has_abandoned()) return;
+  const auto next = [this]() -> std::optional<rehome::Placement> {
+    const host::AdapterGuard held(lock_);
+    if (to_detach_.empty()) {
+      has_abandoned_.store(false, std::memory_order_release);  // pairs with has_abandoned()
+      return std::nullopt;
+    }
+    const rehome::Placement placement = to_detach_.back();
+    to_detach_.pop_back();
+    return placement;
+  };
+  process_rehoming().detach_all(next, &withdraw_everywhere);
 }
 
 void RegionHomes::withdraw(wire::MemoryKey key, const Home& home) {
@@ -245,18 +266,26 @@ void RegionHomes::withdraw(const Domains& domains) {
 void RegionHomes::abandon(const Domains& domains) {
   for (auto& [key, home] : homes_) {
     if (!home.placement || !domains.contains(home.region.domain)) continue;
-    to_detach_.push_back(home);
-    to_detach_.back().is_watched = false;  // the region still exists and watches
-    home.placement.reset();
-    home.why = rehome::Why::kStopped;
+    abandon(home);
     show(wire::MemoryKey{key}, home);
   }
-  has_strays_.store(!to_detach_.empty(), std::memory_order_relaxed);
+}
+
+void RegionHomes::abandon(Home& home) {
+  if (!home.placement) return;
+  to_detach_.push_back(*home.placement);
+  home.placement.reset();
+  home.why = rehome::Why::kStopped;
+  has_abandoned_.store(true, std::memory_order_relaxed);
 }
 
 void RegionHomes::withdraw_all() {
   for (const auto& [key, home] : homes_) withdraw(wire::MemoryKey{key}, home);
 }
+
+/// PeerAccess::await() does not count peers that are locked out, and the pages that they may still
+/// write are those that abandon() has listed.
+bool RegionHomes::await_all() { return !has_abandoned() && peers_.await(); }
 
 void RegionHomes::note_fork() {
   for (auto& [key, home] : homes_) {

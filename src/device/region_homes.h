@@ -9,7 +9,9 @@
 #include <set>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "device/peer_access.h"
+#include "host/adapter_guard.h"
 #include "host/queue_lock.h"
 #include "memory/key_registry.h"
 #include "rehome/rehoming.h"
@@ -41,6 +43,8 @@ class RegionHomes {
     memory::DomainId domain = memory::DomainId::kNone;
     std::uintptr_t address = 0;
     std::size_t octets = 0;
+
+    bool operator==(const Region&) const = default;
   };
   struct Home {
     Region region;
@@ -56,62 +60,82 @@ class RegionHomes {
   [[nodiscard]] static Home find(const Region& region, bool is_shared);
   /// After add(): the key is closed if the program has unmapped the memory meanwhile.
   void confirm(wire::MemoryKey key, const Home& home);
-  /// Releases a home that take() returned, or that find() returned and no region got. `is_left` is
-  /// false when a stopped peer may still store there.
-  static void give_up(const Home& home, bool is_left);
+  /// Releases a home that take() or exchange() returned, or that find() returned and no region got.
+  static void give_up(const Home& home);
   /// Moves the memory that share() and abandon() have listed. Threads of the library move no memory
   /// into the arena; threads of the program do.
   void run_moves();
+  /// Only what abandon() has listed. When this returns, all pages that were listed before are
+  /// private memory, also those that another thread makes private at the same time.
+  void detach_abandoned();
   [[nodiscard]] bool has_moves() const noexcept {
     return has_moves_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] bool has_strays() const noexcept {
-    return has_strays_.load(std::memory_order_relaxed);
+  /// Whether a stopped peer may still write pages that abandon() has listed.
+  [[nodiscard]] bool has_abandoned() const noexcept {
+    return has_abandoned_.load(std::memory_order_acquire);
   }
 
   // ---- With the adapter's lock held ----
+  //
+  // The home of each key is that of the memory which the key names. So a key and its home change
+  // without a release of the lock in between.
 
-  /// A region was registered, or has got another home.
-  void add(wire::MemoryKey key, const Home& home);
-  /// The region has ended, and no peer but a stopped one is in the middle of an access.
-  [[nodiscard]] Home take(wire::MemoryKey key);
+  /// A region was registered.
+  void add(wire::MemoryKey key, const Home& home) VB_REQUIRES(adapter_role);
+  /// The key has become invalid. Peers may still be in the middle of an access.
+  [[nodiscard]] Home take(wire::MemoryKey key) VB_REQUIRES(adapter_role);
+  /// The key names other memory, or has other rights. Returns the previous home, as take() does.
+  [[nodiscard]] Home exchange(wire::MemoryKey key, const Home& home) VB_REQUIRES(adapter_role);
   /// A queue pair of this domain has a peer on this host.
-  void share(memory::DomainId domain);
-  [[nodiscard]] bool has_peers(memory::DomainId domain) const { return shared_.contains(domain); }
+  void share(memory::DomainId domain) VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool has_peers(memory::DomainId domain) const VB_REQUIRES(adapter_role) {
+    return shared_.contains(domain);
+  }
 
   using Domains = std::set<memory::DomainId>;
   /// Publishes that peers reach the regions of these domains by system calls, not by pointers.
-  void withdraw(const Domains& domains);
+  void withdraw(const Domains& domains) VB_REQUIRES(adapter_role);
   /// After withdraw(), when every peer but the stopped ones has left: lists the pages to become
   /// private memory. Late stores of a stopped peer then reach pages that no program sees.
-  void abandon(const Domains& domains);
+  void abandon(const Domains& domains) VB_REQUIRES(adapter_role);
+  /// The same for a home that take() or exchange() returned.
+  void abandon(Home& home) VB_REQUIRES(adapter_role);
 
   /// In a forked child, before any other function of this class.
   static void forget_in_child() noexcept;
 
   /// For a fork that makes moved memory private: withdraw_all() before it, then note_fork() if the
-  /// memory is private now, or restore_all() if it has not changed.
-  void withdraw_all();
-  void note_fork();
-  void restore_all();
+  /// memory is private now, or restore_all() if it has not changed. Between them, await_all() says
+  /// whether no peer can store to moved memory any more. The pages of memory that becomes private
+  /// by a fork are not copied, so a later store of a stopped peer would appear in it.
+  void withdraw_all() VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool await_all() VB_REQUIRES(adapter_role);
+  void note_fork() VB_REQUIRES(adapter_role);
+  void restore_all() VB_REQUIRES(adapter_role);
 
  private:
   bool handle_unmap(rehome::Range range) noexcept;
+  void move_listed();
   static void withdraw_everywhere(rehome::Range pages);
   void withdraw(rehome::Range pages);
-  void show(wire::MemoryKey key, const Home& home);
-  void withdraw(wire::MemoryKey key, const Home& home);
+  void show(wire::MemoryKey key, const Home& home) VB_REQUIRES(adapter_role);
+  void withdraw(wire::MemoryKey key, const Home& home) VB_REQUIRES(adapter_role);
 
   memory::KeyRegistry& keys_;
   host::AdapterLock& lock_;
   PeerAccess& peers_;
-  rehome::Watch::Listener listener_;
-  std::map<std::uint32_t, Home> homes_;  // by key
-  Domains shared_;
-  std::vector<wire::MemoryKey> to_move_;  // of domains that have got their first peer
-  std::vector<Home> to_detach_;           // which a stopped peer may still write
-  std::atomic<bool> has_moves_{false};    // to_move_ is not empty
-  std::atomic<bool> has_strays_{false};   // to_detach_ is not empty
+  rehome::Watch::Observer observer_;
+  std::map<std::uint32_t, Home> homes_ VB_GUARDED_BY(adapter_role);  // by key
+  Domains shared_ VB_GUARDED_BY(adapter_role);
+  std::vector<wire::MemoryKey> to_move_
+      VB_GUARDED_BY(adapter_role);  // of domains that have got their first peer
+  std::vector<rehome::Placement> to_detach_
+      VB_GUARDED_BY(adapter_role);      // which a stopped peer may still write
+  std::atomic<bool> has_moves_{false};  // to_move_ is not empty
+  // Set with an element of to_detach_. Cleared when all elements are detached, not when they are
+  // taken out.
+  std::atomic<bool> has_abandoned_{false};
 };
 
 /// Runs the moves at the end of a scope. It is declared before the guard of the adapter's lock, and

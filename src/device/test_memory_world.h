@@ -49,7 +49,7 @@ class TestMemoryWorld : private PeerAccess {
   memory::TestMemory memory;
   /// Called in the middle of await() and await_calls(). `has_left` is the answer of await().
   std::function<void()> on_await = [] {};
-  std::function<void(std::unique_lock<host::AdapterLock>&)> on_await_calls = [](auto&) {};
+  std::function<void(host::AdapterGuard&)> on_await_calls = [](auto&) {};
   bool has_left = true;
   /// The waits in their order, and the range of the last wait for calls.
   std::vector<std::string> waits;
@@ -61,8 +61,7 @@ class TestMemoryWorld : private PeerAccess {
     on_await();
     return has_left;
   }
-  void await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
-                   std::uint64_t octets) override {
+  void await_calls(host::AdapterGuard& lock, std::uint64_t address, std::uint64_t octets) override {
     waits.emplace_back("calls");
     awaited = {address, octets};
     on_await_calls(lock);

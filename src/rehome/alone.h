@@ -8,4 +8,8 @@ namespace verbatim::rehome {
 /// before the caller returns. Threads of io_uring count as the program's.
 [[nodiscard]] bool is_alone() noexcept;
 
+/// One look, without waiting: false also if a thread of the library is about to be counted, or has
+/// just ended.
+[[nodiscard]] bool looks_alone() noexcept;
+
 }  // namespace verbatim::rehome

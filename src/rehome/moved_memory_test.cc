@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include <array>
+#include <cerrno>
 
 #include "base/pointer.h"
 #include "rehome/maps_file.h"
@@ -101,27 +102,33 @@ TEST_P(MovedMemory, DoesNotGrowIntoMemoryThatWasItsEnd) {
   EXPECT_TRUE(has(memory.data(), 4, 'a'));
 }
 
-/// A listener whose regions still contain what the program unmaps.
-constexpr Watch::Listener kNeedsAll{.handle_unmap = [](void*, Range) noexcept { return true; }};
+/// An observer whose regions still contain what the program unmaps.
+constexpr Watch::Observer kNeedsAll{.handle_unmap = [](void*, Range) noexcept { return true; }};
 
+/// The neighbours of an unmapped range do not grow at all: the kernel would let them grow over
+/// pages of the arena, and the region needs the pages that belong to the range.
 TEST_P(MovedMemory, DoesNotGrowIntoPagesThatARegionNeeds) {
-  ASSERT_TRUE(rehoming_.add_listener(kNeedsAll));
+  ASSERT_TRUE(rehoming_.add_observer(kNeedsAll));
   const Memory memory(8 * page());
   put(memory.data(), 8, 'a');
   const auto placement = move_in(memory.range());
+  void* const view = ::mmap(nullptr, 8 * page(), PROT_READ, MAP_SHARED,
+                            rehoming_.arena().descriptor(), static_cast<off_t>(placement.offset));
+  ASSERT_NE(view, MAP_FAILED);
   ASSERT_EQ(::munmap(memory.data() + 4 * page(), 4 * page()), 0);
-  void* const grown = ::mremap(memory.data(), 4 * page(), 8 * page(), 0);
-  if (grown != MAP_FAILED) {
-    EXPECT_TRUE(has(memory.data() + 4 * page(), 4, 0)) << "the pages of the region";
-  }
+  EXPECT_EQ(::mremap(memory.data(), 4 * page(), 8 * page(), 0), MAP_FAILED);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_TRUE(has(memory.data(), 4, 'a'));
+  EXPECT_TRUE(has(static_cast<const std::byte*>(view), 8, 'a')) << "the pages of the region";
+  ::munmap(view, 8 * page());
   rehoming_.drop(placement);
-  rehoming_.remove_listener(kNeedsAll);
+  rehoming_.remove_observer(kNeedsAll);
 }
 
 /// The program has closed the library's descriptors and may open no others, so the mappings of the
 /// process cannot be read.
 TEST_P(MovedMemory, IsNotFreedWhileMappingsCannotBeRead) {
-  ASSERT_TRUE(rehoming_.add_listener(kNeedsAll));
+  ASSERT_TRUE(rehoming_.add_observer(kNeedsAll));
   const Memory memory(8 * page());
   put(memory.data(), 8, 'a');
   const auto placement = move_in(memory.range());
@@ -140,7 +147,7 @@ TEST_P(MovedMemory, IsNotFreedWhileMappingsCannotBeRead) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   ASSERT_EQ(::dup2(kept, maps), maps);
   ::close(kept);
-  rehoming_.remove_listener(kNeedsAll);
+  rehoming_.remove_observer(kNeedsAll);
 }
 
 TEST_P(MovedMemory, ThatIsLockedIsNotEmptied) {

@@ -236,7 +236,7 @@ Moved PageMover::move_piece_from_stack(const Job& job) noexcept {
     (void)kernel::advise(used.begin, octets, MADV_DONTNEED);
   }
   if (!moved) {
-    faults_.unwatch(job.pages);
+    (void)faults_.unwatch(job.pages);
     punch(file_, job.offset, octets);
   }
   faults_.wake(job.pages);

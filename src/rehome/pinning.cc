@@ -16,7 +16,9 @@ namespace verbatim::rehome {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kPinningFiles = {
+/// Devices that transfer directly to or from the memory of a request are in the list, too: a disk
+/// or tape gets such requests by ioctl(2), without O_DIRECT.
+constexpr std::array<std::string_view, 24> kPinningFiles = {
     "anon_inode:[io_uring]",
     "anon_inode:[vfio",
     "anon_inode:kvm",
@@ -31,15 +33,26 @@ constexpr std::array<std::string_view, 14> kPinningFiles = {
     "/dev/vhost",
     "/dev/gdrdrv",
     "/dev/habanalabs",
+    "/dev/nvme",
+    "/dev/ng",
+    "/dev/sd",
+    "/dev/sr",
+    "/dev/sg",
+    "/dev/bsg/",
+    "/dev/st",
+    "/dev/nst",
+    "/dev/video",
+    "/dev/fuse",
 };
 
 constexpr int kXdpFamily = 44;  // AF_XDP, which older headers lack
 
-bool is_xdp_socket(int descriptor) noexcept {
+/// AF_XDP has buffers of the program, and AF_ALG computes into those of a receive.
+bool is_pinning_socket(int descriptor) noexcept {
   int domain = 0;
   socklen_t octets = sizeof domain;
   return kernel::call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &octets) == 0 &&
-         domain == kXdpFamily;
+         (domain == kXdpFamily || domain == AF_ALG);
 }
 
 bool is_direct(int descriptor) noexcept {
@@ -56,7 +69,7 @@ bool pins(int folder, const char* name) noexcept {
   if (names_a_pinning_file(target)) return true;
   int descriptor = -1;
   std::from_chars(name, name + std::strlen(name), descriptor);
-  if (target.starts_with("socket:")) return is_xdp_socket(descriptor);
+  if (target.starts_with("socket:")) return is_pinning_socket(descriptor);
   // A pipe may have the flag as well; there it means packets.
   return !target.starts_with("pipe:") && is_direct(descriptor);
 }

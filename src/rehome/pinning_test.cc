@@ -15,15 +15,33 @@ namespace verbatim::rehome {
 namespace {
 
 TEST(Pinning, IsDoneThroughFilesKnownByName) {
-  for (const char* link :
-       {"anon_inode:[io_uring]", "/dev/vfio/vfio", "/dev/vfio/12", "anon_inode:[vfio-device]",
-        "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kvm", "anon_inode:kvm-vm",
-        "anon_inode:kvm-vcpu:0", "/dev/infiniband/uverbs0", "/dev/kfd", "/dev/dri/renderD128"}) {
+  for (const char* link : {"anon_inode:[io_uring]",
+                           "/dev/vfio/vfio",
+                           "/dev/vfio/12",
+                           "anon_inode:[vfio-device]",
+                           "/dev/nvidia0",
+                           "/dev/nvidiactl",
+                           "/dev/nvidia-uvm",
+                           "/dev/kvm",
+                           "anon_inode:kvm-vm",
+                           "anon_inode:kvm-vcpu:0",
+                           "/dev/infiniband/uverbs0",
+                           "/dev/kfd",
+                           "/dev/dri/renderD128",
+                           "/dev/nvme0n1",
+                           "/dev/ng0n1",
+                           "/dev/sda1",
+                           "/dev/sr0",
+                           "/dev/sg3",
+                           "/dev/bsg/0:0:0:0",
+                           "/dev/nst0",
+                           "/dev/video2",
+                           "/dev/fuse"}) {
     EXPECT_TRUE(names_a_pinning_file(link)) << link;
   }
-  for (const char* link :
-       {"", "/dev/null", "/dev/pts/0", "socket:[1234]", "pipe:[55]", "anon_inode:[eventfd]",
-        "anon_inode:[eventpoll]", "/home/io_uring", "/memfd:verbatim-regions (deleted)"}) {
+  for (const char* link : {"", "/dev/null", "/dev/pts/0", "socket:[1234]", "pipe:[55]",
+                           "anon_inode:[eventfd]", "anon_inode:[eventpoll]", "/home/io_uring",
+                           "/memfd:verbatim-regions (deleted)", "/dev/shm/a", "/dev/zero"}) {
     EXPECT_FALSE(names_a_pinning_file(link)) << link;
   }
 }
@@ -59,6 +77,14 @@ TEST(Pinning, IsPossibleWhereAContextOfAsynchronousReadsExists) {
   if (::syscall(SYS_io_setup, 4, &context) != 0) GTEST_SKIP() << "the system allows none";
   EXPECT_TRUE(may_have_pinned_pages());
   EXPECT_EQ(::syscall(SYS_io_destroy, context), 0);
+  EXPECT_FALSE(may_have_pinned_pages());
+}
+
+TEST(Pinning, IsPossibleWhereASocketComputesIntoTheProgramsMemory) {
+  const int socket = ::socket(AF_ALG, SOCK_SEQPACKET, 0);
+  if (socket < 0) GTEST_SKIP() << "the system allows no AF_ALG socket";
+  EXPECT_TRUE(may_have_pinned_pages());
+  ::close(socket);
   EXPECT_FALSE(may_have_pinned_pages());
 }
 

@@ -46,12 +46,12 @@ std::size_t Rehoming::moved_octets() {
       [](std::size_t sum, const Run& run) { return sum + (run.is_lost ? 0 : run.range.octets()); });
 }
 
-bool Rehoming::add_listener(const Watch::Listener& listener) noexcept {
-  return watch_.add_listener(listener);
+bool Rehoming::add_observer(const Watch::Observer& observer) noexcept {
+  return watch_.add_observer(observer);
 }
 
-void Rehoming::remove_listener(const Watch::Listener& listener) noexcept {
-  watch_.remove_listener(listener);
+void Rehoming::remove_observer(const Watch::Observer& observer) noexcept {
+  watch_.remove_observer(observer);
 }
 
 /// The descriptor for the arena watches mappings of the arena that a fork has made private, too.
@@ -131,8 +131,10 @@ Expected<Placement, Why> Rehoming::move_in(Range region) {
   learn_departures();
   if (const Moved moved = bring_in(pages); !moved) return moved.error();
   runs_.add_one(pages);
-  return Placement{
-      .pages = pages, .offset = arena_.offset_of(pages.begin), .detachments = detachments_.load()};
+  return Placement{.pages = pages,
+                   .offset = arena_.offset_of(pages.begin),
+                   .detachments = detachments(),
+                   .partings = partings()};
 }
 
 Moved Rehoming::judge(Range region, Range pages) const noexcept {
@@ -161,6 +163,7 @@ Moved Rehoming::bring_in(Range pages) {
   }
   if (is_there) return Ok{};
   if (!is_alone()) return Why::kThreads;
+  if (has_protection_keys()) return Why::kProtectionKey;
   if (runs_.size() >= kRunsMax) return Why::kManyMappings;
   if (!mover_.is_open()) {
     if (const Moved opened = mover_.open(arena_.descriptor(), config_.taking); !opened) {
@@ -179,9 +182,8 @@ Moved Rehoming::bring_in(Range pages) {
 /// Pages that have moved before a failure stay in the arena: they are at their addresses and
 /// usable.
 Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
-  for (const Run& watched : watched_.remove(stretch.range)) {
-    watch_.remove_other_pages(watched.range);
-  }
+  const auto watched = watched_.remove(stretch.range);
+  for (const Run& run : watched) watch_.remove_other_pages(run.range);
   std::size_t octets = 0;
   Moved moved = mover_.move({.pages = stretch.range,
                              .offset = arena_.offset_of(stretch.range.begin),
@@ -194,17 +196,26 @@ Moved Rehoming::bring_stretch_in(const Stretch& stretch) {
     (void)kernel::advise(done.begin, done.octets(), MADV_DONTFORK);
     forbid_growth(done, page_octets());
     runs_.insert({.range = done});
-    if (const Moved watched = watch_.add_arena_pages(done); !watched) {
+    if (const Moved added = watch_.add_arena_pages(done); !added) {
       // It would not read as zeroes after MADV_DONTNEED, so it becomes private again.
       const PageMover::Job job{
           .pages = done, .offset = arena_.offset_of(done.begin), .protection = stretch.protection};
       if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
       quarantined_.insert({.range = done});
       (void)runs_.remove(done);
-      if (moved) moved = watched;
+      if (moved) moved = added;
     }
   }
-  return moved;  // the rest is watched when its registration ends
+  if (!moved) watch_again(watched, {.begin = done.end, .end = stretch.range.end});
+  return moved;
+}
+
+/// Regions that were registered before a move that has failed have been watched since then.
+void Rehoming::watch_again(const std::vector<Run>& watched, Range rest) {
+  for (Run run : watched) {
+    run.range = common(run.range, rest);
+    if (!run.range.empty() && watch_.add_other_pages(run.range)) watched_.insert(run);
+  }
 }
 
 void Rehoming::drop(const Placement& placement) {
@@ -285,6 +296,33 @@ std::optional<std::vector<Stretch>> Rehoming::stretches_of(Range pages) const {
 
 void Rehoming::detach(const Placement& placement, void (*withdraw)(Range pages)) {
   const Held held(mutex_);
+  detach_now(placement, withdraw);
+}
+
+void Rehoming::detach_all(const std::function<std::optional<Placement>()>& next,
+                          void (*withdraw)(Range pages)) {
+  bool has_more = true;
+  while (has_more) {
+    const Held held(mutex_);  // for one placement: other callers wait for no more than that
+    const auto placement = next();
+    has_more = placement.has_value();
+    if (has_more) detach_now(*placement, withdraw);
+  }
+}
+
+/// If the program has closed the descriptors, the monitor does it, which has its own. Another file
+/// may have the number of the arena's descriptor, and would appear in the memory. The monitor takes
+/// a change of pages that are still watched for an unmapping by the program.
+bool Rehoming::make_private_copies(const PageMover::Job& job) {
+  if (!arena_.is_intact() || !watch_.remove_arena_pages(job.pages)) {
+    return watch_.make_private_copies(job);
+  }
+  if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
+  (void)watch_.add_arena_pages(job.pages);
+  return true;
+}
+
+void Rehoming::detach_now(const Placement& placement, void (*withdraw)(Range pages)) {
   runs_.drop_one(placement.pages);
   learn_departures();
   detachments_.fetch_add(1);
@@ -295,13 +333,14 @@ void Rehoming::detach(const Placement& placement, void (*withdraw)(Range pages))
       const PageMover::Job job{.pages = stretch.range,
                                .offset = arena_.offset_of(stretch.range.begin),
                                .protection = stretch.protection};
-      watch_.remove_arena_pages(stretch.range);
-      if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
-      (void)watch_.add_arena_pages(stretch.range);
-      (void)runs_.remove(stretch.range);
-      quarantined_.insert({.range = stretch.range});
+      if (make_private_copies(job)) (void)runs_.remove(stretch.range);
     }
   }
+  // The peer may store to these places of the arena at any time, also where the program has
+  // unmapped the pages.
+  (void)quarantined_.remove(placement.pages);
+  quarantined_.insert({.range = placement.pages});
+  free_lost(placement.pages);
 }
 
 }  // namespace verbatim::rehome

@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "base/expected.h"
 #include "base/mutex.h"
 #include "rehome/arena.h"
+#include "rehome/arena_file.h"
 #include "rehome/copying_child.h"
 #include "rehome/inheritance_table.h"
 #include "rehome/page_mover.h"
@@ -40,6 +42,7 @@ struct Placement {
   Range pages;               // the whole pages that moved, inside the region (kEdges: around it)
   std::uint64_t offset = 0;  // of the first one in the arena
   std::uint64_t detachments = 0;  // detachments() when they moved
+  std::uint64_t partings = 0;     // partings() when they moved
 };
 
 /// Moves registered memory into the arena: private anonymous pages move into a memory file that
@@ -75,7 +78,7 @@ class Rehoming {
   /// The file that peers map.
   [[nodiscard]] const Arena& arena() const noexcept { return arena_; }
 
-  /// From now on the listeners are called when the program unmaps any of this memory. False when
+  /// From now on the observers are called when the program unmaps any of this memory. False when
   /// the kernel cannot report that.
   bool watch(Range range) noexcept;
   /// Once for each watch() that returned true, when the region is gone.
@@ -88,8 +91,8 @@ class Rehoming {
   [[nodiscard]] bool has_unmapped_since(const Watch::Moment& moment, Range range) const noexcept {
     return watch_.has_unmapped_since(moment, range);
   }
-  [[nodiscard]] bool add_listener(const Watch::Listener& listener) noexcept;
-  void remove_listener(const Watch::Listener& listener) noexcept;
+  [[nodiscard]] bool add_observer(const Watch::Observer& observer) noexcept;
+  void remove_observer(const Watch::Observer& observer) noexcept;
 
   /// Moves the pages of a region, or counts one more region for pages that have moved already.
   /// Every success must be followed by one drop() or detach().
@@ -105,9 +108,17 @@ class Rehoming {
   /// Other regions may contain some of the pages. If so, `withdraw` is called first, with the lock
   /// held: when it returns, no peer that is running reaches the pages through a pointer.
   void detach(const Placement& placement, void (*withdraw)(Range pages));
+  /// Calls detach() for every placement that `next` returns, until `next` returns nothing. `next`
+  /// takes the placement from a list, with the lock held. So several threads may detach the
+  /// placements of one list: when this returns, those that other threads have taken from the list
+  /// are detached, too.
+  void detach_all(const std::function<std::optional<Placement>()>& next,
+                  void (*withdraw)(Range pages));
   /// Counts the calls of detach(). Each call counts before it withdraws anything. If the number has
   /// changed, a placement that its adapter does not know yet is out of date.
   [[nodiscard]] std::uint64_t detachments() const noexcept { return detachments_.load(); }
+  /// Counts the forks that have made pages of regions private, likewise.
+  [[nodiscard]] std::uint64_t partings() const noexcept { return partings_.load(); }
 
   /// The handlers of fork(2); the adapters take their locks between them (docs/ARCHITECTURE.md).
   /// lock_for_fork() is the first. Then fork_mode() says how the child gets its memory.
@@ -152,6 +163,9 @@ class Rehoming {
   [[nodiscard]] Moved get_ready(Range first) noexcept VB_REQUIRES(mutex_);
   [[nodiscard]] Moved bring_in(Range pages) VB_REQUIRES(mutex_);
   [[nodiscard]] Moved bring_stretch_in(const Stretch& stretch) VB_REQUIRES(mutex_);
+  void watch_again(const std::vector<Run>& watched, Range rest) VB_REQUIRES(mutex_);
+  [[nodiscard]] bool make_private_copies(const PageMover::Job& job) VB_REQUIRES(mutex_);
+  void detach_now(const Placement& placement, void (*withdraw)(Range pages)) VB_REQUIRES(mutex_);
   void learn_departures() VB_REQUIRES(mutex_);
   void free_lost(Range pages) VB_REQUIRES(mutex_);
   void count_watcher(Range part) VB_REQUIRES(mutex_);
@@ -165,8 +179,8 @@ class Rehoming {
   [[nodiscard]] bool is_registered(Range pages) const VB_REQUIRES(mutex_);
   void note_inheritance(Range where, InheritanceTable& table, bool with_registered);
   void part_from_child(Range where) VB_REQUIRES(mutex_);
-  void take_inheritance(const Inherited& mapping);
-  void take_all(const InheritanceTable& table);
+  void take_inheritance(const Inherited& mapping, int file);
+  void take_all(const InheritanceTable& table, int file);
 
   Mutex mutex_;
   Config config_;
@@ -182,11 +196,14 @@ class Rehoming {
   bool has_moved_away_ VB_GUARDED_BY(mutex_) =
       false;  // pages of the arena may be mapped outside all runs
   std::atomic<std::uint64_t> detachments_{0};
+  std::atomic<std::uint64_t> partings_{0};
   ForkMode fork_ VB_GUARDED_BY(mutex_) = ForkMode::kNothing;
   CopyingChild copying_ VB_GUARDED_BY(mutex_);  // kCopies
+  ArenaFile fork_file_ VB_GUARDED_BY(mutex_);   // not kNothing
   Mutex amid_call_;                             // held by a fork in the middle of a call
   InheritanceTable forked_amid_call_ VB_GUARDED_BY(amid_call_);
   CopyingChild copying_amid_call_ VB_GUARDED_BY(amid_call_);
+  ArenaFile file_amid_call_ VB_GUARDED_BY(amid_call_);
 };
 
 }  // namespace verbatim::rehome

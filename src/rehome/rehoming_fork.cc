@@ -116,8 +116,8 @@ void Rehoming::part_from_child(Range where) {
   (void)for_each_arena_mapping(where, [&](const Inherited& mapping) VB_UNCHECKED_LOCKING {
     if (mapping.is_private) return;
     const PageMover::Job& job = mapping.job;
-    watch_.remove_arena_pages(job.pages);
-    (void)make_private(arena_.descriptor(), job);
+    (void)watch_.remove_arena_pages(job.pages);  // keep_pages_of_children() was called
+    (void)make_private(fork_file_.number(), job);
     (void)watch_.add_arena_pages(job.pages);
     (void)runs_.remove(job.pages);
     (void)quarantined_.remove(job.pages);
@@ -127,26 +127,26 @@ void Rehoming::part_from_child(Range where) {
 
 /// In the child, which has one thread. The table contains the mappings of the parent just before
 /// the fork.
-void Rehoming::take_inheritance(const Inherited& mapping) {
+void Rehoming::take_inheritance(const Inherited& mapping, int file) {
   if (mapping.is_private) {
     const auto replace = [](const Inherited& left) { replace_private_mapping(left.job); };
     if (!for_each_arena_mapping(mapping.job.pages, replace)) replace(mapping);
     return;
   }
-  if (fill_hole(arena_.descriptor(), mapping.job)) return;
+  if (fill_hole(file, mapping.job)) return;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   PageMover::Job one = mapping.job;
   for (std::uintptr_t at = mapping.job.pages.begin; at < mapping.job.pages.end; at += page) {
     one.pages = {.begin = at, .end = at + page};
     one.offset = mapping.job.offset + (at - mapping.job.pages.begin);
-    (void)fill_hole(arena_.descriptor(), one);
+    (void)fill_hole(file, one);
   }
 }
 
 Rehoming::ForkMode Rehoming::fork_mode() noexcept {
   learn_departures();
   forked_.clear();
-  if (!arena_.is_intact() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
+  if (!arena_.is_open() || !forked_.open(kMappingsMax)) return ForkMode::kNothing;
   // After ibv_fork_init(3) a child has no memory where regions are, as with hardware.
   const auto note = [&](Range where) VB_REQUIRES(mutex_) {
     note_inheritance(where, forked_, !config_.dont_fork);
@@ -159,7 +159,7 @@ Rehoming::ForkMode Rehoming::fork_mode() noexcept {
     }
     for (const Run& run : quarantined_.runs()) note(run.range);
   }
-  if (forked_.empty()) return ForkMode::kNothing;
+  if (forked_.empty() || !fork_file_.open(arena_, watch_)) return ForkMode::kNothing;
   // A store to a private mapping would copy the page, and the kernel would keep the pinned one.
   return may_have_pinned_pages() ? ForkMode::kCopies : ForkMode::kPrivate;
 }
@@ -168,6 +168,7 @@ void Rehoming::prepare_fork(ForkMode mode) noexcept {
   fork_ = mode;
   if (mode == ForkMode::kCopies) copying_.prepare();
   if (mode != ForkMode::kPrivate) return;
+  if (!config_.dont_fork) partings_.fetch_add(1);
   watch_.keep_pages_of_children();
   for (Inherited& mapping : forked_) {
     if (!mapping.is_private) part_from_child(mapping.job.pages);
@@ -177,23 +178,24 @@ void Rehoming::prepare_fork(ForkMode mode) noexcept {
 
 void Rehoming::after_fork_in_parent() noexcept {
   copying_.wait_in_parent();
+  fork_file_.close();
   mutex_.unlock();
 }
 
-void Rehoming::take_all(const InheritanceTable& table) {
+void Rehoming::take_all(const InheritanceTable& table, int file) {
   const std::size_t octets = std::accumulate(
       table.begin(), table.end(), std::size_t{0},
       [](std::size_t sum, const Inherited& each) { return sum + each.job.pages.octets(); });
-  if (!arena_.is_intact()) return;
   for (const Inherited& mapping : table) {
     if (mapping.is_private && octets > kCopiedOctetsMax) continue;
-    take_inheritance(mapping);
+    take_inheritance(mapping, file);
   }
 }
 
 void Rehoming::after_fork_in_child() noexcept {
   MapsFile::of_process().forget_in_child();
-  if (fork_ != ForkMode::kNothing) take_all(forked_);
+  if (fork_ != ForkMode::kNothing) take_all(forked_, fork_file_.number());
+  fork_file_.close();
   copying_.finish_in_child();
   forked_.clear();
   runs_.clear();
@@ -229,22 +231,26 @@ bool lock_for_a_while(Mutex& mutex) noexcept VB_TRY_ACQUIRE(true, mutex) {
 void Rehoming::prepare_fork_amid_call() noexcept {
   amid_call_.lock();
   forked_amid_call_.clear();
-  if (!arena_.is_intact() || !forked_amid_call_.open(kMappingsMax)) return;
+  if (!arena_.is_open() || !forked_amid_call_.open(kMappingsMax)) return;
   const bool is_locked = config_.dont_fork && lock_for_a_while(mutex_);
   note_inheritance(kEverywhere, forked_amid_call_, !is_locked);
   if (is_locked) mutex_.unlock();
+  if (!file_amid_call_.open(arena_, watch_)) forked_amid_call_.clear();
   if (!forked_amid_call_.empty()) copying_amid_call_.prepare();
 }
 
 void Rehoming::after_fork_amid_call_in_parent() noexcept {
   copying_amid_call_.wait_in_parent();
+  file_amid_call_.close();
   amid_call_.unlock();
 }
 
 /// Other threads may have been at any point of any call.
 void Rehoming::after_fork_amid_call_in_child() noexcept {
   MapsFile::of_process().forget_in_child();
-  take_all(forked_amid_call_);
+  take_all(forked_amid_call_, file_amid_call_.number());
+  file_amid_call_.close();
+  fork_file_.close();  // it may belong to a fork of another thread
   copying_amid_call_.finish_in_child();
   copying_.finish_in_child();  // it may belong to a fork of another thread
   forked_amid_call_.clear();

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/prng.h"
+#include "rehome/tasks.h"
 #include "rehome/test_moving.h"
 
 namespace verbatim::rehome {
@@ -175,6 +176,126 @@ TEST_P(Rehomed, IsOutOfReachOfLateStoresOnceDetached) {
   ::munmap(view, 4 * page());
 }
 
+/// What a stopped peer stores when it continues appears in no memory that comes to these addresses
+/// later, whenever the program has unmapped them.
+TEST_P(Rehomed, DoesNotReturnToWhereALateStoreMayAppear) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  const Memory memory(4 * page());
+  memory.fill();
+  const Placement placement = move_in(memory.range());
+  void* view = ::mmap(nullptr, 4 * page(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                      rehoming_.arena().descriptor(), static_cast<off_t>(placement.offset));
+  ASSERT_NE(view, MAP_FAILED);
+  const auto replace = [&] {
+    ASSERT_EQ(::munmap(memory.data(), memory.octets()), 0);
+    ASSERT_EQ(::mmap(memory.data(), memory.octets(), PROT_READ | PROT_WRITE, kFlags, -1, 0),
+              memory.data());
+  };
+  replace();
+  rehoming_.detach(placement, [](Range) { ADD_FAILURE() << "no other region is there"; });
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kReplaced));
+  ASSERT_TRUE(rehoming_.watch(memory.range()));
+  replace();
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kReplaced));
+  std::memset(view, 0xee, 4 * page());
+  EXPECT_TRUE(memory.is_zero());
+  ::munmap(view, 4 * page());
+}
+
+/// Two threads detach the placements of one list. The thread that finds the list empty waits until
+/// the other thread has detached the placement that it has taken.
+TEST_P(Rehomed, IsDetachedWhenAnotherThreadFindsItsListEmpty) {
+  const Memory memory(4 * page());
+  memory.fill();
+  const Placement placement = move_in(memory.range());
+  const auto is_shared = [&] {
+    return test::mappings([&](const Mapping& mapping) {
+             return mapping.shared && mapping.range.overlaps(memory.range());
+           }) != 0;
+  };
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> has_looked{false};
+  std::atomic<bool> was_shared{true};
+  std::thread other;
+  const auto withdraw = [](Range) { ADD_FAILURE() << "no other region is there"; };
+  const auto waits = [&] {
+    TaskFile text{};
+    const auto line = read_task_file(std::to_string(id).c_str(), "/syscall", text);
+    return line.starts_with(std::to_string(SYS_futex) + " ");
+  };
+  bool is_taken = false;
+  const auto take = [&]() -> std::optional<Placement> {
+    if (is_taken) return std::nullopt;
+    is_taken = true;
+    other = std::thread([&] {
+      id = ::gettid();
+      const auto find_nothing = [&]() -> std::optional<Placement> {
+        has_looked = true;
+        return std::nullopt;
+      };
+      rehoming_.detach_all(find_nothing, withdraw);
+      was_shared = is_shared();
+    });
+    while (!has_looked && (id == 0 || !waits())) std::this_thread::yield();
+    EXPECT_FALSE(has_looked) << "the list is used without the lock";
+    return placement;
+  };
+  rehoming_.detach_all(take, withdraw);
+  other.join();
+  EXPECT_TRUE(has_looked);
+  EXPECT_FALSE(was_shared);
+  EXPECT_TRUE(memory.is_filled());
+}
+
+/// The program has closed descriptors of the library, and a file of its own has the number of the
+/// arena's.
+TEST_P(Rehomed, IsDetachedThoughAnotherFileHasTheNumberOfTheArena) {
+  EXPECT_EQ(test::in_a_child([] {
+              auto& rehoming = *new Rehoming({.policy = Policy::kEdges, .taking = GetParam()});
+              const Memory memory(4 * page());
+              memory.fill();
+              const Placement placement = move_in(rehoming, memory.range());
+              void* const view =
+                  ::mmap(nullptr, 4 * page(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                         rehoming.arena().descriptor(), static_cast<off_t>(placement.offset));
+              ASSERT_NE(view, MAP_FAILED);
+              const auto file = static_cast<int>(::syscall(SYS_memfd_create, "file", 0U));
+              const auto octets = static_cast<off_t>(placement.offset + memory.octets());
+              ASSERT_EQ(::ftruncate(file, octets), 0);
+              const int number = rehoming.arena().descriptor();
+              ASSERT_EQ(::dup2(file, number), number);
+              rehoming.detach(placement, [](Range) { ADD_FAILURE() << "no other region"; });
+              std::memset(view, 0xee, 4 * page());
+              EXPECT_TRUE(memory.is_filled());
+              ASSERT_EQ(::madvise(memory.data(), memory.octets(), MADV_DONTNEED), 0);
+              EXPECT_TRUE(memory.is_zero());
+            }),
+            0);
+}
+
+/// The same for several ranges: the monitor is told each time.
+TEST_P(Rehomed, IsDetachedPieceByPieceWithoutDescriptors) {
+  EXPECT_EQ(test::in_a_child([] {
+              auto& rehoming = *new Rehoming({.policy = Policy::kEdges, .taking = GetParam()});
+              const Memory memory(8 * page());
+              memory.fill();
+              std::vector<Placement> placements;
+              for (std::size_t i = 0; i < 4; ++i) {
+                placements.push_back(move_in(rehoming, memory.part(2 * i * page(), 2 * page())));
+              }
+              ASSERT_EQ(::syscall(SYS_close_range, 3U, ~0U, 0U), 0);
+              for (const Placement& placement : placements) {
+                rehoming.detach(placement, [](Range) { ADD_FAILURE() << "no other region"; });
+              }
+              EXPECT_EQ(test::mappings([&](const Mapping& mapping) {
+                          return mapping.shared && mapping.range.overlaps(memory.range());
+                        }),
+                        0U);
+              EXPECT_TRUE(memory.is_filled());
+            }),
+            0);
+}
+
 /// Another region contains some of the pages: `withdraw` is called before the pages become private.
 TEST_P(Rehomed, IsWithdrawnFromOtherRegionsBeforeItIsDetached) {
   static Range told;
@@ -288,7 +409,7 @@ TEST(OrdinaryUser, MovesMemory) {
 struct Heard {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
-  Watch::Listener listener{.handle_unmap =
+  Watch::Observer observer{.handle_unmap =
                                [](void* context, Range range) noexcept {
                                  auto* heard = static_cast<Heard*>(context);
                                  heard->begin = range.begin;
@@ -298,12 +419,12 @@ struct Heard {
                            .context = this};
 };
 
-/// The listener has been called when the system call returns.
+/// The observer has been called when the system call returns.
 TEST(Watched, MemoryIsHeardOfBeforeTheCallReturns) {
   VB_SKIP_IF_NOTHING_MOVES();
   Rehoming& rehoming = *new Rehoming;
   Heard heard;
-  ASSERT_TRUE(rehoming.add_listener(heard.listener));
+  ASSERT_TRUE(rehoming.add_observer(heard.observer));
   for (int round = 0; round < test::rounds(200); ++round) {
     const Memory memory(8 * page());
     memory.fill();
@@ -316,12 +437,57 @@ TEST(Watched, MemoryIsHeardOfBeforeTheCallReturns) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     ASSERT_NE(::mmap(memory.data() + 2 * page(), page(), PROT_READ, kFlags, -1, 0), MAP_FAILED);
     ASSERT_EQ(heard.begin.load(), memory.range().begin + 2 * page());
-    // The monitor calls the listener again when it reads the event, perhaps after mmap has
+    // The monitor calls the observer again when it reads the event, perhaps after mmap has
     // returned.
     ASSERT_EQ(::munmap(memory.data() + 6 * page(), page()), 0);
     ASSERT_EQ(heard.begin.load(), memory.range().begin + 2 * page()) << "page 6 was not watched";
   }
-  rehoming.remove_listener(heard.listener);
+  rehoming.remove_observer(heard.observer);
+}
+
+/// So many other ranges were unmapped before that this departure is not recorded.
+TEST(Watched, MemoryIsKnownToBeUnmappedWhenItsDepartureIsLost) {
+  VB_SKIP_IF_NOTHING_MOVES();
+  constexpr std::size_t kDepartures = 1024;  // as many as are kept
+  Rehoming& rehoming = *new Rehoming;
+  const Memory memory(page());
+  const Memory others(2 * kDepartures * page());
+  if (!rehoming.watch(memory.range()) || !rehoming.watch(others.range())) {
+    GTEST_SKIP() << "not watched here";
+  }
+  for (std::size_t i = 0; i < kDepartures; ++i) {
+    ASSERT_EQ(::munmap(others.data() + 2 * i * page(), page()), 0);
+  }
+  const Watch::Moment moment = rehoming.now();
+  ASSERT_EQ(::munmap(memory.data(), page()), 0);
+  (void)rehoming.moved_octets();  // takes all departures
+  EXPECT_TRUE(rehoming.has_unmapped_since(moment, memory.range()));
+}
+
+/// Memory that was registered before the program had peers, and then could not move.
+TEST(Watched, MemoryIsStillHeardOfAfterAMoveHasFailed) {
+  VB_SKIP_IF_NOTHING_MOVES();
+  io_uring_params parameters{};
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 2, &parameters));
+  if (ring < 0) GTEST_SKIP() << "the system allows no io_uring";
+  Rehoming& rehoming = *new Rehoming;
+  Heard heard;
+  ASSERT_TRUE(rehoming.add_observer(heard.observer));
+  const Memory memory(8 * page());
+  memory.fill();
+  iovec buffer{.iov_base = memory.data() + 4 * page(), .iov_len = page()};
+  ASSERT_EQ(::syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &buffer, 1), 0);
+  if (!rehoming.watch(memory.range())) GTEST_SKIP() << "not watched here";
+  const auto moved = rehoming.move_in(memory.range());
+  ASSERT_FALSE(moved);
+  EXPECT_STREQ(to_text(moved.error()), to_text(Why::kPinned));
+  for (const std::size_t number : {0U, 4U, 7U}) {
+    heard.begin = 0;
+    ASSERT_EQ(::munmap(memory.data() + number * page(), page()), 0);
+    EXPECT_EQ(heard.begin.load(), memory.part(number * page(), page()).begin);
+  }
+  rehoming.remove_observer(heard.observer);
+  ::close(ring);
 }
 
 }  // namespace

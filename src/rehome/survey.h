@@ -37,6 +37,10 @@ struct Survey {
 /// not take away.
 [[nodiscard]] bool is_locked(std::uintptr_t address) noexcept;
 
+/// Whether the program has protection keys (pkeys(7)). Few kernels' listings of mappings show which
+/// mapping has one, and a new mapping in its place has none.
+[[nodiscard]] bool has_protection_keys() noexcept;
+
 /// Keeps mremap(2) from enlarging a mapping of the arena: the pages of the arena after it belong to
 /// other addresses. The last page becomes a separate mapping, and the kernel refuses to enlarge
 /// several mappings at once.

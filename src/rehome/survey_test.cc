@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "base/pointer.h"
 #include "rehome/test_moving.h"
@@ -104,6 +105,27 @@ TEST_P(NotMoved, AreBoundPages) {
     GTEST_SKIP() << "the system binds no memory";
   }
   EXPECT_STREQ(refusal(memory.range()), to_text(Why::kBound));
+}
+
+/// A page that moved would lose its protection key, and with it the program's protection.
+TEST_P(NotMoved, ArePagesOfAProgramWithProtectionKeys) {
+  constexpr int kKeysMax = 15;
+  const Memory memory(4 * page());
+  std::vector<long> keys;
+  while (static_cast<int>(keys.size()) < kKeysMax) {
+    const long key = ::syscall(SYS_pkey_alloc, 0, 0);
+    if (key < 0) break;
+    keys.push_back(key);
+  }
+  if (keys.empty()) GTEST_SKIP() << "the system has no protection keys";
+  ASSERT_EQ(::syscall(SYS_pkey_mprotect, memory.data(), page(), PROT_READ | PROT_WRITE, keys[0]),
+            0);
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kProtectionKey)) << "no key is free";
+  for (; keys.size() > 1; keys.pop_back()) ::syscall(SYS_pkey_free, keys.back());
+  EXPECT_STREQ(refusal(memory.range()), to_text(Why::kProtectionKey)) << "one key is in use";
+  ASSERT_EQ(::syscall(SYS_pkey_mprotect, memory.data(), page(), PROT_READ | PROT_WRITE, 0), 0);
+  ::syscall(SYS_pkey_free, keys.front());
+  EXPECT_EQ(refusal(memory.range()), nullptr);
 }
 
 TEST_P(NotMoved, AreReservedHugePages) {
@@ -235,7 +257,7 @@ TEST(Limits, OfMappingsAreARefusal) {
   }
 }
 
-TEST(Descriptor, ThatTheProgramHasClosedIsNotMistakenForOurs) {
+TEST(Descriptor, ThatTheProgramHasClosedIsNotUsedAnyMore) {
   VB_SKIP_IF_NOTHING_MOVES();
   const int ended = test::in_a_child([] {
     const Memory memory(4 * page());

@@ -6,11 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+
+#include "base/pointer.h"
 
 /// System calls without libc: UCX, libfabric and Open MPI replace mmap(2) and munmap(2) of libc by
 /// functions of their own, which must not see the calls of this layer.
@@ -19,7 +20,7 @@ namespace verbatim::rehome::kernel {
 template <typename Argument>
 long as_register(Argument argument) noexcept {
   if constexpr (std::is_pointer_v<Argument>) {
-    return std::bit_cast<long>(argument);
+    return static_cast<long>(numeric_address(argument));
   } else {
     return static_cast<long>(argument);
   }

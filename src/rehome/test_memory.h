@@ -30,14 +30,7 @@ namespace verbatim::rehome::test {
 
 inline constexpr std::size_t kMebi = std::size_t{1} << 20;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kIsSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
+inline constexpr bool kIsSanitized = VB_ADDRESS_SANITIZER || VB_THREAD_SANITIZER;
 
 /// Sanitizers make everything some twenty times slower.
 inline constexpr int rounds(int wanted) { return kIsSanitized ? wanted / 8 + 1 : wanted; }

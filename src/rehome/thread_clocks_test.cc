@@ -16,6 +16,18 @@ void nap() {
   ::nanosleep(&time, nullptr);
 }
 
+TEST(ThreadTimes, AThreadThatWasInUserModeHasGoneOn) {
+  const ThreadTimes before{.user = 40, .total = 100};
+  EXPECT_FALSE(has_gone_on(before, before, 4));
+  EXPECT_TRUE(has_gone_on(before, {.user = 44, .total = 104}, 4));
+}
+
+TEST(ThreadTimes, AThreadThatWasInTheKernelForAMomentMayBeInTheSameCall) {
+  const ThreadTimes before{.user = 40, .total = 100};
+  EXPECT_FALSE(has_gone_on(before, {.user = 40, .total = 108}, 4));
+  EXPECT_TRUE(has_gone_on(before, {.user = 40, .total = 112}, 4));
+}
+
 TEST(ThreadClocks, AThreadThatComputesGoesOn) {
   std::atomic<bool> is_over{false};
   std::thread computing([&] {

@@ -62,9 +62,9 @@ Moved Userfaults::watch(Range pages, std::uint64_t mode) const noexcept {
   return answer == -ENOMEM ? Why::kNoMemory : Why::kRefused;
 }
 
-void Userfaults::unwatch(Range pages) const noexcept {
+bool Userfaults::unwatch(Range pages) const noexcept {
   uffdio_range request{.start = pages.begin, .len = pages.octets()};
-  (void)kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_UNREGISTER, &request);
+  return kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_UNREGISTER, &request) == 0;
 }
 
 bool Userfaults::has_events() const noexcept {

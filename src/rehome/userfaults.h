@@ -30,7 +30,8 @@ class Userfaults {
   /// Watches whole pages. `mode` is of UFFDIO_REGISTER_MODE_*. kUserfaultfd when the program has a
   /// userfaultfd of its own there, kRefused for a kind of memory that the kernel does not watch.
   [[nodiscard]] Moved watch(Range pages, std::uint64_t mode) const noexcept;
-  void unwatch(Range pages) const noexcept;
+  /// False when the descriptor is not a userfaultfd any more, so that the pages stay watched.
+  bool unwatch(Range pages) const noexcept;
   /// Whether an event can be read.
   [[nodiscard]] bool has_events() const noexcept;
   /// Whether a thread is inside a call that changes watched mappings: from before the change until

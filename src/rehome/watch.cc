@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 
 #include "base/fence.h"
@@ -31,13 +32,15 @@ constexpr std::uint64_t kArenaEvents = kUnmapEvents | UFFD_FEATURE_EVENT_REMOVE;
 /// others may not trace.
 constexpr int kLooks = 40;
 
-/// How often the monitor sleeps to let threads make progress, a second and more in all.
-constexpr int kWaits = 10'000;
+/// How often the monitor sleeps to let threads make progress, ten seconds and more in all.
+constexpr int kWaits = 100'000;
 
 /// How often wait_for_changes() looks for a moment in which no thread changes watched mappings.
 constexpr int kChangeWaits = 1000;
 
-/// The stack of the monitor: its functions have some 20 KiB of buffers, more with a sanitizer.
+/// The least stack of the monitor: its functions have some 20 KiB of buffers, more with a
+/// sanitizer. Usually it has that of all threads, because the program's thread-local storage is in
+/// it, too.
 constexpr std::size_t kStackOctets = std::size_t{512} << 10;
 
 /// Gives this thread a table of descriptors of its own in which only these are open.
@@ -93,7 +96,9 @@ Moved Watch::launch() noexcept {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return Why::kNoMemory;
   (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  (void)::pthread_attr_setstacksize(&attributes, kStackOctets);
+  std::size_t stack_octets = 0;
+  (void)::pthread_attr_getstacksize(&attributes, &stack_octets);
+  if (stack_octets < kStackOctets) (void)::pthread_attr_setstacksize(&attributes, kStackOctets);
   pthread_t thread{};
   int failed = 0;
   {
@@ -156,6 +161,8 @@ void Watch::monitor() noexcept {
   const auto epoll = static_cast<int>(kernel::call(SYS_epoll_create1, EPOLL_CLOEXEC));
   const bool is_ready =
       is_apart && add_to_epoll(epoll, arena_events, 0) && add_to_epoll(epoll, other_events, 1);
+  if (is_ready) put_bell();
+  monitor_.store(static_cast<pid_t>(kernel::call(SYS_gettid)));
   ready_.store(is_ready ? 1 : 2, std::memory_order_release);
   if (!is_ready) return;
   std::array<Source, 2> sources;
@@ -166,7 +173,54 @@ void Watch::monitor() noexcept {
     if (kernel::call(SYS_epoll_pwait, epoll, &event, 1, -1, 0, 8) == 1) {
       handle_event(sources[event.data.u32]);
     }
+    execute_command();
   }
+}
+
+void Watch::put_bell() noexcept {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const long at = kernel::map(0, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (kernel::failed(at)) return;
+  const auto begin = static_cast<std::uintptr_t>(at);
+  if (add_other_pages({.begin = begin, .end = begin + page})) {
+    bell_.store(begin);
+  } else {
+    kernel::unmap(begin, page);
+  }
+}
+
+/// Nothing but the caller's own event may follow the change of the mapping, so the pages are not
+/// watched during it.
+void Watch::execute_command() noexcept {
+  if (command_.state.load(std::memory_order_acquire) != Command::State::kWanted) return;
+  const PageMover::Job& job = command_.job;
+  command_.has_succeeded = arena_faults_.unwatch(job.pages);
+  if (command_.has_succeeded) {
+    if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
+    (void)add_arena_pages(job.pages);
+  }
+  if (bell_.load() == 0) put_bell();
+  command_.state.store(Command::State::kDone, std::memory_order_release);
+}
+
+bool Watch::make_private_copies(const PageMover::Job& job) noexcept {
+  const std::uintptr_t bell = bell_.exchange(0);
+  if (bell == 0) return false;
+  command_.job = job;
+  command_.state.store(Command::State::kWanted, std::memory_order_release);
+  kernel::unmap(bell, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  while (command_.state.load(std::memory_order_acquire) != Command::State::kDone) nap();
+  command_.state.store(Command::State::kNone, std::memory_order_relaxed);
+  return command_.has_succeeded;
+}
+
+long Watch::open_arena() const noexcept {
+  const pid_t monitor = monitor_.load();
+  if (monitor == 0) return -EBADF;
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/self/task/%d/fd/%d", static_cast<int>(monitor),
+                arena_.descriptor());
+  return kernel::open_file(path.data(), O_RDWR);
 }
 
 /// First does what must be done before the waiting calls return. Then reads the event, which lets
@@ -240,7 +294,7 @@ void Watch::leave_empty_memory(Range range) noexcept {
 /// The new memory is watched as memory outside the arena, because regions may still be there.
 void Watch::replace_by_empty_memory(const Mapping& mapping, Range part) noexcept {
   // It must not be watched during the change: the monitor would wait for itself.
-  arena_faults_.unwatch(part);
+  (void)arena_faults_.unwatch(part);
   (void)kernel::map(part.begin, part.octets(), protection_of(mapping),
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   (void)add_other_pages(part);
@@ -277,10 +331,10 @@ bool Watch::close_regions(Range range) noexcept {
   bool is_needed = false;
   unmappings_.fetch_add(1);
   full_fence();
-  const LockGuard lock(listeners_mutex_);
-  for (const Listener& listener : listeners_) {
-    if (listener.handle_unmap == nullptr) continue;
-    is_needed |= listener.handle_unmap(listener.context, range);
+  const LockGuard lock(observers_mutex_);
+  for (const Observer& observer : observers_) {
+    if (observer.handle_unmap == nullptr) continue;
+    is_needed |= observer.handle_unmap(observer.context, range);
   }
   return is_needed;
 }
@@ -311,6 +365,7 @@ void Watch::handle_departure(const Departure& departure) noexcept {
   (void)close_regions(departure.range);
   const std::uint64_t put = departures_put_.load(std::memory_order_relaxed);
   if (put - departures_taken_.load(std::memory_order_acquire) == kDeparturesMax) {
+    misses_.fetch_add(1);
     missed_.store(true, std::memory_order_release);
   } else {
     departures_[put % kDeparturesMax] = departure;
@@ -329,7 +384,9 @@ bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
 
 Watch::Moment Watch::now() const noexcept {
   wait_for_changes();
-  return {.unmappings = unmappings_.load(), .departures = departures_put_.load()};
+  return {.unmappings = unmappings_.load(),
+          .departures = departures_put_.load(),
+          .misses = misses_.load()};
 }
 
 bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
@@ -337,7 +394,9 @@ bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept
   if (unmappings_.load() == moment.unmappings) return false;
   wait_for_changes();
   const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
-  if (missed_.load() || put - moment.departures >= kDeparturesMax) return true;  // unknown
+  const bool is_unknown = missed_.load() || misses_.load() != moment.misses ||
+                          put - moment.departures >= kDeparturesMax;
+  if (is_unknown) return true;
   for (std::uint64_t i = moment.departures; i < put; ++i) {
     if (!common(departures_[i % kDeparturesMax].range, range).empty()) return true;
   }
@@ -365,24 +424,24 @@ Moved Watch::add_other_pages(Range pages) noexcept {
   return other_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
 }
 
-void Watch::remove_arena_pages(Range pages) noexcept { arena_faults_.unwatch(pages); }
+bool Watch::remove_arena_pages(Range pages) noexcept { return arena_faults_.unwatch(pages); }
 
-void Watch::remove_other_pages(Range pages) noexcept { other_faults_.unwatch(pages); }
+void Watch::remove_other_pages(Range pages) noexcept { (void)other_faults_.unwatch(pages); }
 
-bool Watch::add_listener(const Listener& listener) noexcept {
-  const LockGuard lock(listeners_mutex_);
-  for (Listener& place : listeners_) {
+bool Watch::add_observer(const Observer& observer) noexcept {
+  const LockGuard lock(observers_mutex_);
+  for (Observer& place : observers_) {
     if (place.handle_unmap != nullptr) continue;
-    place = listener;
+    place = observer;
     return true;
   }
   return false;
 }
 
-void Watch::remove_listener(const Listener& listener) noexcept {
-  const LockGuard lock(listeners_mutex_);
-  for (Listener& place : listeners_) {
-    if (place.context == listener.context) place = {};
+void Watch::remove_observer(const Observer& observer) noexcept {
+  const LockGuard lock(observers_mutex_);
+  for (Observer& place : observers_) {
+    if (place.context == observer.context) place = {};
   }
 }
 
@@ -393,8 +452,10 @@ void Watch::forget_in_child() noexcept {
     other_faults_.close();
   }
   new (&mutex_) Mutex;
-  new (&listeners_mutex_) Mutex;
-  listeners_ = {};
+  new (&observers_mutex_) Mutex;
+  observers_ = {};
+  bell_.store(0);
+  command_.state.store(Command::State::kNone);
   has_started_ = false;
   departures_put_.store(0);
   departures_taken_.store(0);
@@ -403,6 +464,7 @@ void Watch::forget_in_child() noexcept {
   keeps_pages_.store(false);
   has_moved_away_.store(false);
   is_busy_.store(false);
+  monitor_.store(0);
 }
 
 }  // namespace verbatim::rehome

@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "rehome/arena.h"
 #include "rehome/changing_calls.h"
+#include "rehome/page_mover.h"
 #include "rehome/range.h"
 #include "rehome/thread_clocks.h"
 #include "rehome/userfaults.h"
@@ -26,7 +27,7 @@ namespace verbatim::rehome {
 /// are closed, and emptied memory reads as zeroes, even if many threads do so at once. A test at
 /// the start checks that this works on the running kernel.
 ///
-/// The monitor takes no lock but that of the list of listeners, and neither allocates nor frees
+/// The monitor takes no lock but that of the list of observers, and neither allocates nor frees
 /// memory: a thread that holds any lock may wait for the monitor inside free(3). The monitor has
 /// its own table of descriptors, so a program that closes descriptors which it did not open does
 /// not affect it.
@@ -36,7 +37,7 @@ class Watch {
  public:
   /// Called for a range that is about to become other memory, or none. Runs on the monitor, with
   /// the restrictions above. Returns whether a region has a page there.
-  struct Listener {
+  struct Observer {
     bool (*handle_unmap)(void* context, Range range) noexcept = nullptr;
     void* context = nullptr;
   };
@@ -56,13 +57,24 @@ class Watch {
   /// watch.
   [[nodiscard]] Moved add_arena_pages(Range pages) noexcept;
   [[nodiscard]] Moved add_other_pages(Range pages) noexcept;
-  /// Ends that: the library is about to change the mapping itself.
-  void remove_arena_pages(Range pages) noexcept;
+  /// Ends the watching: the library is about to change the mapping itself. False when the pages are
+  /// still watched, because the program has closed the descriptor.
+  bool remove_arena_pages(Range pages) noexcept;
   void remove_other_pages(Range pages) noexcept;
 
+  /// Makes pages of the arena private copies, on the monitor: for a caller without the descriptors
+  /// because the program has closed them. One caller at a time. False when the monitor cannot be
+  /// told, or cannot do it.
+  [[nodiscard]] bool make_private_copies(const PageMover::Job& job) noexcept;
+
+  /// Opens the file of the arena once more, by the descriptor in the monitor's table: for a caller
+  /// whose own descriptor the program has closed. Negative when the system refuses. Allocates
+  /// nothing.
+  [[nodiscard]] long open_arena() const noexcept;
+
   /// False when there are too many.
-  [[nodiscard]] bool add_listener(const Listener& listener) noexcept;
-  void remove_listener(const Listener& listener) noexcept;
+  [[nodiscard]] bool add_observer(const Observer& observer) noexcept;
+  void remove_observer(const Observer& observer) noexcept;
 
   /// A range that the program has unmapped, or moved to another address.
   struct Departure {
@@ -83,11 +95,12 @@ class Watch {
   struct Moment {
     std::uint64_t unmappings = 0;
     std::uint64_t departures = 0;
+    std::uint64_t misses = 0;
   };
   /// Calls wait_for_changes() first.
   [[nodiscard]] Moment now() const noexcept;
   /// Whether the program has unmapped any of the range since. This also detects an unmapping whose
-  /// listeners ran before the caller's stores: the monitor counts before it calls the listeners.
+  /// observers ran before the caller's stores: the monitor counts before it calls the observers.
   [[nodiscard]] bool has_unmapped_since(const Moment& moment, Range range) const noexcept;
   /// From now on children have pages of the arena, which must stay when this process unmaps them.
   void keep_pages_of_children() noexcept { keeps_pages_.store(true); }
@@ -99,7 +112,7 @@ class Watch {
   void forget_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
-  static constexpr std::size_t kListenersMax = 64;
+  static constexpr std::size_t kObserversMax = 64;
   static constexpr std::size_t kDeparturesMax = 1024;
 
   /// One of the two userfaultfds, on the monitor.
@@ -115,6 +128,8 @@ class Watch {
   static void* run(void* watch);
   void monitor() noexcept;
   void handle_event(Source& source) noexcept;
+  void put_bell() noexcept;
+  void execute_command() noexcept;
   ChangingCalls act_for_waiting_calls() noexcept;
   void read_event(int descriptor, const ChangingCalls& calls) noexcept;
   bool close_regions(Range range) noexcept;
@@ -125,26 +140,40 @@ class Watch {
   void replace_by_empty_memory(const Mapping& mapping, Range part) noexcept;
   void handle_departure(const Departure& departure) noexcept;
 
+  /// A command of one thread to the monitor.
+  struct Command {
+    enum class State : std::uint8_t { kNone, kWanted, kDone };
+
+    PageMover::Job job{};
+    bool has_succeeded = false;  // when it is done
+    std::atomic<State> state{State::kNone};
+  };
+
   Arena& arena_;
+  Command command_;
+  // A watched page of the library, or 0. To unmap it wakes the monitor up, without a descriptor.
+  std::atomic<std::uintptr_t> bell_{0};
   Mutex mutex_;
   bool has_started_ VB_GUARDED_BY(mutex_) = false;
   Moved outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
   Userfaults arena_faults_;  // for pages of the arena: unmapped, moved, emptied
   Userfaults other_faults_;  // for other registered memory: unmapped, moved
-  Mutex listeners_mutex_;
-  std::array<Listener, kListenersMax> listeners_ VB_GUARDED_BY(listeners_mutex_){};
+  Mutex observers_mutex_;
+  std::array<Observer, kObserversMax> observers_ VB_GUARDED_BY(observers_mutex_){};
   // From the monitor to one reader at a time.
   std::array<Departure, kDeparturesMax> departures_{};
   std::atomic<std::uint64_t> departures_put_{0};
-  std::atomic<std::uint64_t> unmappings_{0};  // counted before the listeners are called
+  std::atomic<std::uint64_t> unmappings_{0};  // counted before the observers are called
   std::atomic<std::uint64_t> departures_taken_{0};
   std::atomic<bool> missed_{false};
+  std::atomic<std::uint64_t> misses_{0};  // departures that were lost, in all
   std::atomic<bool> keeps_pages_{false};
   std::atomic<bool> has_moved_away_{false};  // pages of the arena may be at other addresses
   std::atomic<bool> is_busy_{false};         // from before an event is read until it is handled
   std::atomic<std::uint32_t> found_{0};      // events whose call was found before they were read
   std::atomic<std::uint32_t> late_{0};       // other events
   std::atomic<std::uint32_t> ready_{0};      // 1: the monitor has its own descriptors; 2: it failed
+  std::atomic<pid_t> monitor_{0};            // its thread; 0: none
 };
 
 }  // namespace verbatim::rehome

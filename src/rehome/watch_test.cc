@@ -52,13 +52,13 @@ void run_threads(Body&& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Which pages of a memory a listener was told of.
+/// Which pages of a memory an observer was told of.
 struct ClosedPages {
   explicit ClosedPages(Range range) : whole(range) {}
 
   Range whole;
   std::array<std::atomic<bool>, kThreads * kPagesOfThread> is_closed{};
-  Watch::Listener listener{.handle_unmap =
+  Watch::Observer observer{.handle_unmap =
                                [](void* context, Range range) noexcept {
                                  auto& self = *static_cast<ClosedPages*>(context);
                                  const Range part = common(self.whole, range);
@@ -92,7 +92,7 @@ TEST_F(SeveralThreads, FindZeroesWhereTheyHaveEmptiedPages) {
   {
     const Crowd crowd;
     run_threads([&](std::size_t thread) {
-      for (int round = 0; round < test::rounds(300); ++round) {
+      for (int round = 0; round < test::rounds(120); ++round) {
         auto* const octet = reinterpret_cast<volatile char*>(page_of(thread, round));
         *octet = 1;
         if (::madvise(page_of(thread, round), page(), MADV_DONTNEED) != 0 || *octet != 0) ++stale;
@@ -109,14 +109,14 @@ TEST_F(SeveralThreads, FindZeroesWhereTheyHaveEmptiedPages) {
 
 TEST_F(SeveralThreads, AreHeardOfBeforeTheirCallsReturn) {
   ClosedPages closed(memory_.range());
-  ASSERT_TRUE(rehoming_.add_listener(closed.listener));
+  ASSERT_TRUE(rehoming_.add_observer(closed.observer));
   if (!rehoming_.watch(memory_.range())) GTEST_SKIP() << "not watched here";
   std::atomic<int> unheard{0};
   std::atomic<int> closed_anew{0};
   {
     const Crowd crowd;
     run_threads([&](std::size_t thread) {
-      for (int round = 0; round < test::rounds(300); ++round) {
+      for (int round = 0; round < test::rounds(120); ++round) {
         std::byte* const at = page_of(thread, round);
         std::atomic<bool>& is_closed =
             closed.is_closed[static_cast<std::size_t>(at - memory_.data()) / page()];
@@ -137,7 +137,7 @@ TEST_F(SeveralThreads, AreHeardOfBeforeTheirCallsReturn) {
   EXPECT_EQ(unheard.load(), 0);
   EXPECT_EQ(closed_anew.load(), 0);
   EXPECT_EQ(rehoming_.late_events(), 0U);
-  rehoming_.remove_listener(closed.listener);
+  rehoming_.remove_observer(closed.observer);
 }
 
 TEST_F(SeveralThreads, CanTellWhetherARangeWasUnmappedSince) {
@@ -155,7 +155,7 @@ TEST_F(SeveralThreads, CanTellWhetherARangeWasUnmappedSince) {
 /// One thread unmaps, and another gets the addresses before the call of the first one returns.
 TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
   ClosedPages closed(memory_.range());
-  ASSERT_TRUE(rehoming_.add_listener(closed.listener));
+  ASSERT_TRUE(rehoming_.add_observer(closed.observer));
   if (!rehoming_.watch(memory_.range())) GTEST_SKIP() << "not watched here";
   std::byte* const at = memory_.data() + page();
   std::atomic<bool>& is_closed = closed.is_closed[1];
@@ -176,7 +176,7 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
     (void)rehoming_.now();
     ASSERT_FALSE(is_closed.load()) << "the new memory's keys must work";
   }
-  rehoming_.remove_listener(closed.listener);
+  rehoming_.remove_observer(closed.observer);
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ const char* to_text(Why why) noexcept {
       return "out of memory, address space or mappings";
     case Why::kRefused:
       return "the kernel refused";
+    case Why::kProtectionKey:
+      return "the program uses protection keys";
   }
   return "unknown";
 }

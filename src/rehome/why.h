@@ -34,6 +34,7 @@ enum class Why : std::uint8_t {
   kNoDescriptor,   // too many open files
   kNoMemory,       // out of memory, address space or mappings
   kRefused,        // the kernel refused a step for another reason
+  kProtectionKey,  // the program uses protection keys (pkeys(7)), which moved pages would lose
 };
 
 /// The reason in words, for tools and log lines: "file-backed", "locked into memory".
