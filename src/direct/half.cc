@@ -87,8 +87,8 @@ void Half::close() noexcept {
   std::atomic_ref(record_->gate).store(HalfRecord::kNone, std::memory_order_seq_cst);
 }
 
-/// A claim is one compare-and-swap, and so is this. A requester that comes later finds another life
-/// and reads the record again.
+/// Requesters claim a half by one compare-and-swap, and this function begins another life by one.
+/// So a requester that comes later finds the other life and reads the record again.
 bool Half::may_be_visited() noexcept {
   std::uint64_t now = HalfRecord::claim_of(life_, HalfRecord::kUnclaimed);
   const std::uint64_t next = HalfRecord::claim_of(life_ + 1, HalfRecord::kUnclaimed);

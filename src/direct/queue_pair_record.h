@@ -23,8 +23,8 @@ enum class DataPath : std::uint8_t {
 /// second by the thread that runs the queue pair. No decision depends on it. A viewer (`verbatim
 /// stat`) may read it in the middle of a change.
 struct alignas(64) QueuePairRecord {
-  wire::QpNumber number{};  // zero: none
-  std::uint32_t life = 0;   // counts the queue pairs that have had this number
+  wire::QpNumber number{};        // zero: none
+  std::uint32_t incarnation = 0;  // counts the queue pairs that have had this number
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};

@@ -29,6 +29,8 @@ constexpr int kTriesWhileMoving = 100;
 constexpr std::uint64_t kMapOctets = std::uint64_t{1} << 30;
 
 /// Faults if memory of this process is not mapped; the caller's fault guard handles the fault.
+/// Waits for a page that is missing because it moves (rehome/page_mover.h); only system calls fail
+/// there.
 void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   constexpr std::size_t kPage = 4096;
   for (const iovec& piece : pieces) {
@@ -63,7 +65,8 @@ Reached move_all(Call&& call, std::span<iovec> pieces, bool stores, Transfer tra
     if (moved < 0 && errno == EINTR) continue;
     if (moved < 0 && errno == EFAULT) {
       touch_own(pieces, stores);
-      return Reached::kNotMapped;
+      if (++tries == kTriesWhileMoving) return Reached::kNotMapped;
+      continue;
     }
     if (moved < 0 && errno != EIO) return Reached::kForbidden;
     if (moved < 0 && ++tries == kTriesWhileMoving) return Reached::kForbidden;

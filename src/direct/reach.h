@@ -62,7 +62,7 @@ class Reach {
   }
 
   /// Maps the region around that address and records the mapping in `known`: the whole region, or a
-  /// window of it if the region is so large that it could use up the address space.
+  /// part of it if the region is so large that it could use up the address space.
   void map(memory::KnownRegion& known, std::uint64_t address) noexcept;
 
   /// Stores the pieces one behind the other; kByCall when only write_by_call() can.

@@ -63,7 +63,7 @@ Requester::Stop Requester::run() noexcept {
     if (paused_ && entry.stage == SendStage::kPosted) return Stop::kIdle;
     if (!has_met_) [[unlikely]] {
       const auto meeting = target_.meet();
-      if (meeting == Target::Meeting::kStrangers) return Stop::kStrangers;
+      if (meeting == Target::Meeting::kMismatch) return Stop::kMismatch;
       has_met_ = meeting == Target::Meeting::kMet;
     }
     if (turn >= kTurnOctets) return Stop::kMore;

@@ -50,7 +50,7 @@ class Requester {
     kMore,     // requests are left; it is the turn of other queue pairs
     kWaiting,  // for the peer, at most until next_timeout()
     kFailed,
-    kStrangers,  // the ends do not fit: nothing was executed, packets are to carry the requests
+    kMismatch,  // the ends do not fit: nothing was executed, packets are to carry the requests
   };
   /// Octets that one call moves before it is the turn of other queue pairs, and octets of a chunk:
   /// between two chunks the requester leaves, so that the owner of the half can change it.

@@ -73,7 +73,8 @@ inline bool Target::send_short(const transport::ShortRequest& request,
       [this](memory::KnownRegion& known, std::uint64_t address) { memory_.map(known, address); });
   if (to == nullptr || !careful_copy(to, from, octets)) [[unlikely]]
     return false;
-  // The octets may have gone to memory that is no longer the receive's. Then it does not complete.
+  // The octets may have gone to memory that is no longer the receive's. Then the receive does not
+  // complete.
   if (visit_.is_given_up()) [[unlikely]]
     return false;
   ++state().msn;

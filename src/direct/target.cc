@@ -212,7 +212,8 @@ Answer Target::write(const SendEntry& entry, const Chunk& chunk) noexcept {
 }
 
 Answer Target::finish_receive(Request request, std::uint32_t octets) noexcept {
-  // The octets may have gone to memory that is no longer the receive's. Then it does not complete.
+  // The octets may have gone to memory that is no longer the receive's. Then the receive does not
+  // complete.
   if (visit_.is_given_up()) [[unlikely]]
     return ignore_late();
   const auto judgement = transport::finish_receive(

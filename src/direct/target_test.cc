@@ -262,7 +262,7 @@ TEST_P(TargetTest, ARequesterThatWasLockedOutIsNeverAnsweredAgain) {
   target.visit().leave();
   EXPECT_FALSE(owner_->half().admits_packets());
   Target another = owner_->requester();
-  EXPECT_EQ(another.meet(), Target::Meeting::kStrangers);
+  EXPECT_EQ(another.meet(), Target::Meeting::kMismatch);
 }
 
 TEST_P(TargetTest, ARequesterOfAnEarlierLifeDoesNotDisturbTheNext) {
@@ -297,7 +297,7 @@ TEST_P(TargetTest, APacketDecidesWhenTheRequesterHasChosenPackets) {
   EXPECT_TRUE(owner_->half().admits_packets());
   EXPECT_TRUE(owner_->half().admits_packets());
   Target target = owner_->requester();
-  EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
+  EXPECT_EQ(target.meet(), Target::Meeting::kMismatch);
 }
 
 // ---- Wrong content ----
@@ -318,14 +318,14 @@ TEST_P(TargetTest, AHalfWithAPartOutsideTheSegmentIsNotMet) {
         do_everything(target);
         continue;
       }
-      EXPECT_EQ(target.meet(), Target::Meeting::kStrangers) << lie;
+      EXPECT_EQ(target.meet(), Target::Meeting::kMismatch) << lie;
     }
   }
 }
 
 TEST_P(TargetTest, AHalfWithoutAReceiveQueueIsNotMet) {
   owner_->record().receive_at = owner_->record().shared_at = 0;
-  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
+  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kMismatch);
 }
 
 TEST_P(TargetTest, AHalfWithAQueueLargerThanTheSegmentIsNotMet) {
@@ -333,7 +333,7 @@ TEST_P(TargetTest, AHalfWithAQueueLargerThanTheSegmentIsNotMet) {
                                 std::size_t word, std::uint32_t lie) {
     owner_ = std::make_unique<Owner>(GetParam());
     std::memcpy(((*owner_).*block)().data() + word * 4, &lie, sizeof lie);
-    return owner_->requester().meet() == Target::Meeting::kStrangers;
+    return owner_->requester().meet() == Target::Meeting::kMismatch;
   };
   for (const std::uint32_t lie : {1U << 16, 0x7fff'ffffU, 0x8000'0001U, ~0U}) {
     EXPECT_TRUE(refused_with(&Owner::receive_block, 0, lie)) << "depth " << lie;
@@ -344,7 +344,7 @@ TEST_P(TargetTest, AHalfWithAQueueLargerThanTheSegmentIsNotMet) {
   EXPECT_TRUE(refused_with(&Owner::lane_block, 0, 4)) << "no power of two";
   owner_ = std::make_unique<Owner>(GetParam());
   owner_->record().lane_hint = 4;
-  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kStrangers);
+  EXPECT_EQ(owner_->requester().meet(), Target::Meeting::kMismatch);
 }
 
 TEST_P(TargetTest, ANumberBehindTheLastRecordIsNotMet) {
@@ -353,7 +353,7 @@ TEST_P(TargetTest, ANumberBehindTheLastRecordIsNotMet) {
   const Target::Self self{.number = wire::QpNumber{3}, .dest_qp = Owner::kNumber};
   Target target(nullptr, {.segment = owner_->segment().data(), .bell = nullptr}, self,
                 [] { return Instant{}; });
-  EXPECT_EQ(target.meet(), Target::Meeting::kStrangers);
+  EXPECT_EQ(target.meet(), Target::Meeting::kMismatch);
   EXPECT_FALSE(target.stand_in());
 }
 

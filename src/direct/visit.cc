@@ -49,7 +49,7 @@ memory::KeyTable Visit::keys() const noexcept {
 // ---- Meeting ----
 
 Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
-  if (record_ == nullptr) return Meeting::kStrangers;
+  if (record_ == nullptr) return Meeting::kMismatch;
   std::atomic_ref gate(record_->gate);
   std::atomic_ref claim(record_->claim);
   if (gate.load(std::memory_order_acquire) != HalfRecord::kOpen) return Meeting::kNotYet;
@@ -60,11 +60,11 @@ Visit::Meeting Visit::meet(HalfParts& parts) noexcept {
                     record_->first_psn == self_.send_psn;
   const auto open_life = static_cast<std::uint32_t>(open >> 32);
   if (!fits || open != HalfRecord::claim_of(open_life, HalfRecord::kUnclaimed)) {
-    return Meeting::kStrangers;
+    return Meeting::kMismatch;
   }
   parts = find_parts();
   state_ = parts.state;
-  if (state_ == nullptr) return Meeting::kStrangers;
+  if (state_ == nullptr) return Meeting::kMismatch;
   const std::uint32_t claimant = static_cast<std::uint32_t>(self_.number) | HalfRecord::kDirectBit;
   claim_ = HalfRecord::claim_of(open_life, claimant);
   // What was read above belongs to this life, otherwise the claim fails.

@@ -61,9 +61,9 @@ class Visit {
   };
   /// Whether the two ends have met.
   enum class Meeting : std::uint8_t {
-    kNotYet,     // the other end does not take requests yet
-    kStrangers,  // the settings of the two ends do not match: the requests go in packets
-    kMet,        // final: the requests are executed in the half
+    kNotYet,    // the other end does not take requests yet
+    kMismatch,  // the settings of the two ends do not match: the requests go in packets
+    kMet,       // final: the requests are executed in the half
   };
 
   Visit() noexcept = default;

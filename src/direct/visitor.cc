@@ -55,7 +55,7 @@ void Visitor::look() const noexcept {
 }
 
 bool Visitor::calls_into(std::uint64_t address, std::uint64_t octets) const noexcept {
-  if (listed_ == nullptr || (listed_->peer != nullptr && listed_->peer->has_gone())) return false;
+  if (listed_ == nullptr || (listed_->peer != nullptr && listed_->peer->has_ended())) return false;
   const auto load = [](const std::uint64_t& word) {
     return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
   };
@@ -83,7 +83,7 @@ VisitorList& VisitorList::of_process() noexcept {
 
 void VisitorList::add(Visitor::Listed& visitor) noexcept {
   const LockGuard lock(mutex_);
-  visitor.life = life_;
+  visitor.generation = generation_;
   visitor.next = first_;
   if (first_ != nullptr) first_->previous = &visitor;
   first_ = &visitor;
@@ -91,7 +91,7 @@ void VisitorList::add(Visitor::Listed& visitor) noexcept {
 
 void VisitorList::remove(Visitor::Listed& visitor) noexcept {
   const LockGuard lock(mutex_);
-  if (visitor.life != life_) return;  // the list of the parent process had it
+  if (visitor.generation != generation_) return;  // the list of the parent process had it
   (visitor.previous == nullptr ? first_ : visitor.previous->next) = visitor.next;
   if (visitor.next != nullptr) visitor.next->previous = visitor.previous;
 }
@@ -122,7 +122,7 @@ void VisitorList::forget_in_child() noexcept {
   new (&mutex_) Mutex;
   const LockGuard lock(mutex_);
   first_ = nullptr;
-  ++life_;
+  ++generation_;
 }
 
 }  // namespace verbatim::direct

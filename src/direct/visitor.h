@@ -50,7 +50,7 @@ class Visitor {
       return visiting->inside.snapshot();
     }
     [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
-      return visiting->inside.has_left(since) || (peer != nullptr && peer->has_gone());
+      return visiting->inside.has_left(since) || (peer != nullptr && peer->has_ended());
     }
 
     const std::shared_ptr<host::Peer> peer;  // null: a requester of this process
@@ -58,7 +58,7 @@ class Visitor {
     // Members that VisitorList uses:
     Listed* previous = nullptr;
     Listed* next = nullptr;
-    std::uint32_t life = 0;               // of the list that it is in
+    std::uint32_t generation = 0;         // of the list that it is in
     Occupancy::Snapshot passed_over = 0;  // the visit that was not waited for to its end
   };
 
@@ -90,7 +90,7 @@ class VisitorList {
 
   Mutex mutex_;
   Visitor::Listed* first_ VB_GUARDED_BY(mutex_) = nullptr;
-  std::uint32_t life_ = 0;  // changes with each fork
+  std::uint32_t generation_ = 0;  // changes with each fork
 };
 
 }  // namespace verbatim::direct

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/adapter_role.h"
 #include "base/slot_numbers.h"
 #include "base/time.h"
 #include "link/packet_burst.h"
@@ -33,13 +34,15 @@ enum class Came : std::uint8_t {
 /// What happens to a packet that has arrived: it goes to the queue pair that it names, to all
 /// members of its multicast group, to the general services interface, or to the process whose queue
 /// pair it names. A packet of an unreliable service that finds no receive waits a moment for one
-/// (LateReceive). A queue pair that has got a packet is listed for a turn in the agenda. Nothing is
+/// (LateReceive), and all later requests for its queue pair wait behind it: no request overtakes
+/// another one. A queue pair that has got a packet is listed for a turn in the agenda. Nothing is
 /// sent here.
 ///
 /// The class reads no clock and has no socket. It is used with the adapter's lock held.
 ///
-/// `Qp` is a queue pair: device::QueuePair, sim::QueuePair, or one of a unit test. `Outside` is the
-/// device around the loop: device::Surroundings, sim::Surroundings. Dispatch needs of it:
+/// `Qp` is a queue pair: device::QueuePair, sim::EndpointQueuePair, or one of a unit test.
+/// `Outside` is the device around the loop: device::Surroundings, sim::Surroundings. Dispatch needs
+/// of it:
 ///   PacketCounters& counters()            of packets that reach no queue pair
 ///   bool guarded(work)                    runs work(), which reads or writes registered memory;
 ///                                         false: the memory is not there, and the work has ended
@@ -66,14 +69,18 @@ class Dispatch {
   void open(std::uint32_t slot) noexcept { slot_ = slot; }
 
   /// Handles a packet, or a train of packets.
-  void handle(const link::Incoming& incoming, Came came, Instant at) noexcept;
+  void handle(const link::Incoming& incoming, Came came, Instant at) noexcept
+      VB_REQUIRES(adapter_role);
 
   /// Whether packets wait for receives.
-  [[nodiscard]] bool has_waiting() const noexcept { return !room_.is_empty(); }
-  /// Delivers the packets whose receives have been posted, and those that have waited long enough.
-  void look_at_waiting(Instant at) noexcept;
+  [[nodiscard]] bool has_waiting() const noexcept VB_REQUIRES(adapter_role) {
+    return !room_.is_empty();
+  }
+  /// Delivers the packets whose receives have been posted, and those that have waited long enough,
+  /// unless an earlier packet for the same queue pair still waits.
+  void look_at_waiting(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// When to call look_at_waiting() again.
-  [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
+  [[nodiscard]] Instant next_look() const noexcept VB_REQUIRES(adapter_role) { return next_look_; }
 
  private:
   // Runs consist of packets that are longer than this.
@@ -93,14 +100,25 @@ class Dispatch {
     friend bool operator==(const Flow&, const Flow&) = default;
   };
 
-  [[nodiscard]] const wire::IcrcSeed& seed_of(const link::Incoming& incoming) noexcept;
+  [[nodiscard]] const wire::IcrcSeed& seed_of(const link::Incoming& incoming) noexcept
+      VB_REQUIRES(adapter_role);
   [[nodiscard]] std::size_t handle_run(const link::Incoming& incoming, std::size_t packet_octets,
-                                       const Origin& origin) noexcept;
-  void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept;
+                                       const Origin& origin) noexcept VB_REQUIRES(adapter_role);
+  void handle_packet(const link::Incoming& incoming, const Origin& origin) noexcept
+      VB_REQUIRES(adapter_role);
+  /// Keeps the packet if it has to wait, or delivers it. The caller has verified the ICRC.
+  void offer(Qp& qp, const link::Incoming& incoming, const wire::PacketView& packet,
+             Instant at) noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool is_refused(Qp& qp, const transport::Arrival& arrival) const noexcept
+      VB_REQUIRES(adapter_role);
   void deliver(Qp& qp, const link::Incoming& incoming, const wire::PacketView& packet,
-               Instant at) noexcept;
+               Instant at) noexcept VB_REQUIRES(adapter_role);
   void deliver_to_group(const link::Incoming& incoming, const wire::PacketView& packet,
-                        const Origin& origin) noexcept;
+                        const Origin& origin) noexcept VB_REQUIRES(adapter_role);
+  /// Acknowledgements and congestion notifications are not requests: they wait for nothing.
+  [[nodiscard]] static bool is_request(const wire::PacketView& packet) noexcept {
+    return !packet.info().is_response && packet.opcode() != wire::Opcode::kCnp;
+  }
   void count(wire::WireError error) noexcept {
     ++parts_.outside.counters().malformed[static_cast<std::size_t>(error)];
   }
@@ -114,10 +132,11 @@ class Dispatch {
 
   Parts parts_;
   std::uint32_t slot_ = 0;
-  WaitingRoom room_;
-  Instant next_look_ = Instant::never();  // into the room
-  Flow last_flow_;                        // of the last packet
-  wire::IcrcSeed last_seed_ = wire::IcrcSeed::roce_v2({}, {}, 0);
+  WaitingRoom room_ VB_GUARDED_BY(adapter_role);
+  Instant next_look_ VB_GUARDED_BY(adapter_role) = Instant::never();  // into the room
+  std::uint64_t looks_ VB_GUARDED_BY(adapter_role) = 0;               // into the room, until now
+  Flow last_flow_ VB_GUARDED_BY(adapter_role);                        // of the last packet
+  wire::IcrcSeed last_seed_ VB_GUARDED_BY(adapter_role) = wire::IcrcSeed::roce_v2({}, {}, 0);
   std::array<std::byte, 40> network_header_{};
 };
 
@@ -208,32 +227,58 @@ void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
   if (!wire::verify_icrc(origin.seed, incoming.octets, origin.identification)) {
     return count(wire::WireError::kBadChecksum);
   }
-  const transport::Arrival arrival = arrival_of(incoming, *packet);
-  const bool is_request = !packet->info().is_response;
-  // The queue pair itself counts and drops a packet that does not come from its peer.
-  if (is_request && !qp->takes_packets() && qp->machine().is_addressed_by(arrival)) {
+  offer(*qp, incoming, *packet, origin.at);
+}
+
+template <typename Qp, typename Outside>
+void Dispatch<Qp, Outside>::offer(Qp& qp, const link::Incoming& incoming,
+                                  const wire::PacketView& packet, Instant at) noexcept {
+  const transport::Arrival arrival = arrival_of(incoming, packet);
+  if (is_refused(qp, arrival)) {
     ++parts_.outside.counters().unexpected;
     return;
   }
-  const bool is_behind_others = qp->waiting_packets() > 0 && qp->machine().is_addressed_by(arrival);
-  if (is_behind_others || qp->lets_wait(arrival, origin.at)) [[unlikely]] {
-    if (!room_.admit(incoming)) return;  // no place is left: the packet is lost
-    ++qp->waiting_packets();
+  WaitingPackets& waiting = qp.waiting_packets();
+  const bool is_behind_others =
+      waiting.count > 0 && is_request(packet) && qp.machine().is_addressed_by(arrival);
+  if (is_behind_others || qp.lets_wait(arrival, at)) [[unlikely]] {
+    if (!room_.admit(qp.number(), incoming)) return;  // no place is left: the packet is lost
+    ++waiting.count;
     return;
   }
-  deliver(*qp, incoming, *packet, origin.at);
+  deliver(qp, incoming, packet, at);
+}
+
+/// A request of the peer that the receiving half does not take in packets. The queue pair itself
+/// counts and drops a packet that does not come from its peer.
+template <typename Qp, typename Outside>
+bool Dispatch<Qp, Outside>::is_refused(Qp& qp, const transport::Arrival& arrival) const noexcept {
+  return !arrival.packet.info().is_response && !qp.takes_packets() &&
+         qp.machine().is_addressed_by(arrival);
 }
 
 template <typename Qp, typename Outside>
 void Dispatch<Qp, Outside>::look_at_waiting(Instant at) noexcept {
   parts_.outside.expect_faults();
-  room_.let_go([&](const link::Incoming& waiting) {
-    const auto packet = wire::PacketView::parse(waiting.octets);
-    Qp* qp = packet ? parts_.queue_pairs.find(packet->bth().dest_qp()) : nullptr;
+  ++looks_;
+  room_.let_go([&](wire::QpNumber number, const link::Incoming& incoming) {
+    assume_adapter_role();
+    const auto packet = wire::PacketView::parse(incoming.octets);
+    Qp* qp = packet ? parts_.queue_pairs.find(number) : nullptr;
     if (qp == nullptr) return true;
-    if (qp->lets_wait(arrival_of(waiting, *packet), at)) return false;
-    --qp->waiting_packets();
-    deliver(*qp, waiting, *packet, at);
+    const transport::Arrival arrival = arrival_of(incoming, *packet);
+    WaitingPackets& waiting = qp->waiting_packets();
+    const bool is_behind_others = waiting.stayed_in_look == looks_;
+    if (is_behind_others || qp->lets_wait(arrival, at)) {
+      waiting.stayed_in_look = looks_;
+      return false;
+    }
+    --waiting.count;
+    if (is_refused(*qp, arrival)) {  // the connection is another one than when the packet came
+      ++parts_.outside.counters().unexpected;
+    } else {
+      deliver(*qp, incoming, *packet, at);
+    }
     return true;
   });
   next_look_ = room_.is_empty() ? Instant::never() : at + LateReceive::kNextLook;
@@ -262,7 +307,8 @@ void Dispatch<Qp, Outside>::deliver(Qp& qp, const link::Incoming& incoming,
   parts_.agenda.list(qp);
 }
 
-/// Each member of the group gets a copy, except the queue pair that sent the packet.
+/// Each member of the group gets a copy, except the queue pair that sent the packet. Of each member
+/// the copy may wait for a receive.
 template <typename Qp, typename Outside>
 void Dispatch<Qp, Outside>::deliver_to_group(const link::Incoming& incoming,
                                              const wire::PacketView& packet,
@@ -279,7 +325,7 @@ void Dispatch<Qp, Outside>::deliver_to_group(const link::Incoming& incoming,
   const wire::QpNumber sender = packet.deth().source_qp;
   const bool is_from_here = parts_.outside.is_own_address(incoming.source);
   for (Qp* qp : members) {
-    if (!is_from_here || qp->number() != sender) deliver(*qp, incoming, packet, origin.at);
+    if (!is_from_here || qp->number() != sender) offer(*qp, incoming, packet, origin.at);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +25,17 @@ struct FakeQp {
   FakeQp& machine() noexcept { return *this; }
   wire::QpNumber number() const noexcept { return own_number; }
   AgendaEntry& agenda_entry() noexcept { return entry; }
-  int& waiting_packets() noexcept { return waiting; }
+  WaitingPackets& waiting_packets() noexcept { return waiting; }
   bool is_datagram() const noexcept { return false; }
   bool takes_packets() const noexcept { return admits; }
   bool is_addressed_by(const transport::Arrival&) const noexcept { return is_addressed; }
-  bool lets_wait(const transport::Arrival&, Instant) const noexcept { return lacks_receive; }
+  bool lets_wait(const transport::Arrival& arrival, Instant) const {
+    return without_receive.contains(text_of(arrival));
+  }
+  static std::string text_of(const transport::Arrival& arrival) {
+    const auto payload = arrival.packet.payload();
+    return {pointer_as<const char>(payload.data()), payload.size()};
+  }
   wire::CommId awaited() const noexcept { return communication; }
   void set_awaited(wire::CommId id) noexcept { communication = id; }
   std::shared_ptr<int> hold() {
@@ -37,8 +44,7 @@ struct FakeQp {
   }
   void handle_packet(Instant, const transport::Arrival& arrival) {
     EXPECT_EQ(holds, 1);
-    const auto payload = arrival.packet.payload();
-    got.emplace_back(pointer_as<const char>(payload.data()), payload.size());
+    got.push_back(text_of(arrival));
   }
   std::size_t handle_train(const transport::TrainArrival& train) {
     EXPECT_EQ(holds, 1);
@@ -49,12 +55,12 @@ struct FakeQp {
 
   wire::QpNumber own_number{};
   AgendaEntry entry;
-  int waiting = 0;
+  WaitingPackets waiting;
   int holds = 0;
   int memory_faults = 0;
   bool admits = true;
   bool is_addressed = true;
-  bool lacks_receive = false;
+  std::set<std::string> without_receive;  // the payloads of packets that find none
   wire::CommId communication{};
   std::size_t takes_of_train = 0;
   std::vector<std::string> got;
@@ -138,6 +144,16 @@ class DispatchTest : public ::testing::Test {
     wire::PacketBuilder builder(packet.octets, headers, payload.size(),
                                 {.seed = &seed, .ipv4_identification = identification});
     builder.append(std::as_bytes(std::span(payload)));
+    EXPECT_EQ(builder.finish(), packet.octets.size());
+    return packet;
+  }
+  static Packet congestion_notification_for(wire::QpNumber number) {
+    wire::PacketHeaders headers;
+    headers.bth.opcode = wire::Opcode::kCnp;
+    headers.bth.dest_qp = number;
+    Packet packet{.octets = std::vector<std::byte>(wire::PacketBuilder::octets_for(headers, 0))};
+    const auto seed = wire::IcrcSeed::roce_v2(kPeer, kHere, 4000);
+    wire::PacketBuilder builder(packet.octets, headers, 0, {.seed = &seed});
     EXPECT_EQ(builder.finish(), packet.octets.size());
     return packet;
   }
@@ -295,26 +311,92 @@ TEST_F(DispatchTest, OnlyDatagramsGoToGroups) {
 }
 
 TEST_F(DispatchTest, APacketThatFindsNoReceiveWaitsAndLaterOnesWaitBehindIt) {
-  one.lacks_receive = true;
+  one.without_receive = {"first"};
   handle(packet_for(one.number(), "first"));
-  one.lacks_receive = false;
-  handle(packet_for(one.number(), "second"));  // must not overtake
+  handle(packet_for(one.number(), "second"));  // needs no receive, and must not overtake
   handle(packet_for(two.number(), "other"));
   EXPECT_TRUE(dispatch.has_waiting());
-  EXPECT_EQ(one.waiting_packets(), 2);
+  EXPECT_EQ(one.waiting_packets().count, 2);
   EXPECT_TRUE(one.got.empty());
   EXPECT_EQ(two.got, Payloads{"other"});
 
   dispatch.look_at_waiting(start);
+  EXPECT_TRUE(one.got.empty()) << "the second must not overtake in a look, either";
+  EXPECT_EQ(one.waiting_packets().count, 2);
+
+  one.without_receive.clear();
+  dispatch.look_at_waiting(start);
   EXPECT_EQ(one.got, (Payloads{"first", "second"}));
-  EXPECT_EQ(one.waiting_packets(), 0);
+  EXPECT_EQ(one.waiting_packets().count, 0);
   EXPECT_FALSE(dispatch.has_waiting());
   EXPECT_EQ(dispatch.next_look(), Instant::never());
   EXPECT_EQ(listed(), (std::vector<FakeQp*>{&two, &one}));
 }
 
+TEST_F(DispatchTest, ALookDeliversThePacketsInFrontOfTheOneThatFindsNoReceive) {
+  one.without_receive = {"a1", "a3"};
+  two.without_receive = {"b1"};
+  for (const char* text : {"a1", "a2", "a3", "a4"}) handle(packet_for(one.number(), text));
+  for (const char* text : {"b1", "b2"}) handle(packet_for(two.number(), text));
+  one.without_receive = {"a3"};
+  dispatch.look_at_waiting(start);
+  EXPECT_EQ(one.got, (Payloads{"a1", "a2"}));
+  EXPECT_EQ(one.waiting_packets().count, 2);
+  handle(packet_for(one.number(), "a5"));  // comes while others wait
+  two.without_receive.clear();
+  dispatch.look_at_waiting(start);
+  EXPECT_EQ(one.got, (Payloads{"a1", "a2"}));
+  EXPECT_EQ(two.got, (Payloads{"b1", "b2"})) << "one queue pair does not hold back another";
+  one.without_receive.clear();
+  dispatch.look_at_waiting(start);
+  EXPECT_EQ(one.got, (Payloads{"a1", "a2", "a3", "a4", "a5"}));
+  EXPECT_FALSE(dispatch.has_waiting());
+}
+
+TEST_F(DispatchTest, OnlyRequestsWaitBehindOthers) {
+  one.without_receive = {"first"};
+  handle(packet_for(one.number(), "first"));
+  handle(packet_for(one.number(), "", Operation::kAcknowledge));
+  handle(congestion_notification_for(one.number()));
+  EXPECT_EQ(one.got, (Payloads{"", ""}));
+  EXPECT_EQ(one.waiting_packets().count, 1);
+}
+
+TEST_F(DispatchTest, APacketThatWaitsIsRefusedWhenTheHalfTakesNoPacketsAnyMore) {
+  one.without_receive = {"first"};
+  handle(packet_for(one.number(), "first"));
+  one.without_receive.clear();
+  one.admits = false;  // a new connection, whose peer executes its requests directly
+  dispatch.look_at_waiting(start);
+  EXPECT_TRUE(one.got.empty());
+  EXPECT_EQ(outside.counts.unexpected, 1U);
+  EXPECT_EQ(one.waiting_packets().count, 0);
+  EXPECT_FALSE(dispatch.has_waiting());
+}
+
+TEST_F(DispatchTest, ACopyForAMemberOfAGroupWaitsForItsReceiveAndOvertakesNothing) {
+  ASSERT_TRUE(groups.add(kGroup, one).ok());
+  ASSERT_TRUE(groups.add(kGroup, two).ok());
+  ASSERT_TRUE(groups.add(kGroup, three).ok());
+  one.without_receive = {"copy"};
+  two.without_receive = {"before"};
+  handle(packet_for(two.number(), "before"));
+  handle(datagram_for_group(wire::QpNumber{0x77}));
+  EXPECT_EQ(three.got, Payloads{"copy"});
+  EXPECT_TRUE(one.got.empty());
+  EXPECT_TRUE(two.got.empty());
+  one.without_receive.clear();
+  dispatch.look_at_waiting(start);
+  EXPECT_EQ(one.got, Payloads{"copy"});
+  EXPECT_TRUE(two.got.empty());
+  two.without_receive.clear();
+  dispatch.look_at_waiting(start);
+  EXPECT_EQ(two.got, (Payloads{"before", "copy"}));
+  EXPECT_FALSE(dispatch.has_waiting());
+}
+
 TEST_F(DispatchTest, APacketThatWaitsIsLookedAtAgain) {
-  one.lacks_receive = true;
+  one.without_receive = {"first"};
   handle(packet_for(one.number(), "first"));
   dispatch.look_at_waiting(start);
   EXPECT_TRUE(dispatch.has_waiting());
@@ -323,7 +405,7 @@ TEST_F(DispatchTest, APacketThatWaitsIsLookedAtAgain) {
 }
 
 TEST_F(DispatchTest, APacketWhoseQueuePairHasGoneWaitsNoLonger) {
-  one.lacks_receive = true;
+  one.without_receive = {"first"};
   handle(packet_for(one.number(), "first"));
   table.remove(one.number());
   dispatch.look_at_waiting(start);

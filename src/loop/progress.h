@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/adapter_role.h"
 #include "base/slot_numbers.h"
 #include "base/time.h"
 #include "link/link.h"
@@ -50,17 +51,17 @@ class Progress {
   /// The link that packets use from now on. To be called before all other functions.
   void use(link::Link& link) noexcept { link_ = &link; }
   /// In a forked child: nothing is sent or received any more.
-  void abandon_in_child() noexcept { is_abandoned_ = true; }
+  void abandon_in_child() noexcept VB_REQUIRES(adapter_role) { is_abandoned_ = true; }
 
   enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
   /// Returns whether anything arrived.
-  bool receive(Look look, Instant at) noexcept;
+  bool receive(Look look, Instant at) noexcept VB_REQUIRES(adapter_role);
   /// receive() for a thread that polls. Some of its calls look everywhere. If no queue pair uses
   /// packets, it runs only the timers and returns false.
-  bool receive_for_caller(Instant at) noexcept;
-  void run_timers(Instant at) noexcept;
+  bool receive_for_caller(Instant at) noexcept VB_REQUIRES(adapter_role);
+  void run_timers(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// receive() everywhere, and serve(). Returns whether anything arrived.
-  bool run(Instant at) noexcept {
+  bool run(Instant at) noexcept VB_REQUIRES(adapter_role) {
     const bool has_arrived = receive(Look::kEverywhere, at);
     serve(at);
     return has_arrived;
@@ -68,34 +69,35 @@ class Progress {
 
   /// A queue pair that has more to send than a turn allows is listed again for the next round.
   /// Completion events, records for viewers and timers are updated after the packets have left.
-  void serve(Instant at) noexcept;
+  void serve(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// serve(), this queue pair first.
-  void serve(Qp& qp, Instant at) noexcept {
+  void serve(Qp& qp, Instant at) noexcept VB_REQUIRES(adapter_role) {
     agenda_.list_first(qp);
     serve(at);
   }
   /// The queue pair gets a turn in the next round.
-  void list(Qp& qp) { agenda_.list(qp); }
+  void list(Qp& qp) VB_REQUIRES(adapter_role) { agenda_.list(qp); }
   /// The queue pair is about to go.
-  void forget(Qp& qp) noexcept { agenda_.remove(qp); }
-  /// For a call that found nothing, and before an object ends that owes answers to peers.
-  void serve_owed(Instant at) noexcept {
+  void forget(Qp& qp) noexcept VB_REQUIRES(adapter_role) { agenda_.remove(qp); }
+  /// serve(), if anything waits to be sent. For a call that found nothing, and before the end of an
+  /// object that owes answers to peers.
+  void serve_owed(Instant at) noexcept VB_REQUIRES(adapter_role) {
     if (owes_answers()) serve(at);
   }
   /// For a call that gave completions to the program, which acts on them first. Answers, mostly
   /// acknowledgements, leave with the program's next request, with its next call that finds
   /// nothing, or through the engine.
-  void keep(Instant at) noexcept;
+  void keep(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// Whether a queue pair is listed, or a packet is written and has not left.
-  [[nodiscard]] bool owes_answers() const noexcept {
+  [[nodiscard]] bool owes_answers() const noexcept VB_REQUIRES(adapter_role) {
     return !agenda_.listed().empty() || link_->has_packets_to_send();
   }
   /// Sends the packets that the link has held back, if their time has come.
-  void flush_due(Instant at) noexcept {
+  void flush_due(Instant at) noexcept VB_REQUIRES(adapter_role) {
     if (link_->next_due() <= at) flush(at);
   }
   /// When the loop has something to do next, though no packet arrives.
-  [[nodiscard]] Instant next_deadline() const noexcept {
+  [[nodiscard]] Instant next_deadline() const noexcept VB_REQUIRES(adapter_role) {
     return std::min(
         {agenda_.next_timer(), link_->next_due(), packets_.next_look(), outside_.next_chore()});
   }
@@ -131,20 +133,23 @@ class Progress {
     std::size_t octets = 0;  // as Room charges
   };
 
-  void take_forwarded(Instant at) noexcept;
-  void transmit(Qp& qp, Instant at) noexcept;
-  [[nodiscard]] bool may_send_next(Qp& qp, Allowance& allowance, Instant at) noexcept;
-  void conclude(Qp& qp) noexcept;
-  void flush(Instant at) noexcept;
+  void take_forwarded(Instant at) noexcept VB_REQUIRES(adapter_role);
+  void transmit(Qp& qp, Instant at) noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool may_send_next(Qp& qp, Allowance& allowance, Instant at) noexcept
+      VB_REQUIRES(adapter_role);
+  void conclude(Qp& qp) noexcept VB_REQUIRES(adapter_role);
+  void flush(Instant at) noexcept VB_REQUIRES(adapter_role);
 
   Agenda<Qp>& agenda_;
   Packets& packets_;
   Outside& outside_;
   link::Link* link_ = nullptr;
   std::atomic<std::uint32_t> packet_users_{0};
-  std::uint32_t calls_ = 0;                // of receive_for_caller() that looked for packets
-  Instant kept_since_ = Instant::never();  // when the oldest answers began to wait
-  bool is_abandoned_ = false;
+  std::uint32_t calls_ VB_GUARDED_BY(adapter_role) =
+      0;  // of receive_for_caller() that looked for packets
+  Instant kept_since_ VB_GUARDED_BY(adapter_role) =
+      Instant::never();  // when the oldest answers began to wait
+  bool is_abandoned_ VB_GUARDED_BY(adapter_role) = false;
 };
 
 template <typename Qp, typename Packets, typename Outside>
@@ -173,6 +178,7 @@ template <typename Qp, typename Packets, typename Outside>
 bool Progress<Qp, Packets, Outside>::receive_for_caller(Instant at) noexcept {
   // A queue pair that waits for a receive of its peer looks for it without waiting for the bell.
   agenda_.look_at_waiting([](Qp& qp) {
+    assume_adapter_role();
     const auto held = qp.hold();
     return qp.waits_for_receive() && !qp.finds_receive();
   });

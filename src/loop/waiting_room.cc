@@ -16,13 +16,14 @@ bool WaitingRoom::open() noexcept {
   return true;
 }
 
-bool WaitingRoom::admit(const link::Incoming& packet) noexcept {
+bool WaitingRoom::admit(wire::QpNumber receiver, const link::Incoming& packet) noexcept {
   if (packet.octets.size() > link::kFrameOctets || !open() || free_.empty()) return false;
   const std::size_t place = free_.back();
   free_.pop_back();
   const std::span<std::byte> room(octets_.get() + place * link::kFrameOctets, packet.octets.size());
   std::ranges::copy(packet.octets, room.begin());
-  WaitingPacket& waiting = waiting_.emplace_back(WaitingPacket{.incoming = packet, .place = place});
+  WaitingPacket& waiting = waiting_.emplace_back(
+      WaitingPacket{.receiver = receiver, .incoming = packet, .place = place});
   waiting.incoming.octets = room;
   waiting.incoming.segment_octets = 0;
   return true;

@@ -20,7 +20,7 @@ struct Path {
   wire::PKey pkey = wire::PKey::kDefault;
   wire::IcrcSeed seed = wire::IcrcSeed::roce_v2({}, {}, 0xc000);
 
-  /// Must follow any change of the addresses or the port.
+  /// To be called after each change of the addresses or of the port.
   void refresh_seed() noexcept { seed = wire::IcrcSeed::roce_v2(source, destination, source_port); }
 };
 

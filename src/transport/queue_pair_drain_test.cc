@@ -83,7 +83,7 @@ TEST_F(DrainTest, StartedSendsFinishAndOthersWait) {
   ASSERT_TRUE(a_.post_send(3).ok());
   EXPECT_FALSE(resume(a_).ok()) << "not while it drains";
   EXPECT_EQ(a_.qp().state(), kSqd);
-  const auto rest = a_.transmit_all();
+  const auto rest = transmit_all(a_);
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[1].operation(), Operation::kSendLast);
   for (const auto& packet : rest) b_.handle(packet);
@@ -246,7 +246,7 @@ class StoppedTest : public testing::TestWithParam<QpType> {
 
 TEST_P(StoppedTest, AFailedSendStopsTheSendQueueAlone) {
   ASSERT_TRUE(a_.post_receive(7).ok());
-  ASSERT_TRUE(a_.post_broken_send(1).ok());
+  ASSERT_TRUE(post_broken_send(a_, 1).ok());
   ASSERT_TRUE(a_.post_send(2, 8, &b_).ok());
   ASSERT_TRUE(a_.post_send(3, 8, &b_).ok());
   EXPECT_FALSE(a_.transmit().has_value());
@@ -268,7 +268,7 @@ TEST_P(StoppedTest, AFailedSendStopsTheSendQueueAlone) {
 TEST_P(StoppedTest, WhatWasSentBeforeHasSucceeded) {
   ASSERT_TRUE(b_.post_receive(7).ok());
   ASSERT_TRUE(a_.post_send(1, 8, &b_).ok());
-  ASSERT_TRUE(a_.post_broken_send(2).ok());
+  ASSERT_TRUE(post_broken_send(a_, 2).ok());
   exchange(a_, b_);
   EXPECT_EQ(endings(a_.sends()),
             (Endings{{1, WcStatus::kSuccess}, {2, WcStatus::kLocalProtection}}));
@@ -279,7 +279,7 @@ TEST_P(StoppedTest, GoesOnWhereItStopped) {
   for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(b_.post_receive(i).ok());
   ASSERT_TRUE(a_.post_send(1, 8, &b_).ok());
   exchange(a_, b_);
-  ASSERT_TRUE(a_.post_broken_send(2).ok());
+  ASSERT_TRUE(post_broken_send(a_, 2).ok());
   exchange(a_, b_);
   ASSERT_EQ(a_.qp().state(), kSqe);
   (void)a_.sends();
@@ -296,7 +296,7 @@ TEST_P(StoppedTest, GoesOnWhereItStopped) {
 
 TEST_P(StoppedTest, MayEnterError) {
   ASSERT_TRUE(a_.post_receive(7).ok());
-  ASSERT_TRUE(a_.post_broken_send(1).ok());
+  ASSERT_TRUE(post_broken_send(a_, 1).ok());
   EXPECT_FALSE(a_.transmit().has_value());
   ASSERT_TRUE(a_.step(kErr).ok());
   EXPECT_EQ(endings(a_.receives()), (Endings{{7, WcStatus::kFlushed}}));
@@ -306,7 +306,7 @@ TEST_P(StoppedTest, MayEnterError) {
 TEST_P(StoppedTest, AFailedReceiveEndsItNevertheless) {
   const memory::Sge list[] = {{.address = 0, .octets = 512, .lkey = wire::MemoryKey{1}}};
   ASSERT_TRUE(a_.qp().post_receive({.wr_id = 7, .list = list}).ok());
-  ASSERT_TRUE(a_.post_broken_send(1).ok());
+  ASSERT_TRUE(post_broken_send(a_, 1).ok());
   EXPECT_FALSE(a_.transmit().has_value());
   ASSERT_TRUE(b_.post_send(5, 8, &a_).ok());
   exchange(a_, b_);
@@ -319,7 +319,7 @@ TEST_P(StoppedTest, AReliableConnectionHasNoSuchState) {
   TestEnd b({.index = 1});
   a.connect(b);
   ASSERT_TRUE(a.post_receive(7).ok());
-  ASSERT_TRUE(a.post_broken_send(1).ok());
+  ASSERT_TRUE(post_broken_send(a, 1).ok());
   ASSERT_TRUE(a.post_send(2).ok());
   EXPECT_FALSE(a.transmit().has_value());
   EXPECT_EQ(a.qp().state(), kErr);

@@ -161,7 +161,7 @@ TEST_F(ResponderFailure, AnswersThatWereOwedComeBeforeTheRefusal) {
   headers.bth.psn = Psn(1);
   end_.handle(end_.packet(Operation::kWriteOnly, headers, kEight));
   EXPECT_EQ(end_.qp().state(), QpState::kError);
-  const auto answers = end_.transmit_all();
+  const auto answers = transmit_all(end_);
   ASSERT_EQ(answers.size(), 2U);
   EXPECT_EQ(answers[0].operation(), Operation::kReadResponseOnly);
   EXPECT_EQ(answers[1].view().aeth().syndrome, wire::Syndrome::nak(Nak::kRemoteAccess));
@@ -189,7 +189,7 @@ TEST(RequesterFailure, EndsTheConnectionWithoutAnEvent) {
         {.wr_id = 1, .opcode = SendOpcode::kWrite, .remote_address = address, .rkey = key}, 0, 8);
   };
   const Case cases[] = {
-      {"own list", [](auto& a, auto&) { return a.post_broken_send(1); },
+      {"own list", [](auto& a, auto&) { return post_broken_send(a, 1); },
        WcStatus::kLocalProtection},
       {"peer's key", [&](auto& a, auto&) { return write(a, 0, wire::MemoryKey{0xbad00}); },
        WcStatus::kRemoteAccess},
@@ -286,7 +286,7 @@ TEST(RequesterFailure, TheFailedOneComesFirstAndInItsOrder) {
   b.connect(a);
   ASSERT_TRUE(b.post_receive(1).ok());
   ASSERT_TRUE(a.post_send(1).ok());
-  ASSERT_TRUE(a.post_broken_send(2).ok());
+  ASSERT_TRUE(post_broken_send(a, 2).ok());
   ASSERT_TRUE(a.post_send(3).ok());
   ASSERT_TRUE(a.carry_to(b));
   EXPECT_FALSE(a.transmit().has_value());
@@ -333,9 +333,9 @@ TEST_P(Establishing, InRtsNothingIsReported) {
   EXPECT_TRUE(end_.events().empty());
 }
 
-TEST_P(Establishing, ANewLifeIsEstablishedAnew) {
+TEST_P(Establishing, AQueuePairThatWasResetIsEstablishedAnew) {
   if (GetParam() == QpType::kUd) return;
-  for (int life = 0; life < 2; ++life) {
+  for (int time = 0; time < 2; ++time) {
     end_.connect(peer_, QpState::kReadyToReceive);
     end_.handle(request(0));
     EXPECT_EQ(end_.events(), Events{QpEvent::kCommunicationEstablished});
@@ -413,15 +413,15 @@ TEST(CompletionOverrun, EndsAQueuePairForGood) {
     end.connect(end);
     ASSERT_TRUE(end.post_receive(1).ok());
     ASSERT_TRUE(end.post_send(2).ok());
-    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
+    end.qp().handle(QueuePairMachine::OwnerEvent::kCompletionOverrun);
     EXPECT_EQ(end.qp().state(), QpState::kError);
     EXPECT_EQ(end.events(), Events{QpEvent::kFatal});
     EXPECT_EQ(endings(end.sends()), (Endings{{2, WcStatus::kFlushed}}));
     EXPECT_EQ(endings(end.receives()), (Endings{{1, WcStatus::kFlushed}}));
-    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
+    end.qp().handle(QueuePairMachine::OwnerEvent::kCompletionOverrun);
     EXPECT_TRUE(end.events().empty()) << "once";
     ASSERT_TRUE(end.step(QpState::kReset).ok());
-    end.qp().handle(QueuePairMachine::Outside::kCompletionOverrun);
+    end.qp().handle(QueuePairMachine::OwnerEvent::kCompletionOverrun);
     EXPECT_TRUE(end.events().empty()) << "a queue pair in RESET has nothing to lose";
   }
 }

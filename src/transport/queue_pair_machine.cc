@@ -86,7 +86,7 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   publish_to_responder();
   attributes_.state = to;
   enter(from, to);
-  follow_halves();
+  follow_sides();
   return Ok{};
 }
 
@@ -105,7 +105,7 @@ void QueuePairMachine::publish_to_responder() noexcept {
   put(responder.min_rnr_timer, attributes_.min_rnr_timer);
   put(responder.replay_limit, attributes_.max_dest_read_atomic);
   put(responder.qkey, attributes_.qkey);
-  put(responder.life, receiver_.life());
+  put(responder.moves, receiver_.moves());
 }
 
 void QueuePairMachine::enter(QpState from, QpState to) noexcept {
@@ -207,7 +207,7 @@ void QueuePairMachine::enter_error() noexcept {
   if (receiver_.is_shared()) raise(QpEvent::kLastWqeReached);
 }
 
-void QueuePairMachine::follow_halves() noexcept {
+void QueuePairMachine::follow_sides() noexcept {
   if (state() == QpState::kReset || state() == QpState::kError) return;
   ResponderState& responder = receiver_.state();
   if (transport::has_failed(responder)) {
@@ -226,18 +226,18 @@ void QueuePairMachine::follow_halves() noexcept {
   }
 }
 
-void QueuePairMachine::handle(Outside event) noexcept {
+void QueuePairMachine::handle(OwnerEvent event) noexcept {
   switch (event) {
-    case Outside::kFirstRequest:
+    case OwnerEvent::kFirstRequest:
       return handle_first_request();
-    case Outside::kSendFailed:
+    case OwnerEvent::kSendFailed:
       return handle_send_failure();
-    case Outside::kHalfFailed:
+    case OwnerEvent::kHalfFailed:
       receiver_.finish_failing();
-      return follow_halves();
-    case Outside::kHalvesChanged:
-      return follow_halves();
-    case Outside::kCompletionOverrun:
+      return follow_sides();
+    case OwnerEvent::kSidesChanged:
+      return follow_sides();
+    case OwnerEvent::kCompletionOverrun:
       return handle_completion_overrun();
   }
 }
@@ -286,7 +286,7 @@ void QueuePairMachine::handle_memory_fault() noexcept {
       }
       break;
   }
-  follow_halves();
+  follow_sides();
 }
 
 void QueuePairMachine::handle_completion_overrun() noexcept {
@@ -298,7 +298,7 @@ void QueuePairMachine::handle_completion_overrun() noexcept {
 
 // ---- Posting ----
 
-Status QueuePairMachine::post_send(SendRequest request) noexcept {
+Status QueuePairMachine::post_send(const SendRequest& request) noexcept {
   switch (state()) {
     case QpState::kReset:
     case QpState::kInit:
@@ -312,10 +312,9 @@ Status QueuePairMachine::post_send(SendRequest request) noexcept {
   }
   const auto flaw = check_post(config_.type, request);
   if (!flaw) return flaw.error();
-  if (config_.signal_all) request.flags = request.flags | SendFlags::kSignaled;
-  if (auto posted = sender_.queue().post(request, sender_.port().uncollected(), *flaw); !posted) {
-    return posted;
-  }
+  const SendFlags more = config_.signal_all ? SendFlags::kSignaled : SendFlags::kNone;
+  auto posted = sender_.queue().post(request, sender_.port().uncollected(), *flaw, more);
+  if (!posted) return posted;
   if (state() == QpState::kError || state() == QpState::kSendQueueError) sender_.flush();
   sender_turn_ = true;  // a program waits for the request that it has just posted
   return Ok{};
@@ -328,7 +327,11 @@ bool QueuePairMachine::lacks_receive_for(const wire::PacketView& packet) const n
   if (!takes_requests(state()) || packet.transport() != transport_of(config_.type)) return false;
   const bool begins_send =
       packet.info().starts_message && !packet.info().has(wire::OpcodeInfo::kReth);
-  return begins_send && !receiver_.landing().has_receive();
+  // A WRITE takes its receive at the end, if it carries an immediate.
+  const bool ends_write = packet.operation() == wire::Operation::kWriteOnlyImm ||
+                          (packet.operation() == wire::Operation::kWriteLastImm &&
+                           receiver_.state().inbound == Inbound::kWrite);
+  return (begins_send || ends_write) && !receiver_.landing().has_receive();
 }
 
 std::optional<PacketDrop> QueuePairMachine::find_fault(const Arrival& arrival) const noexcept {
@@ -338,7 +341,10 @@ std::optional<PacketDrop> QueuePairMachine::find_fault(const Arrival& arrival) c
 
 bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
   if (find_fault(arrival)) return false;
-  return !is_datagram(config_.type) || arrival.packet.deth().qkey == receiver_.rc().state().qkey;
+  if (!is_datagram(config_.type)) return true;
+  // A congestion notification has no Q_Key.
+  return arrival.packet.info().has(wire::OpcodeInfo::kDeth) &&
+         arrival.packet.deth().qkey == receiver_.rc().state().qkey;
 }
 
 [[gnu::flatten]] void QueuePairMachine::handle_packet(Instant now, const Arrival& arrival,
@@ -362,7 +368,7 @@ bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
     handle_first_request();
     receiver_.handle_request(arrival, xrc_shared);
   }
-  follow_halves();
+  follow_sides();
 }
 
 std::size_t QueuePairMachine::handle_train(const TrainArrival& train) noexcept {
@@ -382,7 +388,7 @@ void QueuePairMachine::handle_first_request() noexcept {
 void QueuePairMachine::handle_timeout(Instant now) noexcept {
   if (!is_sending(state()) || !is_reliable()) return;
   sender_.requester().handle_timeout(now);
-  follow_halves();
+  follow_sides();
 }
 
 Instant QueuePairMachine::next_timeout() const noexcept {
@@ -414,7 +420,7 @@ QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
     transmit.packets = 1;
     transmit.identification = room.identification;
   }
-  follow_halves();
+  follow_sides();
   return transmit;
 }
 
@@ -436,7 +442,7 @@ QueuePairMachine::Transmit QueuePairMachine::poll_sender(Instant now,
       .packets = 1,
       .identification = room.identification,
       .path = &path_};
-  follow_halves();
+  follow_sides();
   return transmit;
 }
 

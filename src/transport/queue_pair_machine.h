@@ -18,7 +18,7 @@
 namespace verbatim::transport {
 
 /// One queue pair of any service type (IBA Vol 1, 10.2.4 and 10.3): the state machine of the verbs
-/// around a requester and a responder.
+/// around a sender and a receiver.
 ///
 /// Pure: no I/O, no clock, no allocation. Its owner
 ///   1. calls modify() and post_*(), and reports packets and timeouts (handle_*), in non-decreasing
@@ -75,7 +75,7 @@ class alignas(64) QueuePairMachine {
   [[nodiscard]] QpState state() const noexcept { return attributes_.state; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  [[nodiscard]] Status post_send(SendRequest request) noexcept;
+  [[nodiscard]] Status post_send(const SendRequest& request) noexcept;
   [[nodiscard]] Status post_receive(const ReceiveRequest& request) noexcept {
     if (state() == QpState::kReset) return Errc::kInvalidArgument;
     auto posted = receiver_.post(request);
@@ -95,16 +95,16 @@ class alignas(64) QueuePairMachine {
   /// The owner has caught a fault in a call that handles or polls packets: memory that a request or
   /// a receive names is registered, but the program has unmapped it. That request or receive fails.
   void handle_memory_fault() noexcept;
-  /// An event outside of this machine.
-  enum class Outside : std::uint8_t {
+  /// What happens outside of this machine: its owner reports it.
+  enum class OwnerEvent : std::uint8_t {
     kFirstRequest,       // the first request of the peer was executed in this queue pair's half
     kSendFailed,         // a request that the direct requester executed has failed; it is completed
-    kHalvesChanged,      // the requester or the half may have failed or have drained
+    kSidesChanged,       // the direct requester or the half may have failed or have drained
     kHalfFailed,         // the half has failed, and no requester is inside
     kCompletionOverrun,  // a completion queue overran: the queue pair goes to ERR
   };
   /// Changes the state and raises events as that requires.
-  void handle(Outside event) noexcept;
+  void handle(OwnerEvent event) noexcept;
 
   /// Whether losses are detected: RC and XRC.
   [[nodiscard]] bool is_reliable() const noexcept { return transport::is_reliable(config_.type); }
@@ -144,7 +144,7 @@ class alignas(64) QueuePairMachine {
     return receiver_.landing().receives_posted();
   }
 
-  /// The two halves, for the direct path (docs/ARCHITECTURE.md, section 4) and for observers.
+  /// The two sides, for the direct path (docs/ARCHITECTURE.md, section 4) and for observers.
   [[nodiscard]] Sender& sender() noexcept { return sender_; }
   [[nodiscard]] Receiver& receiver() noexcept { return receiver_; }
   [[nodiscard]] const ResponderState& responder_state() const noexcept { return receiver_.state(); }
@@ -167,12 +167,12 @@ class alignas(64) QueuePairMachine {
   void handle_first_request() noexcept;
   void handle_send_failure() noexcept;
   void handle_completion_overrun() noexcept;
-  void follow_halves() noexcept;
+  void follow_sides() noexcept;
   void raise(QpEvent event) noexcept;
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
-  // What a posting and a turn read is close together, before the two large halves.
+  // What a posting and a turn read is close together, before the two sides, which are large.
   QpAttributes attributes_;
   Config config_;
   std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each

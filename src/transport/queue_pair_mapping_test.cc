@@ -82,7 +82,7 @@ class OtherView {
       receives = ReceiveQueue::attach(from(blocks.receive_queue));
     }
     keys = memory::KeyTable({pointer_as<memory::KeyEntry>(at(blocks.keys)), TestEnd::kKeyCount},
-                            end.first_key_index());
+                            blocks.first_key_index);
     const CompletionPort port(CompletionLane::attach(from(blocks.receive_lane)),
                               CompletionBoard::attach(from(blocks.receive_board)), 0);
     responder = RcResponder(state, end.parts().replay, Landing(state, receives, shared, port, keys),
@@ -119,7 +119,7 @@ constexpr std::size_t kLandings = 8 * 1024;
 constexpr std::size_t kReceives = 16 * 1024;
 constexpr std::size_t kTargets = 32 * 1024;
 constexpr std::uint32_t kLongest = 900;
-constexpr std::size_t kReceiveSlots = 16;
+constexpr std::size_t kReceiveCells = 16;
 
 struct Operation {
   SendOpcode opcode{};
@@ -187,7 +187,7 @@ std::string describe(const Completion& completion) {
 /// do so, and packets are lost.
 class History {
  public:
-  struct Half {
+  struct Participant {
     TestEnd* end = nullptr;
     OtherView* other = nullptr;  // null: everything through the end itself
     std::vector<Operation> plan{};
@@ -196,15 +196,16 @@ class History {
     Outcome outcome{};
   };
 
-  History(Half a, Half b, std::uint64_t seed) : halves_{std::move(a), std::move(b)}, prng_(seed) {
-    for (Half& half : halves_) {
-      Prng pattern(half.plan.size());
-      for (std::byte& octet : half.end->octets(kSources, 8 * 1024)) {
+  History(Participant a, Participant b, std::uint64_t seed)
+      : participants_{std::move(a), std::move(b)}, prng_(seed) {
+    for (Participant& participant : participants_) {
+      Prng pattern(participant.plan.size());
+      for (std::byte& octet : participant.end->octets(kSources, 8 * 1024)) {
         octet = std::byte(pattern.below(256));
       }
     }
-    halves_[0].end->connect(*halves_[1].end);
-    halves_[1].end->connect(*halves_[0].end);
+    participants_[0].end->connect(*participants_[1].end);
+    participants_[1].end->connect(*participants_[0].end);
   }
 
   void run() {
@@ -212,75 +213,82 @@ class History {
       ASSERT_LT(step, 200'000) << "livelock";
       bool busy = false;
       for (std::size_t i = 0; i < 2; ++i) {
-        post_receives(halves_[i]);
-        post_sends(halves_[i], halves_[1 - i]);
-        busy = carry(halves_[i], halves_[1 - i]) || busy;
-        collect(halves_[i]);
+        post_receives(participants_[i]);
+        post_sends(participants_[i], participants_[1 - i]);
+        busy = carry(participants_[i], participants_[1 - i]) || busy;
+        collect(participants_[i]);
       }
       quiet = busy ? 0 : quiet + 1;
       if (!busy && wait_for_timers()) quiet = 0;
     }
-    for (Half& half : halves_) {
-      ASSERT_EQ(half.end->qp().state(), QpState::kReadyToSend)
-          << describe(half.end->qp().responder_state().reason);
-      ASSERT_EQ(half.posted, half.plan.size());
-      ASSERT_TRUE(half.end->qp().has_no_sends());
-      const auto octets = half.end->octets(0, TestEnd::kOctets);
-      half.outcome.octets.assign(octets.begin(), octets.end());
+    for (Participant& participant : participants_) {
+      ASSERT_EQ(participant.end->qp().state(), QpState::kReadyToSend)
+          << describe(participant.end->qp().responder_state().reason);
+      ASSERT_EQ(participant.posted, participant.plan.size());
+      ASSERT_TRUE(participant.end->qp().has_no_sends());
+      const auto octets = participant.end->octets(0, TestEnd::kOctets);
+      participant.outcome.octets.assign(octets.begin(), octets.end());
     }
   }
-  [[nodiscard]] const Outcome& outcome(std::size_t half) const { return halves_[half].outcome; }
+  [[nodiscard]] const Outcome& outcome(std::size_t participant) const {
+    return participants_[participant].outcome;
+  }
 
  private:
   /// Whether to take the other view this time.
-  bool detour(const Half& half) { return half.other != nullptr && prng_.one_in(2); }
+  bool detour(const Participant& participant) {
+    return participant.other != nullptr && prng_.one_in(2);
+  }
 
-  void post_receives(Half& half) {
+  void post_receives(Participant& participant) {
     for (;;) {
-      const std::uint64_t wr_id = half.receives_posted;
-      const auto offset = kReceives + wr_id % kReceiveSlots * 1024;
-      const memory::Sge list[] = {half.end->sge(offset, 500), half.end->sge(offset + 500, 500)};
+      const std::uint64_t wr_id = participant.receives_posted;
+      const auto offset = kReceives + wr_id % kReceiveCells * 1024;
+      const memory::Sge list[] = {participant.end->sge(offset, 500),
+                                  participant.end->sge(offset + 500, 500)};
       const ReceiveRequest request{.wr_id = wr_id, .list = list};
-      const bool is_shared = half.end->shared().exists();
-      auto& shared = detour(half) ? half.other->shared : half.end->shared();
-      const Status posted = is_shared ? shared.post(request) : half.end->qp().post_receive(request);
+      const bool is_shared = participant.end->shared().exists();
+      auto& shared = detour(participant) ? participant.other->shared : participant.end->shared();
+      const Status posted =
+          is_shared ? shared.post(request) : participant.end->qp().post_receive(request);
       if (!posted) return;
-      ++half.receives_posted;
+      ++participant.receives_posted;
       if (prng_.one_in(3)) return;
     }
   }
 
-  void post_sends(Half& half, const Half& peer) {
-    while (half.posted < half.plan.size()) {
-      const Operation& next = half.plan[half.posted];
+  void post_sends(Participant& participant, const Participant& peer) {
+    while (participant.posted < participant.plan.size()) {
+      const Operation& next = participant.plan[participant.posted];
       // Inline data has no key: it is named by its real address.
-      const memory::Sge inlined{.address = numeric_address(half.end->octets(next.local, 1).data()),
-                                .octets = next.octets,
-                                .lkey = {}};
+      const memory::Sge inlined{
+          .address = numeric_address(participant.end->octets(next.local, 1).data()),
+          .octets = next.octets,
+          .lkey = {}};
       const std::uint32_t head = next.octets / 3;
-      const memory::Sge gathered[] = {half.end->sge(next.local, head),
-                                      half.end->sge(next.local + head, next.octets - head)};
+      const memory::Sge gathered[] = {participant.end->sge(next.local, head),
+                                      participant.end->sge(next.local + head, next.octets - head)};
       SendFlags flags = next.is_fenced ? SendFlags::kFence : SendFlags::kNone;
       if (next.is_inline) flags = flags | SendFlags::kInline;
       const SendRequest request{
-          .wr_id = half.posted,
+          .wr_id = participant.posted,
           .opcode = next.opcode,
           .flags = flags,
           .list = next.is_inline ? std::span(&inlined, 1) : std::span(gathered),
           .remote_address = TestEnd::address(next.remote),
           .rkey = peer.end->key(),
-          .immediate = wire::Immediate{static_cast<std::uint32_t>(half.posted)},
-          .compare_or_add = half.posted % 3,
-          .swap = half.posted * 7,
+          .immediate = wire::Immediate{static_cast<std::uint32_t>(participant.posted)},
+          .compare_or_add = participant.posted % 3,
+          .swap = participant.posted * 7,
           .flush_octets = 16};
-      if (!half.end->qp().post_send(request).ok()) return;
-      ++half.posted;
+      if (!participant.end->qp().post_send(request).ok()) return;
+      ++participant.posted;
       if (prng_.one_in(2)) return;
     }
   }
 
   /// Moves a few packets from one end to the other.
-  bool carry(Half& from, Half& to) {
+  bool carry(Participant& from, Participant& to) {
     bool moved = false;
     for (std::uint64_t i = prng_.between(1, 5); i > 0; --i) {
       const auto packet = transmit(from);
@@ -296,7 +304,7 @@ class History {
     return moved;
   }
 
-  std::optional<TestPacket> transmit(Half& from) {
+  std::optional<TestPacket> transmit(Participant& from) {
     if (!detour(from) || !from.other->responder.owes_answers()) return from.end->transmit(now_);
     std::array<std::byte, wire::kMaxTransportOctets> frame;
     const std::size_t octets = from.other->responder.poll_transmit(from.end->qp().path(), frame, 0);
@@ -305,13 +313,13 @@ class History {
   }
 
   /// One view collects all completions, from the beginning to the end.
-  void collect(Half& half) {
+  void collect(Participant& participant) {
     std::array<Completion, 4> into;
-    const bool is_other = half.other != nullptr;
-    auto& sends = is_other ? *half.other->send_queue : half.end->send_cq();
-    auto& receives = is_other ? *half.other->receive_queue : half.end->receive_cq();
-    for (auto* step : {&half.outcome.sends, &half.outcome.receives}) {
-      const bool is_send = step == &half.outcome.sends;
+    const bool is_other = participant.other != nullptr;
+    auto& sends = is_other ? *participant.other->send_queue : participant.end->send_cq();
+    auto& receives = is_other ? *participant.other->receive_queue : participant.end->receive_cq();
+    for (auto* step : {&participant.outcome.sends, &participant.outcome.receives}) {
+      const bool is_send = step == &participant.outcome.sends;
       const std::size_t count = (is_send ? sends : receives).poll(into);
       for (std::size_t i = 0; i < count; ++i) step->push_back(describe(into[i]));
     }
@@ -319,15 +327,15 @@ class History {
 
   /// No packet is on its way: the next timer must expire.
   bool wait_for_timers() {
-    const Instant next =
-        std::min(halves_[0].end->qp().next_timeout(), halves_[1].end->qp().next_timeout());
+    const Instant next = std::min(participants_[0].end->qp().next_timeout(),
+                                  participants_[1].end->qp().next_timeout());
     if (next == Instant::never()) return false;
     now_ = std::max(now_, next);
-    for (Half& half : halves_) half.end->qp().handle_timeout(now_);
+    for (Participant& participant : participants_) participant.end->qp().handle_timeout(now_);
     return true;
   }
 
-  std::array<Half, 2> halves_;
+  std::array<Participant, 2> participants_;
   Prng prng_;
   Instant now_{};
 };
@@ -369,11 +377,11 @@ TEST_P(MappingTest, HistoriesEndAsInPrivateMemory) {
     mapped.run();
     if (HasFatalFailure()) return;
 
-    for (std::size_t half = 0; half < 2; ++half) {
-      EXPECT_EQ(alone.outcome(half).sends.size(), plans[half].size());
-      EXPECT_EQ(alone.outcome(half).sends, mapped.outcome(half).sends);
-      EXPECT_EQ(alone.outcome(half).receives, mapped.outcome(half).receives);
-      EXPECT_TRUE(alone.outcome(half).octets == mapped.outcome(half).octets);
+    for (std::size_t participant = 0; participant < 2; ++participant) {
+      EXPECT_EQ(alone.outcome(participant).sends.size(), plans[participant].size());
+      EXPECT_EQ(alone.outcome(participant).sends, mapped.outcome(participant).sends);
+      EXPECT_EQ(alone.outcome(participant).receives, mapped.outcome(participant).receives);
+      EXPECT_TRUE(alone.outcome(participant).octets == mapped.outcome(participant).octets);
     }
     EXPECT_GT(other_c.responder.counters().requests, 50U) << "both views were at work";
     EXPECT_GT(other_d.responder.counters().requests, 50U);

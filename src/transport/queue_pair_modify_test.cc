@@ -97,7 +97,7 @@ TEST_F(ModifyTest, TheFirstPacketHasTheNumberThatWasAskedFor) {
   connect();
   ASSERT_TRUE(b_.post_receive(1).ok());
   ASSERT_TRUE(a_.post_send(1, TestEnd::kMtu + 1).ok());
-  const auto packets = a_.transmit_all();
+  const auto packets = transmit_all(a_);
   ASSERT_EQ(packets.size(), 2U);
   EXPECT_EQ(packets[0].psn(), Psn(0xffffff));
   EXPECT_EQ(packets[1].psn(), Psn(0));
@@ -164,14 +164,15 @@ TEST_F(ModifyTest, RefusesADestinationBeyondTwentyFourBits) {
   wanted.state = QpState::kReadyToReceive;
   wanted.dest_qp = wire::QpNumber{0x0100'0000};
   const Path path = a_.path_to(b_);
-  EXPECT_FALSE(a_.qp().modify(a_.mask_to(QpState::kReadyToReceive), wanted, &path).ok());
+  EXPECT_FALSE(a_.qp().modify(mask_to(QpType::kRc, QpState::kReadyToReceive), wanted, &path).ok());
 }
 
 TEST_F(ModifyTest, RefusesAMissingAddress) {
   a_.connect(b_, QpState::kInit);
   QpAttributes wanted = a_.wanted;
   wanted.state = QpState::kReadyToReceive;
-  EXPECT_FALSE(a_.qp().modify(a_.mask_to(QpState::kReadyToReceive), wanted, nullptr).ok());
+  EXPECT_FALSE(
+      a_.qp().modify(mask_to(QpType::kRc, QpState::kReadyToReceive), wanted, nullptr).ok());
   EXPECT_EQ(a_.qp().state(), QpState::kInit);
 }
 
@@ -331,7 +332,7 @@ TEST_F(ModifyTest, AQueryOfADatagramQueuePairReturnsItsNextNumber) {
   ASSERT_TRUE(end.transmit().has_value());
   EXPECT_EQ(end.qp().attributes().send_psn, Psn(8));
   EXPECT_EQ(end.qp().attributes().qkey, end.wanted.qkey);
-  ASSERT_TRUE(end.post_broken_send(2).ok());
+  ASSERT_TRUE(post_broken_send(end, 2).ok());
   EXPECT_FALSE(end.transmit().has_value());
   ASSERT_EQ(end.qp().state(), QpState::kSendQueueError);
   EXPECT_EQ(end.qp().attributes().send_psn, Psn(8));

@@ -60,7 +60,7 @@ void bring_to(TestEnd& end, TestEnd& peer, QpState state) {
       return;
     case QpState::kSendQueueError:
       end.connect(peer);
-      ASSERT_TRUE(end.post_broken_send(99).ok());
+      ASSERT_TRUE(post_broken_send(end, 99).ok());
       EXPECT_FALSE(end.transmit().has_value());
       ASSERT_EQ(endings(end.sends()), (Endings{{99, WcStatus::kLocalProtection}}));
       return;
@@ -327,7 +327,7 @@ TEST(QueuePairMachine, AnswersAndRequestsTakeTurns) {
                   .ok());
   int in_a_row = 0;
   bool was_response = false;
-  for (const TestPacket& packet : pair.a.transmit_all()) {
+  for (const TestPacket& packet : transmit_all(pair.a)) {
     const bool is_response = packet.view().info().is_response;
     in_a_row = is_response == was_response ? in_a_row + 1 : 1;
     was_response = is_response;
@@ -516,7 +516,7 @@ TEST(QueuePairMachine, ServesAgainAfterReset) {
       pair.connect();
       ASSERT_TRUE(pair.b.post_receive(4).ok());
       if (failed) {
-        ASSERT_TRUE(pair.a.post_broken_send(1).ok());
+        ASSERT_TRUE(post_broken_send(pair.a, 1).ok());
         EXPECT_FALSE(pair.a.transmit().has_value());
         ASSERT_TRUE(pair.a.step(QpState::kError).ok());
       } else {
@@ -599,7 +599,7 @@ TEST(QueuePairMachine, DropsWhatIsOfAnotherService) {
     std::uint64_t foreign = 0;
     for (const auto other : {wire::Transport::kRc, wire::Transport::kUc, wire::Transport::kUd,
                              wire::Transport::kXrc}) {
-      if (other == pair.a.transport()) continue;
+      if (other == transport_of(type)) continue;
       auto headers = request_headers();
       headers.bth.opcode = wire::opcode_of(other, Operation::kSendOnly);
       pair.a.handle(TestPacket(headers));
@@ -626,6 +626,22 @@ TEST(QueuePairMachine, CountsCongestionNotifications) {
   EXPECT_EQ(pair.a.qp().sender().requester().rate().notification_count(), 2U);
   EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongSource), 1U);
   EXPECT_FALSE(pair.a.transmit().has_value());
+}
+
+/// It has no Q_Key that could be compared.
+TEST(QueuePairMachine, ADatagramQueuePairCountsCongestionNotifications) {
+  Pair pair(QpType::kUd);
+  pair.a.connect(pair.b, QpState::kReadyToSend);
+  wire::PacketHeaders headers;
+  headers.bth.opcode = wire::Opcode::kCnp;
+  const TestPacket notification(headers);
+  const std::array<std::byte, kGrhOctets> header{};
+  EXPECT_FALSE(pair.a.qp().is_addressed_by({.packet = notification.view(),
+                                            .source = pair.b.gid(),
+                                            .destination = pair.a.gid(),
+                                            .network_header = header}));
+  pair.a.handle(notification);
+  EXPECT_EQ(pair.a.qp().sender().requester().rate().notification_count(), 1U);
 }
 
 // ---- XRC initiators and targets

@@ -36,7 +36,7 @@ void Receiver::move_to(const Place& place) noexcept {
   rc_.move_to(place.responder, landing);
   uc_.move_to(place.responder, landing);
   ud_.move_to(place.responder, landing);
-  place.responder->life = ++life_;
+  place.responder->moves = ++moves_;
   rc_.landing().leave_behind(left_behind);
 }
 

@@ -89,11 +89,11 @@ class Receiver {
   /// and then moved the queues. A requester that is still inside the old half stays there. A shared
   /// receive that it has claimed stays with the claimant that this queue pair was until now.
   void move_to(const Place& place) noexcept;
-  /// Counts the places where the half has been. The number wraps.
-  [[nodiscard]] std::uint8_t life() const noexcept { return life_; }
+  /// How often move_to() was called. The number wraps.
+  [[nodiscard]] std::uint8_t moves() const noexcept { return moves_; }
   /// The claimant of shared receives for this queue pair.
   [[nodiscard]] std::uint32_t claimant() const noexcept {
-    return Landing::claimant_of(number_, life_);
+    return Landing::claimant_of(number_, moves_);
   }
   /// No requester is inside the half. A requester that died after mark_failing() counts as one that
   /// has called mark_failed().
@@ -109,7 +109,7 @@ class Receiver {
  private:
   Parts parts_;
   QpType type_;
-  std::uint8_t life_ = 0;
+  std::uint8_t moves_ = 0;
   wire::QpNumber number_;
   RcResponder rc_;  // RC and XRC targets; its landing serves every type
   UcResponder uc_;

@@ -42,27 +42,27 @@ Shapes shapes_of(SendOpcode opcode) noexcept {
     case SendOpcode::kBindWindow:
       break;
   }
-  VB_ASSERT(false && "only SEND and WRITE are cut into segments");
+  VB_ASSERT(false && "only SEND and WRITE are divided into packets");
   return {};
 }
 
 }  // namespace
 
-Segment segment_at(SendOpcode opcode, std::uint32_t message_octets, std::uint32_t mtu,
-                   std::uint32_t index) noexcept {
+MessagePacket message_packet(SendOpcode opcode, std::uint32_t message_octets, std::uint32_t mtu,
+                             std::uint32_t index) noexcept {
   const Shapes shapes = shapes_of(opcode);
   const std::uint32_t offset = index * mtu;
-  Segment segment{.operation = {},
-                  .offset = offset,
-                  .octets = std::min(mtu, message_octets - offset),
-                  .is_first = index == 0,
-                  .is_last = message_octets - offset <= mtu};
-  if (segment.is_first) {
-    segment.operation = segment.is_last ? shapes.only : shapes.first;
+  MessagePacket part{.operation = {},
+                     .offset = offset,
+                     .octets = std::min(mtu, message_octets - offset),
+                     .is_first = index == 0,
+                     .is_last = message_octets - offset <= mtu};
+  if (part.is_first) {
+    part.operation = part.is_last ? shapes.only : shapes.first;
   } else {
-    segment.operation = segment.is_last ? shapes.last : shapes.middle;
+    part.operation = part.is_last ? shapes.last : shapes.middle;
   }
-  return segment;
+  return part;
 }
 
 }  // namespace verbatim::transport

@@ -42,7 +42,7 @@ namespace verbatim::transport {
 }
 
 /// One packet of a SEND or WRITE message.
-struct Segment {
+struct MessagePacket {
   wire::Operation operation{};
   std::uint32_t offset = 0;  // of its payload in the message
   std::uint32_t octets = 0;  // of payload
@@ -51,7 +51,7 @@ struct Segment {
 };
 
 /// Packet `index` of a message of `message_octets` that is divided into packets of the MTU.
-[[nodiscard]] Segment segment_at(SendOpcode opcode, std::uint32_t message_octets, std::uint32_t mtu,
-                                 std::uint32_t index) noexcept;
+[[nodiscard]] MessagePacket message_packet(SendOpcode opcode, std::uint32_t message_octets,
+                                           std::uint32_t mtu, std::uint32_t index) noexcept;
 
 }  // namespace verbatim::transport

@@ -46,12 +46,12 @@ TEST(Segmentation, AMessageOfOnePacketIsAnOnly) {
   for (const auto& [opcode, first, middle, last, only] : kFamilies) {
     for (const std::uint32_t mtu : kMtus) {
       for (const std::uint32_t octets : {0U, 1U, mtu - 1, mtu}) {
-        const Segment segment = segment_at(opcode, octets, mtu, 0);
-        EXPECT_EQ(segment.operation, only);
-        EXPECT_EQ(segment.offset, 0U);
-        EXPECT_EQ(segment.octets, octets);
-        EXPECT_TRUE(segment.is_first);
-        EXPECT_TRUE(segment.is_last);
+        const MessagePacket part = message_packet(opcode, octets, mtu, 0);
+        EXPECT_EQ(part.operation, only);
+        EXPECT_EQ(part.offset, 0U);
+        EXPECT_EQ(part.octets, octets);
+        EXPECT_TRUE(part.is_first);
+        EXPECT_TRUE(part.is_last);
       }
     }
   }
@@ -64,16 +64,16 @@ TEST(Segmentation, ALongerMessageBeginsWithFirstAndEndsWithLast) {
         const std::uint32_t packets = (octets - 1) / mtu + 1;
         std::uint32_t covered = 0;
         for (std::uint32_t i = 0; i < packets; ++i) {
-          const Segment segment = segment_at(opcode, octets, mtu, i);
+          const MessagePacket part = message_packet(opcode, octets, mtu, i);
           const bool is_last = i + 1 == packets;
-          EXPECT_EQ(segment.operation, i == 0 ? first : is_last ? last : middle);
-          EXPECT_EQ(segment.offset, covered);
+          EXPECT_EQ(part.operation, i == 0 ? first : is_last ? last : middle);
+          EXPECT_EQ(part.offset, covered);
           if (!is_last) {
-            EXPECT_EQ(segment.octets, mtu);
+            EXPECT_EQ(part.octets, mtu);
           }
-          EXPECT_EQ(segment.is_first, i == 0);
-          EXPECT_EQ(segment.is_last, is_last);
-          covered += segment.octets;
+          EXPECT_EQ(part.is_first, i == 0);
+          EXPECT_EQ(part.is_last, is_last);
+          covered += part.octets;
         }
         EXPECT_EQ(covered, octets);
       }
@@ -85,11 +85,11 @@ TEST(Segmentation, TheLongestMessageIsDividedWithoutOverflow) {
   constexpr auto kLongest = static_cast<std::uint32_t>(kMaxMessageOctets);
   for (const std::uint32_t mtu : kMtus) {
     const std::uint32_t last = kLongest / mtu - 1;
-    const Segment segment = segment_at(SendOpcode::kWrite, kLongest, mtu, last);
-    EXPECT_EQ(segment.operation, Operation::kWriteLast);
-    EXPECT_EQ(segment.offset, kLongest - mtu);
-    EXPECT_EQ(segment.octets, mtu);
-    EXPECT_EQ(segment_at(SendOpcode::kWrite, kLongest, mtu, last - 1).operation,
+    const MessagePacket part = message_packet(SendOpcode::kWrite, kLongest, mtu, last);
+    EXPECT_EQ(part.operation, Operation::kWriteLast);
+    EXPECT_EQ(part.offset, kLongest - mtu);
+    EXPECT_EQ(part.octets, mtu);
+    EXPECT_EQ(message_packet(SendOpcode::kWrite, kLongest, mtu, last - 1).operation,
               Operation::kWriteMiddle);
   }
 }

@@ -34,16 +34,16 @@ WcOpcode wc_opcode_of(SendOpcode opcode) noexcept {
 }  // namespace
 
 BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
-                                    const Segment& segment, const memory::LocalAccess& access,
+                                    const MessagePacket& part, const memory::LocalAccess& access,
                                     wire::PacketBuilder& builder) noexcept {
   if (entry.is_inline) {
-    builder.append(queue.inline_data_of(entry).subspan(segment.offset, segment.octets));
+    builder.append(queue.inline_data_of(entry).subspan(part.offset, part.octets));
     return Ok{};
   }
   const auto list = queue.list_of(entry);
-  if (entry.walk_at != segment.offset) entry.walk = memory::cursor_at(list, segment.offset);
-  entry.walk_at = segment.offset + segment.octets;
-  return memory::walk(list, entry.walk, segment.octets, access,
+  if (entry.walk_at != part.offset) entry.walk = memory::cursor_at(list, part.offset);
+  entry.walk_at = part.offset + part.octets;
+  return memory::walk(list, entry.walk, part.octets, access,
                       [&](std::span<std::byte> piece) { builder.append(piece); });
 }
 

@@ -9,10 +9,10 @@
 /// Shared by the requesters of all service types.
 namespace verbatim::transport {
 
-/// Copies one segment's payload from the entry's gather list, or from its inline data, into a
+/// Copies the payload of one packet from the entry's gather list, or from its inline data, into a
 /// packet. The entry keeps its position in the list, so that packets in order need no search.
 [[nodiscard]] BasicStatus<memory::Refusal> gather(const SendQueue& queue, SendEntry& entry,
-                                                  const Segment& segment,
+                                                  const MessagePacket& part,
                                                   const memory::LocalAccess& access,
                                                   wire::PacketBuilder& builder) noexcept;
 

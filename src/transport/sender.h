@@ -13,7 +13,7 @@
 
 namespace verbatim::transport {
 
-/// The sending half of a queue pair: its send queue, and what sends the requests in packets:
+/// The sending side of a queue pair: its send queue, and what sends the requests in packets:
 /// RcRequester for RC and XRC, UnreliableSender for UC and UD. On the direct path
 /// direct::Requester executes the queue instead.
 ///
@@ -80,7 +80,7 @@ class Sender {
   }
 
  private:
-  SendQueue queue_;  // first: it shares a cache line with the state of the queue pair
+  SendQueue queue_;
   CompletionPort port_;
   bool is_reliable_;
   bool is_elsewhere_ = false;    // the direct path executes the queue

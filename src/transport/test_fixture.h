@@ -30,14 +30,7 @@ namespace verbatim::transport::test {
 using Octets = std::vector<std::byte>;
 
 /// Sanitizers make code about twenty times slower; the longest tests run in builds without them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kIsSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
+inline constexpr bool kIsSanitized = VB_ADDRESS_SANITIZER || VB_THREAD_SANITIZER;
 
 inline constexpr memory::DomainId kHome{1};
 inline constexpr memory::DomainId kAbroad{2};

@@ -19,6 +19,30 @@
 /// Shared by the tests of whole queue pairs. Only tests include this file.
 namespace verbatim::transport::test {
 
+/// The attributes that the transition of a queue pair of this type to a state requires.
+inline QpMask mask_to(QpType type, QpState to) noexcept {
+  using enum QpMask;
+  const bool is_reliable = type == QpType::kRc;
+  const bool is_datagram = type == QpType::kUd;
+  switch (to) {
+    case QpState::kInit:
+      return kState | kPKeyIndex | kPort | (is_datagram ? kQKey : kAccess);
+    case QpState::kReadyToReceive:
+      if (is_datagram) return kState;
+      return kState | kAddress | kPathMtu | kDestQp | kReceivePsn |
+             (is_reliable ? kMaxDestReadAtomic | kMinRnrTimer : kNone);
+    case QpState::kReadyToSend:
+      return kState | kSendPsn |
+             (is_reliable ? kTimeout | kRetryCount | kRnrRetry | kMaxReadAtomic : kNone);
+    case QpState::kReset:
+    case QpState::kSendQueueDrained:
+    case QpState::kSendQueueError:
+    case QpState::kError:
+      return kState;
+  }
+  return kState;
+}
+
 /// A queue pair with memory, keys, queues and completion queues of its own.
 class TestEnd {
  public:
@@ -41,9 +65,10 @@ class TestEnd {
         free_keys_(kKeyCount),
         send_block_(SendQueue::octets_for(send_limits())) {
     blocks_.keys = take(kKeyCount * sizeof(memory::KeyEntry)).data();
+    blocks_.first_key_index = (setup.index + 1) * 0x100;
     auto* first = pointer_as<memory::KeyEntry>(blocks_.keys);
     std::uninitialized_value_construct_n(first, kKeyCount);
-    registry_.emplace(memory::KeyTable({first, kKeyCount}, first_key_index()), free_keys_,
+    registry_.emplace(memory::KeyTable({first, kKeyCount}, blocks_.first_key_index), free_keys_,
                       setup.index + 1);
     key_ = region(kAllRights);
     sends_.emplace(*this);
@@ -94,6 +119,7 @@ class TestEnd {
   /// The blocks that a peer may touch.
   struct Blocks {
     std::byte* keys = nullptr;
+    std::uint32_t first_key_index = 0;   // of the keys in that block
     std::byte* receive_queue = nullptr;  // its own or a shared one
     std::byte* responder = nullptr;
     std::byte* send_board = nullptr;
@@ -110,9 +136,6 @@ class TestEnd {
     return all;
   }
   static constexpr std::uint32_t kKeyCount = 16;
-  [[nodiscard]] std::uint32_t first_key_index() const noexcept {
-    return (setup_.index + 1) * 0x100;
-  }
   [[nodiscard]] QueuePairMachine& qp() noexcept { return *qp_; }
   [[nodiscard]] const QueuePairMachine::Parts& parts() const noexcept { return parts_; }
   [[nodiscard]] SharedReceiveRing& shared() noexcept { return parts_.shared_receive; }
@@ -136,34 +159,12 @@ class TestEnd {
   // ---- States
 
   QpAttributes wanted;  // what the steps below ask for
-  [[nodiscard]] QpMask mask_to(QpState to) const noexcept {
-    using enum QpMask;
-    const bool is_reliable = setup_.type == QpType::kRc;
-    const bool is_datagram = setup_.type == QpType::kUd;
-    switch (to) {
-      case QpState::kInit:
-        return kState | kPKeyIndex | kPort | (is_datagram ? kQKey : kAccess);
-      case QpState::kReadyToReceive:
-        if (is_datagram) return kState;
-        return kState | kAddress | kPathMtu | kDestQp | kReceivePsn |
-               (is_reliable ? kMaxDestReadAtomic | kMinRnrTimer : kNone);
-      case QpState::kReadyToSend:
-        return kState | kSendPsn |
-               (is_reliable ? kTimeout | kRetryCount | kRnrRetry | kMaxReadAtomic : kNone);
-      case QpState::kReset:
-      case QpState::kSendQueueDrained:
-      case QpState::kSendQueueError:
-      case QpState::kError:
-        return kState;
-    }
-    return kState;
-  }
   /// One step, with the attributes that it requires and `extra`.
   Status step(QpState to, const TestEnd& peer, QpMask extra = QpMask::kNone) {
     wanted.state = to;
     wanted.dest_qp = peer.number();
     const Path path = path_to(peer);
-    return qp_->modify(mask_to(to) | extra, wanted, &path);
+    return qp_->modify(mask_to(setup_.type, to) | extra, wanted, &path);
   }
   /// One step that needs nothing but the state.
   Status step(QpState to, QpMask extra = QpMask::kNone) { return step(to, *this, extra); }
@@ -219,12 +220,6 @@ class TestEnd {
   Status post_send(std::uint64_t wr_id, std::uint32_t count = 8, const TestEnd* peer = nullptr) {
     return post({.wr_id = wr_id, .opcode = SendOpcode::kSend}, 0, count, peer);
   }
-  /// A send whose gather list names a key that does not exist.
-  Status post_broken_send(std::uint64_t wr_id) {
-    const memory::Sge list[] = {{.address = 0, .octets = 8, .lkey = wire::MemoryKey{1}}};
-    const Path path = path_to(*this);
-    return qp_->post_send({.wr_id = wr_id, .list = list, .path = &path});
-  }
 
   // ---- Completions and events
 
@@ -243,22 +238,9 @@ class TestEnd {
   /// A packet that the peer could send, with this queue pair as its destination.
   [[nodiscard]] TestPacket packet(wire::Operation operation, wire::PacketHeaders headers = {},
                                   std::span<const std::byte> payload = {}) const {
-    headers.bth.opcode = wire::opcode_of(transport(), operation);
+    headers.bth.opcode = wire::opcode_of(transport_of(setup_.type), operation);
     headers.bth.dest_qp = number();
     return TestPacket(headers, payload);
-  }
-  [[nodiscard]] wire::Transport transport() const noexcept {
-    switch (setup_.type) {
-      case QpType::kUc:
-        return wire::Transport::kUc;
-      case QpType::kUd:
-        return wire::Transport::kUd;
-      case QpType::kXrcInitiator:
-      case QpType::kXrcTarget:
-        return wire::Transport::kXrc;
-      default:
-        return wire::Transport::kRc;
-    }
   }
   /// The packet arrives from the peer that the queue pair is connected to.
   void handle(const TestPacket& packet, Instant now = {}) {
@@ -284,12 +266,6 @@ class TestEnd {
   }
   /// The path of the last packet.
   [[nodiscard]] const Path& sent_to() const noexcept { return sent_to_; }
-  /// Everything that it sends now.
-  std::vector<TestPacket> transmit_all(Instant now = {}) {
-    std::vector<TestPacket> all;
-    while (auto packet = transmit(now)) all.push_back(*packet);
-    return all;
-  }
   /// Hands one packet to `peer`; false when there is none.
   bool carry_to(TestEnd& peer, Instant now = {}) {
     const auto packet = transmit(now);
@@ -298,6 +274,7 @@ class TestEnd {
     return true;
   }
 
+ private:
   /// 64-aligned octets that a peer may touch.
   std::span<std::byte> take(std::size_t octets) {
     const std::size_t rounded = (octets + 63) & ~std::size_t{63};
@@ -306,8 +283,6 @@ class TestEnd {
     used_ += rounded;
     return setup_.shared.subspan(used_ - rounded, rounded);
   }
-
- private:
   /// A completion queue with one lane.
   struct Collector {
     explicit Collector(TestEnd& end)
@@ -356,6 +331,20 @@ class TestEnd {
   std::optional<QueuePairMachine> qp_;
   Path sent_to_;
 };
+
+/// Everything that an end sends now.
+inline std::vector<TestPacket> transmit_all(TestEnd& end) {
+  std::vector<TestPacket> all;
+  while (auto packet = end.transmit()) all.push_back(*packet);
+  return all;
+}
+
+/// Posts a send whose gather list names a key that does not exist.
+inline Status post_broken_send(TestEnd& end, std::uint64_t wr_id) {
+  const memory::Sge list[] = {{.address = 0, .octets = 8, .lkey = wire::MemoryKey{1}}};
+  const Path path = end.path_to(end);
+  return end.qp().post_send({.wr_id = wr_id, .list = list, .path = &path});
+}
 
 /// Delivers all packets of the two ends to each other, in order and without loss.
 inline void exchange(TestEnd& a, TestEnd& b, Instant now = {}) {

@@ -59,7 +59,7 @@ class Lock {
     t.store(word_, 0, kRelease);
   }
 
-  /// The same, but it wins the bias while it is in.
+  /// The same, and the thread gets the bias while it holds the lock.
   void use_and_win(Thread& t, int seat) {
     t.await_exchange(word_, 0, 1, kAcquire);
     revoke(t);

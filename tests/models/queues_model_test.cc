@@ -225,8 +225,8 @@ TEST(ReceiveCountModel, TheHeadAndTheLaneCannotBeReadTogether) {
   EXPECT_TRUE(head_and_lane_disagree(false));
 }
 
-/// A slot is written again once its completion was collected, also before the head has moved.
-bool slot_is_reused_too_early(Order push) {
+/// A cell is written again once its completion was collected, also before the head has moved.
+bool cell_is_reused_too_early(Order push) {
   Program program;
   const Var entry = program.var(1);
   const Var tail = program.var(1);
@@ -252,9 +252,9 @@ bool slot_is_reused_too_early(Order push) {
       [&](const Outcome& end) { return end[scattered_by] != 1 || end[completed] != 1; });
 }
 
-TEST(ReceiveCountModel, ACollectedCompletionFreesItsSlot) {
-  EXPECT_FALSE(slot_is_reused_too_early(kRelease));
-  EXPECT_TRUE(slot_is_reused_too_early(kRelaxed));
+TEST(ReceiveCountModel, ACollectedCompletionFreesItsCell) {
+  EXPECT_FALSE(cell_is_reused_too_early(kRelease));
+  EXPECT_TRUE(cell_is_reused_too_early(kRelaxed));
 }
 
 // ---- memory/key_entry.h: withdraw(), fill(), publish() against read_live()

@@ -6,8 +6,8 @@
 
 #include "models/weak_memory.h"
 
-// transport/queues/shared_receive_ring.h, step by step: a queue of one slot in which the owner has
-// posted one receive, and posts another as soon as the slot is free. Two responders each try to
+// transport/queues/shared_receive_ring.h, step by step: a queue of one cell in which the owner has
+// posted one receive, and posts another as soon as the cell is free. Two responders each try to
 // claim one.
 namespace verbatim::models {
 namespace {
@@ -17,8 +17,8 @@ using enum Test;
 
 struct Steps {
   Order post = kRelease;     // of the claim word, and of the tail
-  Order release = kRelease;  // of the slot, by its claimant
-  bool tagged = true;        // the claim word of a posted slot carries its place
+  Order release = kRelease;  // of the cell, by its claimant
+  bool tagged = true;        // the claim word of a posted cell carries its place
 };
 
 class Model {
@@ -108,7 +108,7 @@ TEST(SharedReceiveModel, NeedsTheReleaseOfPost) {
   EXPECT_TRUE(Model({.post = kRelaxed}).mixes_receives());
 }
 
-TEST(SharedReceiveModel, NeedsTheReleaseOfTheSlot) {
+TEST(SharedReceiveModel, NeedsTheReleaseOfTheCell) {
   EXPECT_TRUE(Model({.release = kRelaxed}).mixes_receives());
 }
 

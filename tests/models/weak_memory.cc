@@ -298,10 +298,10 @@ class Explorer {
         set_stage(s, t, k, kDone);
         return true;
       } else if (code[k].kind == Kind::kMembarrier && all_over) {
-        const unsigned everybody = kReached | ((1U << threads_.size()) - 1U);
+        const unsigned all_threads = kReached | ((1U << threads_.size()) - 1U);
         const unsigned now = at | kReached | (1U << t) | finished_threads(s);
-        if (now == at && now != everybody) return false;
-        set_stage(s, t, k, now == everybody ? unsigned{kDone} : now);
+        if (now == at && now != all_threads) return false;
+        set_stage(s, t, k, now == all_threads ? unsigned{kDone} : now);
         return true;
       }
       all_over = false;
@@ -334,7 +334,8 @@ class Explorer {
     for (std::size_t t = 0; t < threads_.size(); ++t) {
       for (std::size_t k = 0; k < threads_[t].size(); ++k) {
         const std::uint8_t at = stage(s, t, k);
-        // Neither is an end: the one begins anew elsewhere, the other is also reached by waiting.
+        // Not an end. A read-modify-write that has loaded may begin again, and the state behind a
+        // guess is also reached by a thread that waits.
         if (at == kLoaded || at == kGuessPass || at == kGuessFail) return true;
       }
       outcome.stuck = outcome.stuck || !is_finished(s, t);

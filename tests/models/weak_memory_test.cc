@@ -170,7 +170,7 @@ TEST(LoadBuffering, BothCanSeeTheOthersLaterStore) {
   EXPECT_TRUE(out_of_thin_order(kRelaxed, false, false));
 }
 TEST(LoadBuffering, AcquireForbidsIt) { EXPECT_FALSE(out_of_thin_order(kAcquire, false, false)); }
-TEST(LoadBuffering, SoDoValuesAndBranches) {
+TEST(LoadBuffering, ValuesAndBranchesForbidItAsWell) {
   EXPECT_FALSE(out_of_thin_order(kRelaxed, true, false));
   EXPECT_FALSE(out_of_thin_order(kRelaxed, false, true)) << "a store is never speculative";
 }

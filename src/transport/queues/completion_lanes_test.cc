@@ -173,29 +173,24 @@ TEST(CompletionLanes, DetachingALaneDropsItsCompletions) {
   EXPECT_EQ(test.poll(8), Ids{2});
 }
 
-TEST(CompletionLanes, DiscardingALaneLeavesTheOthers) {
+/// Discards a lane with so many completions, beside another lane.
+void discard_beside_another(std::uint64_t count) {
   TestQueue test;
   auto reset = test.attach();
   auto other = test.attach();
-  ASSERT_TRUE(publish(reset, 1));
-  ASSERT_TRUE(publish(other, 2));
-  test.queue().discard(reset);
-  EXPECT_EQ(test.poll(8), Ids{2});
-  ASSERT_TRUE(publish(reset, 3));
-  EXPECT_EQ(test.poll(8), Ids{3});
-}
-
-TEST(CompletionLanes, ALaneThatIsDiscardedGoesOnEmpty) {
-  TestQueue test;
-  auto reset = test.attach();
-  auto other = test.attach();
-  for (std::uint64_t i = 0; i < TestQueue::kDepth; ++i) ASSERT_TRUE(publish(reset, i));
+  for (std::uint64_t i = 0; i < count; ++i) ASSERT_TRUE(publish(reset, i));
   ASSERT_TRUE(publish(other, 100));
   test.queue().discard(reset);
   EXPECT_EQ(reset.uncollected(), 0U);
   EXPECT_EQ(test.poll(16), Ids{100});
   ASSERT_TRUE(publish(reset, 7));
   EXPECT_EQ(test.poll(16), Ids{7});
+}
+
+TEST(CompletionLanes, DiscardingALaneLeavesTheOthers) { discard_beside_another(1); }
+
+TEST(CompletionLanes, AFullLaneThatIsDiscardedGoesOnEmpty) {
+  discard_beside_another(TestQueue::kDepth);
 }
 
 TEST(CompletionLanes, AFreedPlaceServesTheNextLane) {

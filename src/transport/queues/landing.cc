@@ -12,7 +12,7 @@ namespace verbatim::transport {
 bool Landing::take_shared() noexcept {
   const auto claim = shared_.claim(claimant());
   if (claim.entry == nullptr) return false;
-  state_->shared_slot = claim.slot;
+  state_->shared_cell = claim.cell;
   state_->shared_wr_id = claim.entry->wr_id;
   return true;
 }
@@ -103,15 +103,15 @@ void Landing::recover() noexcept {
     if (is_out) queue_.finish_pop(port_.published());
   } else if (!state_->receive_taken) {
     shared_.put_back(claimant());  // claimed, but no message has taken it
-  } else if (!shared_.is_claimed_by(claimant(), state_->shared_slot)) {
-    state_->shared_slot = kSlotReleased;  // another claimant may have it by now
+  } else if (!shared_.is_claimed_by(claimant(), state_->shared_cell)) {
+    state_->shared_cell = kCellReleased;  // another claimant may have it by now
   }
 }
 
 void Landing::leave_behind(std::uint32_t claimant) noexcept {
-  const std::uint32_t slot = state_->shared_slot;
+  const std::uint32_t cell = state_->shared_cell;
   recover();
-  if (shared_.exists() && shared_.is_claimed_by(claimant, slot)) state_->receive_taken = false;
+  if (shared_.exists() && shared_.is_claimed_by(claimant, cell)) state_->receive_taken = false;
   abandon_message();
 }
 
@@ -136,8 +136,8 @@ void Landing::flush() noexcept {
 void Landing::clear() noexcept {
   recover();
   // No message will complete a receive that was taken from the shared queue: it is put back.
-  if (state_->receive_taken && shared_.exists() && state_->shared_slot != kSlotReleased) {
-    shared_.put_back(claimant(), state_->shared_slot);
+  if (state_->receive_taken && shared_.exists() && state_->shared_cell != kCellReleased) {
+    shared_.put_back(claimant(), state_->shared_cell);
   }
   state_->receive_taken = false;
   if (queue_.exists()) queue_.clear(port_.published());

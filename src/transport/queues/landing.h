@@ -30,9 +30,9 @@ class Landing {
   static constexpr std::uint32_t kQpClaimBit = SharedReceiveRing::kClaimantBit;
 
   [[nodiscard]] static constexpr std::uint32_t claimant_of(wire::QpNumber number,
-                                                           std::uint8_t life) noexcept {
+                                                           std::uint8_t moves) noexcept {
     return (static_cast<std::uint32_t>(number) & wire::kQpNumberMask) |
-           (std::uint32_t{life} & 0x3fU) << 24 | kQpClaimBit;
+           (std::uint32_t{moves} & 0x3fU) << 24 | kQpClaimBit;
   }
 
   /// XRC: the shared receive queue that the next packet names.
@@ -59,7 +59,9 @@ class Landing {
     }
     state_->published_before = port_.published();
     state_->scatter = {};
-    compiler_barrier();  // recover() in another process: if it is taken, the rest is stored as well
+    // For recover() in another process: when it finds a receive taken, the members above are
+    // stored.
+    compiler_barrier();
     state_->receive_taken = true;
     return true;
   }
@@ -101,7 +103,7 @@ class Landing {
     // A shared entry is released first, so that a program that has polled the completion can post
     // another receive. An entry of the queue pair's own queue is released last. recover() handles
     // every state between two barriers.
-    if (is_shared && state_->shared_slot != kSlotReleased) shared_.release(state_->shared_slot);
+    if (is_shared && state_->shared_cell != kCellReleased) shared_.release(state_->shared_cell);
     compiler_barrier();
     const bool placed = port_.publish(completion);
     compiler_barrier();
@@ -132,16 +134,16 @@ class Landing {
  private:
   /// The receive that was taken. Null if the state is wrong: a peer can write it.
   [[nodiscard]] const ReceiveEntry* entry() const noexcept {
-    if (shared_.exists()) return &shared_.at(state_->shared_slot);
+    if (shared_.exists()) return &shared_.at(state_->shared_cell);
     return queue_.exists() ? queue_.front() : nullptr;
   }
   [[nodiscard]] bool take_shared() noexcept;
   /// The next octets of the WRITE that is arriving.
   [[nodiscard]] memory::KeyTable::Want next_of_write(std::uint64_t octets) const noexcept;
   [[nodiscard]] std::uint32_t claimant() const noexcept {
-    return claimant_of(state_->number, state_->life);
+    return claimant_of(state_->number, state_->moves);
   }
-  static constexpr std::uint32_t kSlotReleased = 0xffff'ffff;  // shared_slot: no slot is held
+  static constexpr std::uint32_t kCellReleased = 0xffff'ffff;  // shared_cell: no cell is held
 
   ResponderState* state_ = nullptr;
   ReceiveQueue queue_;

@@ -133,26 +133,26 @@ TEST_F(DeathInASharedReceive, WhenItIsTaken) {
 TEST_F(DeathInASharedReceive, WhenItIsReleasedAndItsCompletionIsNotOut) {
   ASSERT_TRUE(receiver_.landing().take_receive());
   auto shared = receiver_.shared();
-  shared.release(receiver_.state().shared_slot);
-  EXPECT_EQ(flush(), (Endings{{1, WcStatus::kFlushed}})) << "its number is not in the slot alone";
+  shared.release(receiver_.state().shared_cell);
+  EXPECT_EQ(flush(), (Endings{{1, WcStatus::kFlushed}})) << "its number is not in the cell alone";
   EXPECT_EQ(left(), (Ids{2, 3}));
 }
 
-TEST_F(DeathInASharedReceive, WhenItIsReleasedAndAnotherClaimantHasTheSlot) {
+TEST_F(DeathInASharedReceive, WhenItIsReleasedAndAnotherClaimantHasTheCell) {
   ASSERT_TRUE(receiver_.landing().take_receive());
-  const std::uint32_t slot = receiver_.state().shared_slot;
+  const std::uint32_t cell = receiver_.state().shared_cell;
   auto shared = receiver_.shared();
-  shared.release(slot);
-  for (int i = 4; shared.at(slot).wr_id == 1; ++i) receiver_.post_receive(64);
+  shared.release(cell);
+  for (int i = 4; shared.at(cell).wr_id == 1; ++i) receiver_.post_receive(64);
   EXPECT_FALSE(left().empty());
-  ASSERT_TRUE(shared.is_claimed_by(kOther, slot));
+  ASSERT_TRUE(shared.is_claimed_by(kOther, cell));
   EXPECT_EQ(flush(), (Endings{{1, WcStatus::kFlushed}}));
-  EXPECT_TRUE(shared.is_claimed_by(kOther, slot)) << "another claimant has it";
+  EXPECT_TRUE(shared.is_claimed_by(kOther, cell)) << "another claimant has it";
 }
 
 TEST_F(DeathInASharedReceive, WhenItsCompletionIsOut) {
   ASSERT_TRUE(receiver_.landing().take_receive());
-  receiver_.shared().release(receiver_.state().shared_slot);
+  receiver_.shared().release(receiver_.state().shared_cell);
   ASSERT_TRUE(receiver_.port().publish(received(1)));
   EXPECT_EQ(flush(), (Endings{{1, WcStatus::kSuccess}}));
   EXPECT_EQ(left(), (Ids{2, 3}));
@@ -167,12 +167,12 @@ TEST_F(DeathInASharedReceive, AndAResetLeavesItToTheOthers) {
 
 TEST_F(DeathInASharedReceive, AndAResetTakesNothingFromOthers) {
   ASSERT_TRUE(receiver_.landing().take_receive());
-  const std::uint32_t slot = receiver_.state().shared_slot;
-  receiver_.shared().release(slot);
-  for (int i = 4; receiver_.shared().at(slot).wr_id == 1; ++i) receiver_.post_receive(64);
+  const std::uint32_t cell = receiver_.state().shared_cell;
+  receiver_.shared().release(cell);
+  for (int i = 4; receiver_.shared().at(cell).wr_id == 1; ++i) receiver_.post_receive(64);
   EXPECT_FALSE(left().empty());
   receiver_.landing().clear();
-  EXPECT_TRUE(receiver_.shared().is_claimed_by(kOther, slot));
+  EXPECT_TRUE(receiver_.shared().is_claimed_by(kOther, cell));
   EXPECT_TRUE(left().empty());
 }
 
@@ -189,7 +189,7 @@ TEST_F(DeathInASharedReceive, RecoveryIsHarmlessBetweenMessages) {
 
 /// A program that has polled a completion may post another receive at once, wherever the requester
 /// is.
-TEST_F(DeathInASharedReceive, ASlotIsReleasedBeforeItsCompletionIsPublished) {
+TEST_F(DeathInASharedReceive, ACellIsReleasedBeforeItsCompletionIsPublished) {
   for (std::uint32_t i = 3; i < Receiver::kDepth; ++i) receiver_.post_receive(64);
   auto shared = receiver_.shared();
   ASSERT_EQ(shared.post({.wr_id = 99}).error(), Errc::kNoMemory);

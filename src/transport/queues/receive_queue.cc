@@ -17,18 +17,13 @@ ReceiveQueue ReceiveQueue::create(std::span<std::byte> block, const Limits& limi
 }
 
 ReceiveQueue ReceiveQueue::attach(std::span<std::byte> room) noexcept {
-  if (room.size() < sizeof(Header)) return {};
-  auto* header = pointer_as<Header>(room.data());
-  // Each is read once: a peer may write there.
-  const Limits limits{
-      .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
-      .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
-  if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
+  const auto limits = Limits::read<ReceiveQueue, Header>(room);
+  if (!limits) return {};
   ReceiveQueue queue;
   queue.block_ = room.data();
-  queue.depth_ = limits.depth;
-  queue.sge_limit_ = limits.sge_limit;
-  queue.mask_ = ring_size(limits.depth) - 1;
+  queue.depth_ = limits->depth;
+  queue.sge_limit_ = limits->sge_limit;
+  queue.mask_ = Limits::ring_size(limits->depth) - 1;
   return queue;
 }
 

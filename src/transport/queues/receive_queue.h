@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/acquire.h"
@@ -16,7 +17,7 @@
 
 namespace verbatim::transport {
 
-/// One posted receive. Its scatter list follows in the same slot. Plain data.
+/// One posted receive. Its scatter list follows in the same cell. Plain data.
 struct ReceiveEntry {
   std::uint64_t wr_id = 0;
   std::uint32_t sge_count = 0;
@@ -44,10 +45,32 @@ class ReceiveQueue {
     [[nodiscard]] bool make_sense() const noexcept {
       return depth <= (1U << 24) && sge_limit <= (1U << 16);
     }
+    /// The limits of the `Queue` whose `Header` lies at the beginning of `room`. Nothing when the
+    /// octets there are no queue, or one that is longer than `room`.
+    template <typename Queue, typename Header>
+    [[nodiscard]] static std::optional<Limits> read(std::span<std::byte> room) noexcept {
+      if (room.size() < sizeof(Header)) return std::nullopt;
+      auto* header = pointer_as<Header>(room.data());
+      // Each is read once: a peer may write there.
+      const Limits limits{
+          .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
+          .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
+      if (!limits.make_sense() || Queue::octets_for(limits) > room.size()) return std::nullopt;
+      return limits;
+    }
+    /// The places of a ring for so many entries.
+    [[nodiscard]] static std::uint32_t ring_size(std::uint32_t depth) noexcept {
+      return std::bit_ceil(depth == 0 ? 1U : depth);
+    }
+    /// The octets from one entry to the next.
+    [[nodiscard]] static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
+      return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
+    }
   };
 
   [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
-    return sizeof(Header) + std::size_t{ring_size(limits.depth)} * stride(limits.sge_limit);
+    return sizeof(Header) +
+           std::size_t{Limits::ring_size(limits.depth)} * Limits::stride(limits.sge_limit);
   }
 
   ReceiveQueue() noexcept = default;
@@ -69,14 +92,14 @@ class ReceiveQueue {
     if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
     const std::uint32_t tail = h.tail;
     // The head does not decide: between a completion and the move of the head, a receive would
-    // count twice or not at all. A slot whose completion was collected is free even if the head has
-    // not passed it yet: the consumer has read the slot before it published the completion.
+    // count twice or not at all. A cell whose completion was collected is free even if the head has
+    // not passed it yet: the consumer has read the cell before it published the completion.
     if (tail - h.dropped - collected >= depth_) return Errc::kNoMemory;
-    ReceiveEntry& slot = entry(tail);
-    slot = {.wr_id = request.wr_id,
+    ReceiveEntry& cell = entry(tail);
+    cell = {.wr_id = request.wr_id,
             .sge_count = static_cast<std::uint32_t>(request.list.size()),
             .claim = 0};
-    auto* const list = pointer_as<memory::Sge>(&slot + 1);
+    auto* const list = pointer_as<memory::Sge>(&cell + 1);
     if (request.list.size() == 1) [[likely]] {
       *list = request.list.front();  // without a call
     } else {
@@ -111,7 +134,7 @@ class ReceiveQueue {
     return &entry(head);
   }
   void pop() noexcept {
-    // pairs with the acquire in posted_count(): the slot is free once the owner sees it
+    // pairs with the acquire in posted_count(): the cell is free once the owner sees it
     std::atomic_ref(header().head).store(load_head() + 1, std::memory_order_release);
   }
   /// Prefetches the line of the next receive, which the owner has written.
@@ -134,16 +157,10 @@ class ReceiveQueue {
   static bool is_before(std::uint32_t head, std::uint32_t tail) noexcept {
     return static_cast<std::int32_t>(tail - head) > 0;
   }
-  static std::uint32_t ring_size(std::uint32_t depth) noexcept {
-    return std::bit_ceil(depth == 0 ? 1U : depth);
-  }
-  static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
-    return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
-  }
   [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
   [[nodiscard]] ReceiveEntry& entry(std::uint32_t number) const noexcept {
     return *pointer_as<ReceiveEntry>(block_ + sizeof(Header) +
-                                     std::size_t{place_of(number)} * stride(sge_limit_));
+                                     std::size_t{place_of(number)} * Limits::stride(sge_limit_));
   }
   /// Neighbours lie half a ring apart. If they shared a cache line, the owner, which replaces a
   /// receive, would take from the consumer the line of the next one.

@@ -229,7 +229,7 @@ TEST_F(ReceiveQueueTest, IsTheSameQueueInEveryView) {
 }
 
 // The entry may lie in memory that a peer can write.
-TEST_F(ReceiveQueueTest, NeverShowsAListLongerThanItsSlot) {
+TEST_F(ReceiveQueueTest, NeverShowsAListLongerThanItsCell) {
   ASSERT_TRUE(post(5, 2).ok());
   const_cast<ReceiveEntry*>(queue_.front())->sge_count = 0xffff'ffff;
   EXPECT_EQ(queue_.list_of(*queue_.front()).size(), 3U);

@@ -46,14 +46,15 @@ Status SendQueue::check(const SendRequest& request, std::uint64_t octets,
   return Ok{};
 }
 
-Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected, Flaw flaw) noexcept {
+Status SendQueue::post(const SendRequest& request, std::uint32_t uncollected, Flaw flaw,
+                       SendFlags more_flags) noexcept {
   const std::uint64_t octets = memory::total_octets(request.list);
   if (auto checked = check(request, octets, flaw); !checked) return checked;
   if (tail_ - head_ + uncollected >= limits_.depth) return Errc::kNoMemory;
   SendEntry& entry = *new (&at(tail_)) SendEntry;
   entry.wr_id = request.wr_id;
   entry.opcode = request.opcode;
-  entry.flags = request.flags;
+  entry.flags = request.flags | more_flags;
   entry.octets = static_cast<std::uint32_t>(octets);
   entry.remote_address = request.remote_address;
   entry.rkey = request.rkey;

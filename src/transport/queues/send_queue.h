@@ -91,9 +91,9 @@ class SendQueue {
   [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
 
   /// `uncollected` is how many completions of this queue wait in its lane. kNoMemory when the queue
-  /// is full, kInvalidArgument when the request exceeds a limit.
-  [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected,
-                            Flaw flaw = {}) noexcept;
+  /// is full, kInvalidArgument when the request exceeds a limit. The entry gets `more_flags` too.
+  [[nodiscard]] Status post(const SendRequest& request, std::uint32_t uncollected, Flaw flaw = {},
+                            SendFlags more_flags = SendFlags::kNone) noexcept;
 
   [[nodiscard]] bool has_room_for(std::uint32_t requests,
                                   std::uint32_t uncollected) const noexcept {
@@ -118,10 +118,10 @@ class SendQueue {
     return {data_of(entry), entry.octets};
   }
   [[nodiscard]] Path& path_of(const SendEntry& entry) const noexcept {
-    return *pointer_as<Path>(slot_of(entry) + sizeof(SendEntry));
+    return *pointer_as<Path>(cell_of(entry) + sizeof(SendEntry));
   }
   [[nodiscard]] memory::BindRequest& bind_of(const SendEntry& entry) const noexcept {
-    return *pointer_as<memory::BindRequest>(slot_of(entry) + sizeof(SendEntry));
+    return *pointer_as<memory::BindRequest>(cell_of(entry) + sizeof(SendEntry));
   }
 
  private:
@@ -130,11 +130,11 @@ class SendQueue {
   }
   static std::size_t extra_octets(const Limits& limits) noexcept;
   static std::size_t stride(const Limits& limits) noexcept;
-  static std::byte* slot_of(const SendEntry& entry) noexcept {
+  static std::byte* cell_of(const SendEntry& entry) noexcept {
     return pointer_as<std::byte>(&entry);
   }
   [[nodiscard]] std::byte* data_of(const SendEntry& entry) const noexcept {
-    return slot_of(entry) + data_offset_;
+    return cell_of(entry) + data_offset_;
   }
   [[nodiscard]] Status check(const SendRequest& request, std::uint64_t octets,
                              Flaw flaw) const noexcept;
@@ -146,8 +146,8 @@ class SendQueue {
   Limits limits_{};
   std::uint32_t mask_ = 0;       // ring size - 1
   std::byte* block_ = nullptr;   // the caller's, as long as the queue pair
-  std::size_t stride_ = 0;       // octets from slot to slot
-  std::size_t data_offset_ = 0;  // of the gather list or inline data within a slot
+  std::size_t stride_ = 0;       // octets from cell to cell
+  std::size_t data_offset_ = 0;  // of the gather list or inline data within a cell
 };
 
 }  // namespace verbatim::transport

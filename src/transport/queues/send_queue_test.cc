@@ -216,7 +216,7 @@ TEST(SendQueue, AWrongRequestIsInvalidAlsoWhenTheQueueIsFull) {
   EXPECT_EQ(queue->post({}, 0).error(), Errc::kNoMemory);
 }
 
-// ---- Order and slots
+// ---- Order and cells
 
 TEST(SendQueue, EntriesDoNotTouchEachOther) {
   TestQueue queue(kLimits);

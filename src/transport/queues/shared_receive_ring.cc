@@ -25,19 +25,14 @@ SharedReceiveRing SharedReceiveRing::create(std::span<std::byte> block, memory::
 }
 
 SharedReceiveRing SharedReceiveRing::attach(std::span<std::byte> room, Fencing fencing) noexcept {
-  if (room.size() < sizeof(Header)) return {};
-  auto* header = pointer_as<Header>(room.data());
-  // Each is read once: a peer may write there.
-  const Limits limits{
-      .depth = std::atomic_ref(header->depth).load(std::memory_order_relaxed),
-      .sge_limit = std::atomic_ref(header->sge_limit).load(std::memory_order_relaxed)};
-  if (!limits.make_sense() || octets_for(limits) > room.size()) return {};
+  const auto limits = Limits::read<SharedReceiveRing, Header>(room);
+  if (!limits) return {};
   SharedReceiveRing queue;
   queue.block_ = room.data();
-  queue.depth_ = limits.depth;
-  queue.sge_limit_ = limits.sge_limit;
-  queue.mask_ = ring_size(limits.depth) - 1;
-  queue.domain_ = std::atomic_ref(header->domain).load(std::memory_order_relaxed);
+  queue.depth_ = limits->depth;
+  queue.sge_limit_ = limits->sge_limit;
+  queue.mask_ = Limits::ring_size(limits->depth) - 1;
+  queue.domain_ = std::atomic_ref(queue.header().domain).load(std::memory_order_relaxed);
   queue.fencing_ = fencing;
   return queue;
 }
@@ -47,22 +42,22 @@ Status SharedReceiveRing::post(const ReceiveRequest& request) noexcept {
   if (request.list.size() > sge_limit_) return Errc::kInvalidArgument;
   if (h.tail - load_head() >= depth_) move_head_on();
   if (h.tail - load_head() >= depth_) return Errc::kNoMemory;
-  const auto free = find_free_slot();
+  const auto free = find_free_cell();
   if (!free) return Errc::kNoMemory;
-  ReceiveEntry& slot = entry(*free);
-  slot.wr_id = request.wr_id;
-  slot.sge_count = static_cast<std::uint32_t>(request.list.size());
-  std::ranges::copy(request.list, pointer_as<memory::Sge>(&slot + 1));
+  ReceiveEntry& cell = entry(*free);
+  cell.wr_id = request.wr_id;
+  cell.sge_count = static_cast<std::uint32_t>(request.list.size());
+  std::ranges::copy(request.list, pointer_as<memory::Sge>(&cell + 1));
   queue_up(*free);
   return Ok{};
 }
 
-/// Gives a filled slot the next place of the ring.
-void SharedReceiveRing::queue_up(std::uint32_t slot) noexcept {
+/// Gives a filled cell the next place of the ring.
+void SharedReceiveRing::queue_up(std::uint32_t cell) noexcept {
   Header& h = header();
   // pairs with claim()
-  std::atomic_ref(entry(slot).claim).store(posted_at(h.tail), std::memory_order_release);
-  order(h.tail).store(slot, std::memory_order_relaxed);  // the release of the tail publishes it
+  std::atomic_ref(entry(cell).claim).store(posted_at(h.tail), std::memory_order_release);
+  order(h.tail).store(cell, std::memory_order_relaxed);  // the release of the tail publishes it
   std::atomic_ref(h.tail).store(h.tail + 1, std::memory_order_release);  // pairs with load_tail()
 }
 
@@ -71,20 +66,20 @@ void SharedReceiveRing::move_head_on() noexcept {
   Header& h = header();
   std::uint32_t head = load_head();
   if (head == h.tail) return;
-  const std::uint32_t slot = order(head).load(std::memory_order_relaxed);
-  if (std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == posted_at(head)) return;
+  const std::uint32_t cell = order(head).load(std::memory_order_relaxed);
+  if (std::atomic_ref(entry(cell).claim).load(std::memory_order_acquire) == posted_at(head)) return;
   std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
 }
 
-/// The first free slot behind the one that was used last: nearly always the next.
-std::optional<std::uint32_t> SharedReceiveRing::find_free_slot() noexcept {
+/// The first free cell behind the one that was used last: nearly always the next.
+std::optional<std::uint32_t> SharedReceiveRing::find_free_cell() noexcept {
   Header& h = header();
   for (std::uint32_t step = 0; step <= mask_; ++step) {
-    const std::uint32_t slot = (h.next_slot + step) & mask_;
-    const auto claim = std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire);
+    const std::uint32_t cell = (h.next_cell + step) & mask_;
+    const auto claim = std::atomic_ref(entry(cell).claim).load(std::memory_order_acquire);
     if (claim != kFree) continue;  // the acquire pairs with release()
-    h.next_slot = slot + 1;
-    return slot;
+    h.next_cell = cell + 1;
+    return cell;
   }
   return std::nullopt;
 }
@@ -96,9 +91,9 @@ SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexce
     std::uint32_t head = load_head();
     if (head == load_tail()) return {};
     const std::uint32_t number = order(head).load(std::memory_order_relaxed) & mask_;
-    ReceiveEntry& slot = entry(number);
+    ReceiveEntry& cell = entry(number);
     std::uint32_t expected = posted_at(head);
-    const bool mine = std::atomic_ref(slot.claim)
+    const bool mine = std::atomic_ref(cell.claim)
                           .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
     // The head moves, whichever claimant has the entry: one that died before its move is helped
     // here. If other claimants have moved the head already, even once around the ring, neither
@@ -107,24 +102,24 @@ SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexce
     if (!mine) continue;
     fence_if(fencing_);  // pairs with the barrier in arm_limit()
     check_limit();
-    return {.slot = number, .entry = &slot};
+    return {.cell = number, .entry = &cell};
   }
   return {};
 }
 
-void SharedReceiveRing::release(std::uint32_t slot) noexcept {
+void SharedReceiveRing::release(std::uint32_t cell) noexcept {
   // pairs with the acquire in post(): the entry was read before it is written again
-  std::atomic_ref(entry(slot).claim).store(kFree, std::memory_order_release);
+  std::atomic_ref(entry(cell).claim).store(kFree, std::memory_order_release);
 }
 
 void SharedReceiveRing::put_back(std::uint32_t claimant) noexcept {
-  for (std::uint32_t slot = 0; slot <= mask_; ++slot) put_back(claimant, slot);
+  for (std::uint32_t cell = 0; cell <= mask_; ++cell) put_back(claimant, cell);
 }
 
-bool SharedReceiveRing::put_back(std::uint32_t claimant, std::uint32_t slot) noexcept {
-  if (!is_claimed_by(claimant, slot)) return false;
+bool SharedReceiveRing::put_back(std::uint32_t claimant, std::uint32_t cell) noexcept {
+  if (!is_claimed_by(claimant, cell)) return false;
   move_head_on();  // its old place may still be at the head, and the ring has no place to spare
-  queue_up(slot);
+  queue_up(cell);
   return true;
 }
 

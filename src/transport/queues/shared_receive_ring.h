@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,25 +22,26 @@ namespace verbatim::transport {
 ///
 /// A view of a block of plain data that the caller provides. An entry is taken when a message
 /// begins and released just before its completion is published, in any order, and some are held for
-/// long. So the ring, which keeps the order of posting, holds the numbers of slots, and a receive
-/// is posted into any free slot: an entry that is held costs the others one place and no more.
+/// long. So the ring, which keeps the order of posting, holds the numbers of cells, and a receive
+/// is posted into any free cell: an entry that is held costs the others one place and no more.
 ///
-/// The claim word of a posted slot contains its place in the ring. So a claimant that was delayed
-/// cannot claim a receive that was posted into the same slot later. Receives are claimed in order:
+/// The claim word of a posted cell contains its place in the ring. So a claimant that was delayed
+/// cannot claim a receive that was posted into the same cell later. Receives are claimed in order:
 /// only the one at the head can be claimed.
 class SharedReceiveRing {
  public:
   using Limits = ReceiveQueue::Limits;
 
-  /// A claimed entry, and the slot it lies in.
+  /// A claimed entry, and the cell it lies in.
   struct Claim {
-    std::uint32_t slot = 0;
+    std::uint32_t cell = 0;
     const ReceiveEntry* entry = nullptr;  // null: nothing was posted
   };
 
   [[nodiscard]] static std::size_t octets_for(const Limits& limits) noexcept {
-    const std::uint32_t slots = ring_size(limits.depth);
-    return sizeof(Header) + order_octets(slots) + std::size_t{slots} * stride(limits.sge_limit);
+    const std::uint32_t cells = Limits::ring_size(limits.depth);
+    return sizeof(Header) + order_octets(cells) +
+           std::size_t{cells} * Limits::stride(limits.sge_limit);
   }
 
   SharedReceiveRing() noexcept = default;
@@ -82,23 +82,23 @@ class SharedReceiveRing {
   /// sure that the claimant is not at work, and that none of these receives was or will be
   /// completed.
   void put_back(std::uint32_t claimant) noexcept;
-  /// The same for one slot. False when `claimant` does not have it.
-  bool put_back(std::uint32_t claimant, std::uint32_t slot) noexcept;
-  [[nodiscard]] bool is_claimed_by(std::uint32_t claimant, std::uint32_t slot) const noexcept {
-    return std::atomic_ref(entry(slot).claim).load(std::memory_order_acquire) == claimant;
+  /// The same for one cell. False when `claimant` does not have it.
+  bool put_back(std::uint32_t claimant, std::uint32_t cell) noexcept;
+  [[nodiscard]] bool is_claimed_by(std::uint32_t claimant, std::uint32_t cell) const noexcept {
+    return std::atomic_ref(entry(cell).claim).load(std::memory_order_acquire) == claimant;
   }
 
   // A responder.
   /// `claimant` names the queue pair on this host and has kClaimantBit.
   static constexpr std::uint32_t kClaimantBit = 0x8000'0000;
   [[nodiscard]] Claim claim(std::uint32_t claimant) noexcept;
-  void release(std::uint32_t slot) noexcept;
-  [[nodiscard]] const ReceiveEntry& at(std::uint32_t slot) const noexcept { return entry(slot); }
+  void release(std::uint32_t cell) noexcept;
+  [[nodiscard]] const ReceiveEntry& at(std::uint32_t cell) const noexcept { return entry(cell); }
   [[nodiscard]] std::span<const memory::Sge> list_of(const ReceiveEntry& entry) const noexcept;
 
  private:
   // The claim word: a claimant, or one of these.
-  static constexpr std::uint32_t kFree = 0;  // the slot may be posted into
+  static constexpr std::uint32_t kFree = 0;  // the cell may be posted into
   static constexpr std::uint32_t kPostedBit = 0x4000'0000;
   static constexpr std::uint32_t posted_at(std::uint32_t place) noexcept {
     return kPostedBit | (place & (kPostedBit - 1));
@@ -108,30 +108,24 @@ class SharedReceiveRing {
     std::uint32_t sge_limit = 0;
     memory::DomainId domain = memory::DomainId::kNone;
     alignas(64) std::uint32_t tail = 0;  // atomic; entries ever posted
-    std::uint32_t next_slot = 0;         // the owner's: where its search for a free slot begins
+    std::uint32_t next_cell = 0;         // the owner's: where its search for a free cell begins
     alignas(64) std::uint32_t head = 0;  // atomic; places of the ring that are used up
     std::uint32_t limit = 0;             // atomic; 0: not armed
     std::uint32_t limit_reached = 0;     // atomic; set once when the limit fires
   };
-  static std::uint32_t ring_size(std::uint32_t depth) noexcept {
-    return std::bit_ceil(depth == 0 ? 1U : depth);
-  }
-  static std::uint32_t stride(std::uint32_t sge_limit) noexcept {
-    return static_cast<std::uint32_t>(sizeof(ReceiveEntry) + sge_limit * sizeof(memory::Sge));
-  }
-  static std::size_t order_octets(std::uint32_t slots) noexcept {
-    return (std::size_t{slots} * sizeof(std::uint32_t) + 63) & ~std::size_t{63};
+  static std::size_t order_octets(std::uint32_t cells) noexcept {
+    return (std::size_t{cells} * sizeof(std::uint32_t) + 63) & ~std::size_t{63};
   }
   [[nodiscard]] Header& header() const noexcept { return *pointer_as<Header>(block_); }
-  /// The slot of the `number`th posted receive.
+  /// The cell of the `number`th posted receive.
   [[nodiscard]] std::atomic_ref<std::uint32_t> order(std::uint32_t number) const noexcept {
     const std::size_t place = number & mask_;
     return std::atomic_ref(
         *pointer_as<std::uint32_t>(block_ + sizeof(Header) + place * sizeof(std::uint32_t)));
   }
-  [[nodiscard]] ReceiveEntry& entry(std::uint32_t slot) const noexcept {
+  [[nodiscard]] ReceiveEntry& entry(std::uint32_t cell) const noexcept {
     return *pointer_as<ReceiveEntry>(block_ + sizeof(Header) + order_octets(mask_ + 1) +
-                                     std::size_t{slot & mask_} * stride(sge_limit_));
+                                     std::size_t{cell & mask_} * Limits::stride(sge_limit_));
   }
   [[nodiscard]] std::uint32_t load_tail() const noexcept {
     return load_acquire(header().tail);  // pairs with post()
@@ -139,15 +133,15 @@ class SharedReceiveRing {
   [[nodiscard]] std::uint32_t load_head() const noexcept {
     return load_acquire(header().head);  // pairs with claim()
   }
-  [[nodiscard]] std::optional<std::uint32_t> find_free_slot() noexcept;
-  void queue_up(std::uint32_t slot) noexcept;
+  [[nodiscard]] std::optional<std::uint32_t> find_free_cell() noexcept;
+  void queue_up(std::uint32_t cell) noexcept;
   void move_head_on() noexcept;
   void check_limit() noexcept;
 
   std::byte* block_ = nullptr;
   std::uint32_t depth_ = 0;
   std::uint32_t sge_limit_ = 0;
-  std::uint32_t mask_ = 0;  // slots - 1, and places of the ring - 1
+  std::uint32_t mask_ = 0;  // cells - 1, and places of the ring - 1
   memory::DomainId domain_ = memory::DomainId::kNone;
   Fencing fencing_ = Fencing::kExpedited;
 };

@@ -38,7 +38,7 @@ class SharedReceiveRingTest : public testing::Test {
     EXPECT_NE(claimed.entry, nullptr);
     if (claimed.entry == nullptr) return claimed;
     EXPECT_EQ(claimed.entry->wr_id, wr_id);
-    EXPECT_EQ(&queue_.at(claimed.slot), claimed.entry);
+    EXPECT_EQ(&queue_.at(claimed.cell), claimed.entry);
     EXPECT_EQ(queue_.list_of(*claimed.entry).size(), 1U);
     EXPECT_EQ(queue_.list_of(*claimed.entry)[0].address, wr_id * 16);
     return claimed;
@@ -88,7 +88,7 @@ TEST_F(SharedReceiveRingTest, EntriesMayBeReleasedInAnyOrder) {
   std::uint64_t next = 5;
   for (const std::size_t released : {2U, 0U, 3U, 1U}) {
     EXPECT_EQ(post(next).error(), Errc::kNoMemory);
-    queue_.release(claims[released].slot);
+    queue_.release(claims[released].cell);
     EXPECT_TRUE(post(next).ok());
     claim(next++);
   }
@@ -100,13 +100,13 @@ TEST_F(SharedReceiveRingTest, ASlowClaimantDoesNotStopTheOthers) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   const Claim slow = claim(1, kBob);
   for (std::uint64_t next = 5; next < 100; ++next) {
-    queue_.release(claim(next - 3).slot);
+    queue_.release(claim(next - 3).cell);
     ASSERT_TRUE(post(next).ok()) << next;
     EXPECT_EQ(queue_.waiting_count(), 3U);
     EXPECT_EQ(post(0).error(), Errc::kNoMemory);
   }
-  EXPECT_EQ(slow.entry->wr_id, 1U) << "nobody wrote into a slot that is held";
-  queue_.release(slow.slot);
+  EXPECT_EQ(slow.entry->wr_id, 1U) << "no post writes into a cell that is held";
+  queue_.release(slow.cell);
   EXPECT_TRUE(post(100).ok());
   for (std::uint64_t next = 97; next <= 100; ++next) claim(next);
 }
@@ -135,8 +135,8 @@ TEST_F(SharedReceiveRingTest, AnyMixtureOfHoldingAndPostingKeepsEveryPlace) {
       case 2: {
         if (held.empty()) break;
         const std::size_t which = prng.below(held.size());
-        ASSERT_EQ(queue_.at(held[which].first.slot).wr_id, held[which].second);
-        queue_.release(held[which].first.slot);
+        ASSERT_EQ(queue_.at(held[which].first.cell).wr_id, held[which].second);
+        queue_.release(held[which].first.cell);
         held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
       }
     }
@@ -155,21 +155,21 @@ TEST_F(SharedReceiveRingTest, ADepthThatIsNoPowerOfTwoIsKept) {
       const auto claimed = queue.claim(kAlice);
       ASSERT_NE(claimed.entry, nullptr);
       EXPECT_EQ(claimed.entry->wr_id, i);
-      queue.release(claimed.slot);
+      queue.release(claimed.cell);
     }
   }
 }
 
 TEST_F(SharedReceiveRingTest, CountersMayWrap) {
   ASSERT_TRUE(post(1).ok());
-  queue_.release(claim(1).slot);
+  queue_.release(claim(1).cell);
   ASSERT_EQ(block_.word(kTailAt), 1U);
   ASSERT_EQ(block_.word(kHeadAt), 1U);
   block_.word(kTailAt) = block_.word(kHeadAt) = 0xffff'fffe;
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   EXPECT_EQ(post(5).error(), Errc::kNoMemory);
   EXPECT_EQ(queue_.waiting_count(), 4U);
-  for (std::uint64_t i = 1; i <= 4; ++i) queue_.release(claim(i).slot);
+  for (std::uint64_t i = 1; i <= 4; ++i) queue_.release(claim(i).cell);
   EXPECT_EQ(block_.word(kHeadAt), 2U);
   EXPECT_TRUE(is_empty());
 }
@@ -181,11 +181,11 @@ TEST_F(SharedReceiveRingTest, IsTheSameQueueInEveryView) {
   ASSERT_NE(claimed.entry, nullptr);
   EXPECT_EQ(claimed.entry->wr_id, 5U);
   EXPECT_TRUE(is_empty());
-  peer.release(claimed.slot);
+  peer.release(claimed.cell);
   EXPECT_TRUE(post(6).ok());
 }
 
-TEST_F(SharedReceiveRingTest, NeverShowsAListLongerThanItsSlot) {
+TEST_F(SharedReceiveRingTest, NeverShowsAListLongerThanItsCell) {
   ASSERT_TRUE(post(5).ok());
   const Claim claimed = claim(5);
   const_cast<ReceiveEntry*>(claimed.entry)->sge_count = 0xffff'ffff;
@@ -215,9 +215,9 @@ TEST_F(SharedReceiveRingTest, ReportsAgainWhenArmedAgain) {
     ASSERT_TRUE(post(2).ok());
     ASSERT_TRUE(queue_.arm_limit(2).ok());
     EXPECT_FALSE(queue_.take_limit_event());
-    queue_.release(claim(1).slot);
+    queue_.release(claim(1).cell);
     EXPECT_TRUE(queue_.take_limit_event());
-    queue_.release(claim(2).slot);
+    queue_.release(claim(2).cell);
     EXPECT_FALSE(queue_.take_limit_event());
   }
 }
@@ -255,7 +255,7 @@ TEST_F(SharedReceiveRingTest, PutsBackWhatADeadClaimantHeld) {
   queue_.put_back(kBob);
   EXPECT_EQ(queue_.waiting_count(), 3U) << "both wait again, behind what was posted";
   EXPECT_EQ(post(7).error(), Errc::kNoMemory) << "what the living holds stays held";
-  EXPECT_EQ(queue_.at(alive.slot).wr_id, 2U);
+  EXPECT_EQ(queue_.at(alive.cell).wr_id, 2U);
   claim(4);
   claim(1);
   claim(3);
@@ -265,12 +265,12 @@ TEST_F(SharedReceiveRingTest, PutsBackWhatADeadClaimantHeld) {
 TEST_F(SharedReceiveRingTest, PutsBackOneThatTheClaimantReallyHas) {
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(post(i).ok());
   const Claim mine = claim(1, kAlice);
-  EXPECT_FALSE(queue_.put_back(kBob, mine.slot));
-  EXPECT_TRUE(queue_.put_back(kAlice, mine.slot));
-  EXPECT_FALSE(queue_.put_back(kAlice, mine.slot));
+  EXPECT_FALSE(queue_.put_back(kBob, mine.cell));
+  EXPECT_TRUE(queue_.put_back(kAlice, mine.cell));
+  EXPECT_FALSE(queue_.put_back(kAlice, mine.cell));
   claim(2);
-  queue_.release(claim(1, kAlice).slot);
-  EXPECT_FALSE(queue_.put_back(kAlice, mine.slot)) << "it was released";
+  queue_.release(claim(1, kAlice).cell);
+  EXPECT_FALSE(queue_.put_back(kAlice, mine.cell)) << "it was released";
 }
 
 /// The claimant dies when the entry is claimed and the head has not moved.
@@ -281,7 +281,7 @@ TEST_F(SharedReceiveRingTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
   claim(2, kAlice);
   EXPECT_EQ(queue_.waiting_count(), 1U);
   queue_.put_back(kBob);
-  EXPECT_TRUE(queue_.at(half.slot).wr_id == 1U);
+  EXPECT_TRUE(queue_.at(half.cell).wr_id == 1U);
   claim(3, kAlice);
   claim(1, kAlice);
   EXPECT_TRUE(is_empty());
@@ -290,7 +290,7 @@ TEST_F(SharedReceiveRingTest, TheNextClaimantStepsOverOneThatDiedHalfway) {
 TEST_F(SharedReceiveRingTest, TheOwnerStepsOverOneThatDiedHalfway) {
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(post(i).ok());
   const Claim half = claim(1, kBob);
-  queue_.release(half.slot);
+  queue_.release(half.cell);
   block_.word(kHeadAt) -= 1;
   EXPECT_TRUE(post(5).ok()) << "three wait and none is held";
   for (std::uint64_t i = 2; i <= 5; ++i) claim(i);
@@ -306,15 +306,15 @@ TEST_F(SharedReceiveRingTest, AFullQueueHasAPlaceForWhatADeadClaimantHeldHalfway
   EXPECT_TRUE(is_empty());
 }
 
-/// A claimant is delayed after it has read which slot is next, while the ring goes once around.
-TEST_F(SharedReceiveRingTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSameSlot) {
+/// A claimant is delayed after it has read which cell is next, while the ring goes once around.
+TEST_F(SharedReceiveRingTest, AClaimantThatSleptCannotTakeALaterReceiveOfTheSameCell) {
   ASSERT_TRUE(post(1).ok());
   const std::uint32_t posted = queue_.at(0).claim;
   const Claim first = claim(1, kBob);
-  queue_.release(first.slot);
+  queue_.release(first.cell);
   for (std::uint64_t i = 2; i <= 5; ++i) ASSERT_TRUE(post(i).ok());
-  for (std::uint32_t slot = 0; slot < 4; ++slot) {
-    EXPECT_NE(queue_.at(slot).claim, posted) << "its compare-and-swap would find what it expects";
+  for (std::uint32_t cell = 0; cell < 4; ++cell) {
+    EXPECT_NE(queue_.at(cell).claim, posted) << "its compare-and-swap would find what it expects";
   }
 }
 
@@ -348,7 +348,7 @@ TEST_F(SharedReceiveRingTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
       while (total < kCount) {
         const Claim claimed = queue.claim(0x8000'0000 + i);
         if (claimed.entry == nullptr) {
-          if (kept.entry != nullptr) queue.release(kept.slot);
+          if (kept.entry != nullptr) queue.release(kept.cell);
           kept = {};
           std::this_thread::yield();
           continue;
@@ -361,11 +361,11 @@ TEST_F(SharedReceiveRingTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
           kept = claimed;
           continue;
         }
-        queue.release(claimed.slot);
-        queue.release(kept.slot);
+        queue.release(claimed.cell);
+        queue.release(kept.cell);
         kept = {};
       }
-      if (kept.entry != nullptr) queue.release(kept.slot);
+      if (kept.entry != nullptr) queue.release(kept.cell);
     });
   }
   for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -374,7 +374,7 @@ TEST_F(SharedReceiveRingTest, EveryReceiveGoesToExactlyOneOfManyClaimants) {
   for (auto& claimant : claimants) claimant.join();
   EXPECT_EQ(torn, 0U);
   for (std::uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(taken[i], 1U) << i;
-  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(post(i).ok()) << "every slot is free again";
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(post(i).ok()) << "every cell is free again";
 }
 
 TEST_F(SharedReceiveRingTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
@@ -386,7 +386,7 @@ TEST_F(SharedReceiveRingTest, TheLimitIsReportedOnceAlsoByManyClaimants) {
       claimants.emplace_back([who, queue = SharedReceiveRing::attach(block_.span())]() mutable {
         for (int i = 0; i < 2; ++i) {
           const Claim claimed = queue.claim(who);
-          if (claimed.entry != nullptr) queue.release(claimed.slot);
+          if (claimed.entry != nullptr) queue.release(claimed.cell);
         }
       });
     }

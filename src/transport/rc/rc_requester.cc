@@ -91,7 +91,7 @@ bool RcRequester::may_start(const SendEntry& entry) const noexcept {
     if (part.packets == 0) {
       part = {.packets = 1, .identification = room.identification};
       part.octets = needs_answer ? send_answered(entry, room.frame, room.identification)
-                                 : send_segment(entry, room.frame, room.identification);
+                                 : send_message_packet(entry, room.frame, room.identification);
     }
     if (part.octets > 0) note_sent(now, part, before);
     return part;
@@ -121,10 +121,10 @@ void RcRequester::execute_locally(SendEntry& entry) noexcept {
 }
 
 /// False when a key of the gather list does not allow it; then the entry has failed.
-bool RcRequester::gather_payload(SendEntry& entry, const Segment& segment,
+bool RcRequester::gather_payload(SendEntry& entry, const MessagePacket& part,
                                  wire::PacketBuilder& builder) noexcept {
   auto gathered =
-      gather(*queue_, entry, segment, {.table = &keys_, .domain = config_.domain}, builder);
+      gather(*queue_, entry, part, {.table = &keys_, .domain = config_.domain}, builder);
   if (gathered) return true;
   fail_entry(entry, WcStatus::kLocalProtection, reason_of(gathered.error()));
   return false;
@@ -136,25 +136,26 @@ bool RcRequester::wants_ack(std::uint32_t packet_index) const noexcept {
   return (packet_index + 1) % window_.ack_period() == 0 || in_flight() + 1 >= window_.packets();
 }
 
-std::size_t RcRequester::send_segment(SendEntry& entry, std::span<std::byte> frame,
-                                      std::uint16_t identification) noexcept {
-  const Segment segment = segment_at(entry.opcode, entry.octets, config_.path_mtu, cursor_packet_);
+std::size_t RcRequester::send_message_packet(SendEntry& entry, std::span<std::byte> frame,
+                                             std::uint16_t identification) noexcept {
+  const MessagePacket part =
+      message_packet(entry.opcode, entry.octets, config_.path_mtu, cursor_packet_);
   wire::PacketHeaders headers;
-  headers.bth.opcode = wire::opcode_of(config_.transport, segment.operation);
-  headers.bth.solicited = segment.is_last && has(entry.flags, SendFlags::kSolicited);
+  headers.bth.opcode = wire::opcode_of(config_.transport, part.operation);
+  headers.bth.solicited = part.is_last && has(entry.flags, SendFlags::kSolicited);
   headers.bth.migrated = true;
   headers.bth.pkey = path_.pkey;
   headers.bth.dest_qp = config_.dest_qp;
   headers.bth.psn = entry.first_psn + cursor_packet_;
-  headers.bth.ack_request = segment.is_last || wants_ack(cursor_packet_);
+  headers.bth.ack_request = part.is_last || wants_ack(cursor_packet_);
   headers.xrceth.srq = entry.remote_srq;
   headers.reth = {.address = entry.remote_address, .rkey = entry.rkey, .dma_octets = entry.octets};
   headers.imm_dt.immediate = entry.immediate;
   headers.ieth.rkey = entry.invalidate_key;
 
-  wire::PacketBuilder builder(frame, headers, segment.octets,
+  wire::PacketBuilder builder(frame, headers, part.octets,
                               {.seed = &path_.seed, .ipv4_identification = identification});
-  if (!gather_payload(entry, segment, builder)) return 0;
+  if (!gather_payload(entry, part, builder)) return 0;
   advance_cursor(1, entry);
   return builder.finish();
 }
@@ -219,7 +220,7 @@ std::size_t RcRequester::send_answered(SendEntry& entry, std::span<std::byte> fr
   headers.bth.opcode = wire::opcode_of(config_.transport, operation);
   wire::PacketBuilder builder(frame, headers, payload_octets,
                               {.seed = &path_.seed, .ipv4_identification = identification});
-  const Segment payload{.operation = operation, .octets = payload_octets};
+  const MessagePacket payload{.operation = operation, .octets = payload_octets};
   if (payload_octets > 0 && !gather_payload(entry, payload, builder)) return 0;
   ++reads_in_flight_;
   advance_cursor(packets, entry);

@@ -134,11 +134,11 @@ class RcRequester {
   [[nodiscard]] std::uint32_t alike_packets(const SendEntry& entry) const noexcept;
   void write_run(SendEntry& entry, std::uint32_t count, const std::byte* payload,
                  wire::PacketRun& run) noexcept;
-  [[nodiscard]] std::size_t send_segment(SendEntry& entry, std::span<std::byte> frame,
-                                         std::uint16_t identification) noexcept;
+  [[nodiscard]] std::size_t send_message_packet(SendEntry& entry, std::span<std::byte> frame,
+                                                std::uint16_t identification) noexcept;
   [[nodiscard]] std::size_t send_answered(SendEntry& entry, std::span<std::byte> frame,
                                           std::uint16_t identification) noexcept;
-  [[nodiscard]] bool gather_payload(SendEntry& entry, const Segment& segment,
+  [[nodiscard]] bool gather_payload(SendEntry& entry, const MessagePacket& part,
                                     wire::PacketBuilder& builder) noexcept;
   [[nodiscard]] bool wants_ack(std::uint32_t packet_index) const noexcept;
   void note_sent(Instant now, const TrainPart& part, wire::Psn before) noexcept;

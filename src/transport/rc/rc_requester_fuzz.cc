@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/test_fuzz.h"
 #include "transport/rc/test_requester.h"
-#include "transport/test_fuzz.h"
 
 namespace verbatim::transport::test {
 namespace {
 
 constexpr std::uint32_t kLandingOctets = 16 * 1024;  // what requests may name of the arena
 
-RcRequester::Config config_of(FuzzInput& input) {
+RcRequester::Config config_of(verbatim::test::FuzzInput& input) {
   auto config = RequesterRig::defaults();
   const std::uint8_t switches = input.octet();
   config.path_mtu = 256U << ((switches & 7) % 5);
@@ -32,7 +32,7 @@ RcRequester::Config config_of(FuzzInput& input) {
 
 class History {
  public:
-  explicit History(FuzzInput& input) : input_(input), rig_(config_of(input)) {}
+  explicit History(verbatim::test::FuzzInput& input) : input_(input), rig_(config_of(input)) {}
 
   void run() {
     while (!input_.is_empty()) {
@@ -233,7 +233,7 @@ class History {
   }
 
   static constexpr std::byte kAnswer{0xee};
-  FuzzInput& input_;
+  verbatim::test::FuzzInput& input_;
   RequesterRig rig_;
   std::deque<TestPacket> sent_;  // the newest of what was sent and not answered
   std::deque<Due> due_;          // posted and not reported
@@ -244,7 +244,7 @@ class History {
 }  // namespace verbatim::transport::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::transport::test::FuzzInput input(data, size);
+  verbatim::test::FuzzInput input(data, size);
   verbatim::transport::test::History(input).run();
   return 0;
 }

@@ -78,7 +78,7 @@ TrainPart RcRequester::send_run(SendEntry& entry, const TrainRoom& room) noexcep
                                         .address = sge.address + entry.walk.offset,
                                         .octets = std::uint64_t{count} * mtu,
                                         .need = memory::Access::kNone});
-  if (!grant) return {};  // send_segment() finds the packet that fails
+  if (!grant) return {};  // send_message_packet() finds the packet that fails
 
   const std::uint16_t identification = continues ? room.identification : std::uint16_t{0};
   wire::PacketRun run(room.frame, mtu, path_.seed, identification);
@@ -95,7 +95,7 @@ void RcRequester::write_run(SendEntry& entry, std::uint32_t count, const std::by
   const auto shape_of = [&](std::uint32_t index) {
     return wire::opcode_of(
         config_.transport,
-        segment_at(entry.opcode, entry.octets, config_.path_mtu, index).operation);
+        message_packet(entry.opcode, entry.octets, config_.path_mtu, index).operation);
   };
   const std::uint32_t mtu = config_.path_mtu;
   const std::uint32_t last = entry.packets - 1;

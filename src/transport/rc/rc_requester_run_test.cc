@@ -71,7 +71,7 @@ std::size_t count_in_trains(RequesterRig& rig) {
 void compare(const RcRequester::Config& config, SendOpcode opcode,
              const std::vector<std::uint32_t>& pieces) {
   std::vector<Octets> sent[2];
-  for (int way = 0; way < 2; ++way) {
+  for (int turn = 0; turn < 2; ++turn) {
     RequesterRig rig(config);
     rig.arena().scribble(0, Arena::kOctets);
     for (int message = 0; message < 3; ++message) {
@@ -88,7 +88,7 @@ void compare(const RcRequester::Config& config, SendOpcode opcode,
       // Equal addresses, so that equal packets have equal headers.
       ASSERT_TRUE(rig.post(request));
     }
-    sent[way] = drain_runs(rig, way == 0 ? 1 : kTrain);
+    sent[turn] = drain_runs(rig, turn == 0 ? 1 : kTrain);
   }
   EXPECT_EQ(sent[0], sent[1]);
 }
@@ -136,11 +136,11 @@ TEST(RcRequesterRun, AsksForTheSameAcknowledgementsAsOneByOne) {
     auto config = RequesterRig::defaults();
     config.window_packets = window;
     std::vector<bool> asks[2];
-    for (int way = 0; way < 2; ++way) {
+    for (int turn = 0; turn < 2; ++turn) {
       RequesterRig rig(config);
       rig.post(SendOpcode::kSend, 30 * 256);
-      for (const Octets& packet : drain_runs(rig, way == 0 ? 1 : kTrain)) {
-        asks[way].push_back(wire::PacketView::parse(packet)->bth().ack_request());
+      for (const Octets& packet : drain_runs(rig, turn == 0 ? 1 : kTrain)) {
+        asks[turn].push_back(wire::PacketView::parse(packet)->bth().ack_request());
       }
     }
     ASSERT_LE(asks[1].size(), asks[0].size());

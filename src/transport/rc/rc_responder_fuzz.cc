@@ -3,12 +3,11 @@
 // written but the memory that keys and receives name, no receive completes twice, and every answer
 // is for a request that has arrived.
 #include <cstdint>
-#include <vector>
 
 #include "base/assert.h"
+#include "base/test_fuzz.h"
 #include "memory/window.h"
-#include "transport/rc/test_responder.h"
-#include "transport/test_fuzz.h"
+#include "transport/rc/test_fuzzed_receiver.h"
 
 namespace verbatim::transport::test {
 namespace {
@@ -16,29 +15,24 @@ namespace {
 using memory::Access;
 using wire::Operation;
 
-constexpr std::size_t kReceiveOctets = 16 * 1024;  // from the start of the arena
-constexpr std::size_t kRegionOctets = 8 * 1024;    // from Receiver::kRemote on
+constexpr std::size_t kRegionOctets = FuzzedReceiver::kRegionOctets;
 
 class History {
  public:
-  explicit History(FuzzInput& input)
+  explicit History(verbatim::test::FuzzInput& input)
       : input_(input),
         switches_(input.octet()),
-        parts_((switches_ & 1) != 0),
+        receiver_(input, (switches_ & 1) != 0),
         transport_((switches_ & 3) == 3 ? wire::Transport::kXrc : wire::Transport::kRc),
         responder_(&parts_.state(), parts_.replay(), parts_.landing(), transport_) {
     Arena& arena = parts_.arena();
-    receives_ = arena.region(Access::kLocalWrite, 0, kReceiveOctets);
-    keys_.push_back(arena.region(kAllRights, Receiver::kRemote, kRegionOctets));
-    keys_.push_back(arena.region(Access::kRemoteRead, Receiver::kRemote, kRegionOctets));
-    keys_.push_back(
+    receiver_.add(
         *arena.registry().register_region({.domain = kHome,
                                            .address = arena.address(Receiver::kRemote + 5),
                                            .octets = kRegionOctets - 5,
                                            .access = kAllRights | Access::kZeroBased}));
-    keys_.push_back(*arena.registry().allocate_window(kHome, memory::KeyKind::kWindowType2B));
+    receiver_.add(*arena.registry().allocate_window(kHome, memory::KeyKind::kWindowType2B));
     bind_window();
-    VB_ASSERT(arena.registry().deregister_region(arena.key()).ok());
     ResponderState& state = parts_.state();
     state.path_mtu = 256U << (input.below(5));
     state.replay_limit = static_cast<std::uint8_t>(input.below(kMaxReadAtomic + 1));
@@ -53,15 +47,15 @@ class History {
     }
     send(1U << 16);
     responder_.landing().flush();
-    check_completions();
-    check_memory();
+    (void)receiver_.take_completions();
+    receiver_.check_memory();
   }
 
  private:
   void step() {
     switch (input_.below(8)) {
       case 0:
-        post_receive();
+        receiver_.post_receive();
         break;
       case 1:
         send(1 + input_.below(8));
@@ -81,26 +75,13 @@ class History {
   void bind_window() {
     const auto refused =
         memory::bind_type2(parts_.arena().keys(), {.domain = kHome, .qp = kOurQp},
-                           {.window_key = keys_[3],
-                            .new_key = keys_[3],
-                            .region_key = keys_[0],
+                           {.window_key = receiver_.keys()[3],
+                            .new_key = receiver_.keys()[3],
+                            .region_key = receiver_.keys()[0],
                             .address = parts_.arena().address(Receiver::kRemote + 64),
                             .octets = 1024,
                             .access = Access::kRemoteRead | Access::kRemoteWrite});
     (void)refused;  // it may be bound, or its region gone
-  }
-
-  void post_receive() {
-    if (posted_ - reported_ >= Receiver::kDepth) return;
-    std::vector<memory::Sge> list;
-    for (std::uint32_t left = input_.below(4); left > 0; --left) {
-      list.push_back({.address = parts_.arena().address(input_.two_octets() % 8192),
-                      .octets = input_.two_octets() % 4096U,
-                      .lkey = receives_});
-      if (input_.below(64) == 63) list.back().lkey = wire::MemoryKey{0x666};
-    }
-    (void)parts_.post_receive(std::move(list));
-    ++posted_;
   }
 
   void request() {
@@ -138,8 +119,8 @@ class History {
   }
   wire::MemoryKey key() {
     const std::uint32_t choice = input_.below(8);
-    if (choice < keys_.size()) return keys_[choice];
-    return choice == 7 ? wire::MemoryKey{input_.four_octets()} : keys_[0];
+    if (choice < receiver_.keys().size()) return receiver_.keys()[choice];
+    return choice == 7 ? wire::MemoryKey{input_.four_octets()} : receiver_.keys()[0];
   }
   std::uint64_t address(bool is_offset) {
     const std::uint64_t offset = input_.two_octets() % (kRegionOctets + 16);
@@ -211,7 +192,7 @@ class History {
         break;
       case 2:
         // kBusy while the window is bound to it; the key stays in the list when it is gone.
-        (void)arena.registry().deregister_region(keys_[input_.below(3)]);
+        (void)arena.registry().deregister_region(receiver_.keys()[input_.below(3)]);
         break;
       case 3:
         if (input_.below(4) == 0) responder_.handle_fault_while_executing();
@@ -233,37 +214,22 @@ class History {
       if (parts_.replay()[(state.replay_oldest + i) % kMaxReadAtomic].pending) ++pending;
     }
     VB_ASSERT(state.replay_pending == pending);
-    check_completions();
+    (void)receiver_.take_completions();
   }
-  void check_completions() {
-    reported_ += parts_.completions().size();
-    VB_ASSERT(reported_ <= posted_);
-  }
-  void check_memory() {
-    Arena& arena = parts_.arena();
-    VB_ASSERT(arena.guards_hold());
-    constexpr std::size_t kEnd = Receiver::kRemote + kRegionOctets;
-    VB_ASSERT(is_all(arena.octets(kReceiveOctets, Receiver::kRemote - kReceiveOctets), {}));
-    VB_ASSERT(is_all(arena.octets(kEnd, Arena::kOctets - kEnd), {}));
-  }
-
-  FuzzInput& input_;
+  verbatim::test::FuzzInput& input_;
   std::uint8_t switches_;
-  Receiver parts_;
+  FuzzedReceiver receiver_;
+  Receiver& parts_ = receiver_.parts();
   wire::Transport transport_;
   RcResponder responder_;
-  wire::MemoryKey receives_{};         // of the memory that receives lie in
-  std::vector<wire::MemoryKey> keys_;  // everything, read only, zero-based, a window
-  bool queue_is_gone_ = false;         // XRC: the shared receive queue was destroyed
-  std::uint64_t posted_ = 0;           // receives
-  std::uint64_t reported_ = 0;         // completions
+  bool queue_is_gone_ = false;  // XRC: the shared receive queue was destroyed
 };
 
 }  // namespace
 }  // namespace verbatim::transport::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::transport::test::FuzzInput input(data, size);
+  verbatim::test::FuzzInput input(data, size);
   verbatim::transport::test::History(input).run();
   return 0;
 }

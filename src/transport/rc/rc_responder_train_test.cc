@@ -86,7 +86,7 @@ TEST(RcResponderTrain, TakesTheMiddleOfAWrite) {
   EXPECT_EQ(rig.remote(kMtu, 8 * kMtu), train.payload);
   EXPECT_EQ(rig.state().expected_psn, Psn(509));
   EXPECT_EQ(rig.machine().counters().requests, 9U);
-  EXPECT_TRUE(rig.drain().empty()) << "nobody asked";
+  EXPECT_TRUE(rig.drain().empty()) << "no packet asks for an acknowledgement";
   rig.deliver(Operation::kWriteLast, 509, octets_of(kMtu));
   EXPECT_EQ(rig.drain().size(), 1U);
   EXPECT_FALSE(rig.state().failed);

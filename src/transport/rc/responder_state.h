@@ -61,7 +61,7 @@ struct alignas(64) ResponderState {
   std::uint32_t path_mtu = 1024;
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t replay_limit = 0;  // max_dest_rd_atomic
-  std::uint8_t life = 0;          // part of the claimant of shared receives; see leave_behind()
+  std::uint8_t moves = 0;         // part of the claimant of shared receives; see leave_behind()
   Flag failed = 0;                // the half has ended; the reason is at the end of this struct
 
   // The message that is arriving.
@@ -69,8 +69,8 @@ struct alignas(64) ResponderState {
   std::uint32_t msn = 0;  // messages completed, 24 bits
   Inbound inbound = Inbound::kNone;
   Flag receive_taken = 0;              // a receive belongs to this message (UC: or to the next)
-  std::uint32_t shared_slot = 0;       // its slot in the shared receive queue, if there is one
-  std::uint64_t shared_wr_id = 0;      // its wr_id: the slot is released before the completion
+  std::uint32_t shared_cell = 0;       // its cell in the shared receive queue, if there is one
+  std::uint64_t shared_wr_id = 0;      // its wr_id: the cell is released before the completion
   std::uint32_t published_before = 0;  // completions ever published when the receive was taken
   memory::SgeCursor scatter{};         // the place of the next payload octet
   wire::SrqNumber shared_number{};     // XRC: of the shared receive queue

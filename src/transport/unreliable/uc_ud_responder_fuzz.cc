@@ -2,11 +2,10 @@
 // Unreliable responders with regions and receives, and a network that delivers random packets.
 // Nothing is written but the memory that keys and receives name, and no receive completes twice.
 #include <cstdint>
-#include <vector>
 
 #include "base/assert.h"
-#include "transport/rc/test_responder.h"
-#include "transport/test_fuzz.h"
+#include "base/test_fuzz.h"
+#include "transport/rc/test_fuzzed_receiver.h"
 #include "transport/unreliable/uc_responder.h"
 #include "transport/unreliable/ud_responder.h"
 
@@ -16,23 +15,17 @@ namespace {
 using memory::Access;
 using wire::Operation;
 
-constexpr std::size_t kReceiveOctets = 16 * 1024;  // from the start of the arena
-constexpr std::size_t kRegionOctets = 8 * 1024;    // from Receiver::kRemote on
+constexpr std::size_t kRegionOctets = FuzzedReceiver::kRegionOctets;
 constexpr wire::QKey kQKey{0x1234};
 
 class History {
  public:
-  explicit History(FuzzInput& input)
+  explicit History(verbatim::test::FuzzInput& input)
       : input_(input),
         switches_(input.octet()),
-        parts_((switches_ & 1) != 0),
+        receiver_(input, (switches_ & 1) != 0),
         uc_(&parts_.state(), parts_.landing()),
         ud_(&parts_.state(), parts_.landing()) {
-    Arena& arena = parts_.arena();
-    receives_ = arena.region(Access::kLocalWrite, 0, kReceiveOctets);
-    keys_.push_back(arena.region(kAllRights, Receiver::kRemote, kRegionOctets));
-    keys_.push_back(arena.region(Access::kRemoteRead, Receiver::kRemote, kRegionOctets));
-    VB_ASSERT(arena.registry().deregister_region(arena.key()).ok());
     parts_.state().path_mtu = 256U << (input.below(5));
     parts_.state().qkey = kQKey;
     if ((switches_ & 4) != 0) parts_.state().access = Access(input.octet());
@@ -45,7 +38,7 @@ class History {
     }
     uc_.landing().flush();
     check_completions();
-    check_memory();
+    receiver_.check_memory();
   }
 
  private:
@@ -54,28 +47,16 @@ class History {
   void step() {
     switch (input_.below(6)) {
       case 0:
-        post_receive();
+        receiver_.post_receive();
         break;
       case 1:
-        if (input_.below(16) == 0) (void)parts_.arena().registry().deregister_region(keys_[0]);
+        if (input_.below(16) == 0)
+          (void)parts_.arena().registry().deregister_region(receiver_.keys()[0]);
         break;
       default:
         is_datagram() ? datagram() : packet();
         break;
     }
-  }
-
-  void post_receive() {
-    if (posted_ - reported_ >= Receiver::kDepth) return;
-    std::vector<memory::Sge> list;
-    for (std::uint32_t left = input_.below(4); left > 0; --left) {
-      list.push_back({.address = parts_.arena().address(input_.two_octets() % 8192),
-                      .octets = input_.two_octets() % 4096U,
-                      .lkey = receives_});
-      if (input_.below(64) == 63) list.back().lkey = wire::MemoryKey{0x666};
-    }
-    (void)parts_.post_receive(std::move(list));
-    ++posted_;
   }
 
   void packet() {
@@ -95,10 +76,11 @@ class History {
     std::uint32_t octets = is_full ? mtu : input_.two_octets() % (mtu + 1);
     if (input_.below(16) == 0) octets = input_.two_octets() % 4097;
     const std::uint32_t choice = input_.below(4);
-    headers.reth = {.address = parts_.arena().address(Receiver::kRemote) +
-                               input_.two_octets() % (kRegionOctets + 16),
-                    .rkey = choice < keys_.size() ? keys_[choice] : keys_[0],
-                    .dma_octets = octets + (input_.below(2) == 0 ? 0U : input_.two_octets())};
+    headers.reth = {
+        .address =
+            parts_.arena().address(Receiver::kRemote) + input_.two_octets() % (kRegionOctets + 16),
+        .rkey = choice < receiver_.keys().size() ? receiver_.keys()[choice] : receiver_.keys()[0],
+        .dma_octets = octets + (input_.below(2) == 0 ? 0U : input_.two_octets())};
     if (choice == 3) headers.reth.rkey = wire::MemoryKey{input_.four_octets()};
     uc_.handle_request(TestPacket(headers, Octets(octets, std::byte{0xee})).view());
   }
@@ -115,38 +97,25 @@ class History {
   }
 
   void check_completions() {
-    for (const Completion& completion : parts_.completions()) {
-      ++reported_;
-      VB_ASSERT(reported_ <= posted_);
+    for (const Completion& completion : receiver_.take_completions()) {
       VB_ASSERT(completion.wr_id > newest_);  // in the order of posting, each once
       newest_ = completion.wr_id;
     }
   }
-  void check_memory() {
-    Arena& arena = parts_.arena();
-    VB_ASSERT(arena.guards_hold());
-    constexpr std::size_t kEnd = Receiver::kRemote + kRegionOctets;
-    VB_ASSERT(is_all(arena.octets(kReceiveOctets, Receiver::kRemote - kReceiveOctets), {}));
-    VB_ASSERT(is_all(arena.octets(kEnd, Arena::kOctets - kEnd), {}));
-  }
-
-  FuzzInput& input_;
+  verbatim::test::FuzzInput& input_;
   std::uint8_t switches_;
-  Receiver parts_;
+  FuzzedReceiver receiver_;
+  Receiver& parts_ = receiver_.parts();
   UcResponder uc_;
   UdResponder ud_;
-  wire::MemoryKey receives_{};         // of the memory that receives lie in
-  std::vector<wire::MemoryKey> keys_;  // everything, read only
-  std::uint64_t posted_ = 0;           // receives
-  std::uint64_t reported_ = 0;         // completions
-  std::uint64_t newest_ = 0;           // wr_id of the last completion
+  std::uint64_t newest_ = 0;  // wr_id of the last completion
 };
 
 }  // namespace
 }  // namespace verbatim::transport::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::transport::test::FuzzInput input(data, size);
+  verbatim::test::FuzzInput input(data, size);
   verbatim::transport::test::History(input).run();
   return 0;
 }

@@ -44,13 +44,13 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
       }
     }
     *to = is_datagram ? &sent_to_ : &path_;
-    const Segment segment =
-        segment_at(entry.opcode, entry.octets, config_.path_mtu, cursor_packet_);
-    auto headers = headers_of(entry, segment);
-    wire::PacketBuilder builder(frame, headers, segment.octets,
+    const MessagePacket part =
+        message_packet(entry.opcode, entry.octets, config_.path_mtu, cursor_packet_);
+    auto headers = headers_of(entry, part);
+    wire::PacketBuilder builder(frame, headers, part.octets,
                                 {.seed = &(*to)->seed, .ipv4_identification = ipv4_identification});
     auto gathered =
-        gather(*queue_, entry, segment, {.table = &keys_, .domain = config_.domain}, builder);
+        gather(*queue_, entry, part, {.table = &keys_, .domain = config_.domain}, builder);
     if (!gathered) {
       retire(entry, WcStatus::kLocalProtection, reason_of(gathered.error()));
       return 0;
@@ -59,7 +59,7 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     next_psn_ = next_psn_ + 1;
     ++counters_.packets_sent;
     ++cursor_packet_;
-    if (segment.is_last) retire(entry, WcStatus::kSuccess, Reason::kNone);
+    if (part.is_last) retire(entry, WcStatus::kSuccess, Reason::kNone);
     rate_.handle_sent(now, octets);
     return octets;
   }
@@ -84,10 +84,10 @@ Instant UnreliableSender::next_timeout() const noexcept {
 }
 
 wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
-                                                 const Segment& segment) const noexcept {
+                                                 const MessagePacket& part) const noexcept {
   wire::PacketHeaders headers;
-  headers.bth.opcode = wire::opcode_of(config_.transport, segment.operation);
-  headers.bth.solicited = segment.is_last && has(entry.flags, SendFlags::kSolicited);
+  headers.bth.opcode = wire::opcode_of(config_.transport, part.operation);
+  headers.bth.solicited = part.is_last && has(entry.flags, SendFlags::kSolicited);
   headers.bth.migrated = true;
   headers.bth.psn = next_psn_;
   headers.reth = {.address = entry.remote_address, .rkey = entry.rkey, .dma_octets = entry.octets};

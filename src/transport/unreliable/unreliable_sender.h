@@ -83,7 +83,7 @@ class UnreliableSender {
  private:
   void retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
   [[nodiscard]] wire::PacketHeaders headers_of(const SendEntry& entry,
-                                               const Segment& segment) const noexcept;
+                                               const MessagePacket& part) const noexcept;
 
   SendQueue* queue_ = nullptr;
   CompletionPort port_;
