@@ -169,7 +169,6 @@ void Capture::flush() noexcept {
   mutex_.unlock();
 }
 
-/// With the lock held.
 void Capture::write_out() noexcept {
   const auto blocks = std::span(buffer_).first(used_);
   used_ = 0;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "base/expected.h"
 #include "base/thread_safety.h"
 #include "base/time.h"
+#include "base/timed_mutex.h"
 #include "capture/capture_file.h"
 #include "link/packet_burst.h"
 #include "wire/capture/pcap.h"
@@ -63,21 +63,25 @@ class Capture {
   void flush_if_due() noexcept;
   void flush() noexcept;
 
-  [[nodiscard]] const std::string& name() const noexcept { return file_.name(); }
+  /// It never changes, so the lock is not needed.
+  [[nodiscard]] const std::string& name() const noexcept VB_UNCHECKED_LOCKING {
+    return file_.name();
+  }
 
  private:
   struct Frame;
   void record(std::uint32_t interface, const Frame& frame) noexcept;
-  void write_out() noexcept;
+  void write_out() noexcept VB_REQUIRES(mutex_);
 
-  const pid_t owner_;               // the process; a forked child does not write this capture
-  mutable std::timed_mutex mutex_;  // guards all below; exit() must not wait for it without limit
-  CaptureFile file_;
-  std::vector<std::byte> buffer_;
-  std::size_t used_ = 0;            // octets of the buffer: whole blocks
-  Instant due_ = Instant::never();  // never while the buffer is empty
-  bool has_ended_ = false;          // the file could not be written
-  std::vector<std::string> interfaces_;
+  const pid_t owner_;         // the process; a forked child does not write this capture
+  mutable TimedMutex mutex_;  // exit() must not wait for it without limit
+  CaptureFile file_ VB_GUARDED_BY(mutex_);
+  std::vector<std::byte> buffer_ VB_GUARDED_BY(mutex_);
+  std::size_t used_ VB_GUARDED_BY(mutex_) = 0;  // octets of the buffer: whole blocks
+  // Never while the buffer is empty.
+  Instant due_ VB_GUARDED_BY(mutex_) = Instant::never();
+  bool has_ended_ VB_GUARDED_BY(mutex_) = false;  // the file could not be written
+  std::vector<std::string> interfaces_ VB_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbatim::link

@@ -41,20 +41,22 @@ Errc refuse(std::string& message, const std::string& name, int error) {
                                                              : Errc::kInvalidArgument;
 }
 
+/// Opens the file; returns the descriptor, or a negative errno value.
+///
 /// The file is opened without blocking, so that a pipe without a reader is refused and does not
 /// stop the program. A symbolic link may belong to another user, so it is not followed, except to a
 /// device or a pipe (/dev/stdout).
 int open_for_writing(const std::string& name) noexcept {
   constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   const int file = ::open(name.c_str(), kFlags | O_CREAT | O_NOFOLLOW, kMode);
-  if (file >= 0 || errno != ELOOP) return file;
+  if (file >= 0) return file;
+  if (errno != ELOOP) return -errno;
   Opened behind_link(::open(name.c_str(), kFlags));
   struct stat about {};
   const bool is_stream = behind_link.get() >= 0 && ::fstat(behind_link.get(), &about) == 0 &&
                          (S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode));
   if (is_stream) return behind_link.release();
-  errno = ELOOP;
-  return -1;
+  return -ELOOP;
 }
 
 bool has_process_number(std::string_view pattern) {
@@ -118,9 +120,8 @@ Expected<CaptureFile> CaptureFile::open(std::string_view pattern, std::string& m
     if (is_beside) name = capture_name_beside(name, ::getpid());
     Opened opened(open_for_writing(name));
     struct stat about {};
-    if (opened.get() < 0 || ::fstat(opened.get(), &about) != 0) {
-      return refuse(message, name, errno);
-    }
+    if (opened.get() < 0) return refuse(message, name, -opened.get());
+    if (::fstat(opened.get(), &about) != 0) return refuse(message, name, errno);
     const bool is_regular = S_ISREG(about.st_mode);
     if (!is_regular && !S_ISCHR(about.st_mode) && !S_ISFIFO(about.st_mode)) {
       return refuse(message, name, EINVAL);
@@ -137,7 +138,9 @@ Expected<CaptureFile> CaptureFile::open(std::string_view pattern, std::string& m
     (void)::fcntl(opened.get(), F_SETFL, 0);  // writing waits for a slow reader of a pipe
     return CaptureFile(opened.release(), std::move(name), is_regular);
   }
-  message = "cannot write the capture '" + name + "': another process does";
+  message = "cannot write the capture '" + name +
+            "': another process is writing it, and the capture that '" + std::string(pattern) +
+            "' names; choose another name, or one with %p in it";
   return Errc::kBusy;
 }
 
@@ -147,7 +150,8 @@ Status CaptureFile::prepare(std::string_view pattern, std::string& message) {
   const bool was_there = ::stat(name.c_str(), &about) == 0;
   if (was_there && S_ISDIR(about.st_mode)) return refuse(message, name, EISDIR);
   const Opened opened(open_for_writing(name));
-  if (opened.get() < 0 || ::fstat(opened.get(), &about) != 0) return refuse(message, name, errno);
+  if (opened.get() < 0) return refuse(message, name, -opened.get());
+  if (::fstat(opened.get(), &about) != 0) return refuse(message, name, errno);
   if (!S_ISREG(about.st_mode)) {
     if (S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode)) return Ok{};
     return refuse(message, name, EINVAL);

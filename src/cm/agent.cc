@@ -131,7 +131,7 @@ Status Agent::handle_first_data(Instant, wire::CommId id) {
   communication->state = State::kEstablished;
   communication->has_message = false;
   set_deadline(*communication, Instant::never());
-  tell(*communication, EventKind::kEstablished);
+  tell(*communication, AgentEventKind::kEstablished);
   return Ok{};
 }
 
@@ -226,9 +226,9 @@ std::optional<Datagram> Agent::poll_transmit() {
   return datagram;
 }
 
-std::optional<Event> Agent::poll_event() {
+std::optional<AgentEvent> Agent::poll_event() {
   if (events_.empty()) return std::nullopt;
-  std::optional<Event> event = std::move(events_.front());
+  std::optional<AgentEvent> event = std::move(events_.front());
   events_.pop_front();
   return event;
 }
@@ -260,15 +260,15 @@ wire::TransactionId Agent::next_transaction() noexcept {
   return wire::TransactionId{++last_transaction_};
 }
 
-void Agent::tell(Communication& communication, EventKind kind,
+void Agent::tell(Communication& communication, AgentEventKind kind,
                  const std::optional<wire::CmMessage>& message) {
   if (!communication.is_owned) return;
-  Event event{.kind = kind,
-              .id = communication.id,
-              .listener = communication.listener,
-              .address = communication.address,
-              .service_id = communication.service_id,
-              .message = message};
+  AgentEvent event{.kind = kind,
+                   .id = communication.id,
+                   .listener = communication.listener,
+                   .address = communication.address,
+                   .service_id = communication.service_id,
+                   .message = message};
   if (const auto* rej = event.as<wire::CmRej>()) event.reason = rej->reason;
   events_.push_back(std::move(event));
 }

@@ -118,9 +118,9 @@ class Agent {
   /// again.
   [[nodiscard]] bool has_connection(wire::ServiceId service_id, const Address& between) const;
   /// Whether the peer has not acknowledged some disconnect request (DREQ) yet.
-  [[nodiscard]] bool has_farewells() const noexcept;
+  [[nodiscard]] bool has_open_disconnects() const noexcept;
   /// Repeats all such disconnect requests, for an owner that ends before their timeouts.
-  void repeat_farewells();
+  void repeat_disconnects();
 
   /// Releases the ID: refuses a request, disconnects an established connection, removes anything
   /// else.
@@ -145,7 +145,7 @@ class Agent {
   void handle_timeout(Instant now);
 
   [[nodiscard]] std::optional<Datagram> poll_transmit();
-  [[nodiscard]] std::optional<Event> poll_event();
+  [[nodiscard]] std::optional<AgentEvent> poll_event();
   [[nodiscard]] bool has_events() const noexcept { return !events_.empty(); }
   /// May be too early, never too late.
   [[nodiscard]] std::optional<Instant> next_timeout() const noexcept;
@@ -161,7 +161,7 @@ class Agent {
   [[nodiscard]] Communication* owned(wire::CommId id) noexcept;
   [[nodiscard]] Communication* add_communication();
   [[nodiscard]] wire::TransactionId next_transaction() noexcept;
-  void tell(Communication& communication, EventKind kind,
+  void tell(Communication& communication, AgentEventKind kind,
             const std::optional<wire::CmMessage>& message = std::nullopt);
   void send(const Address& address, const wire::CmMessage& message);
   void send_octets(const Address& address, const std::array<std::byte, wire::Mad::kSize>& octets);
@@ -194,7 +194,7 @@ class Agent {
   CommunicationTable table_;
   ListenerTable listeners_;
   std::deque<Datagram> outbox_;          // at most kWaitingDatagramsMax
-  std::deque<Event> events_;             // of communications that the user owns
+  std::deque<AgentEvent> events_;        // of communications that the user owns
   Instant earliest_ = Instant::never();  // not later than any deadline in the table
   Counters counters_{};
 };

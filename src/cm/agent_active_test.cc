@@ -113,7 +113,7 @@ TEST(AgentActive, ARequestIsRepeatedUntilTheRetriesAreOver) {
   }
   EXPECT_EQ(bench.agent.counters().retransmitted, 15U);
   bench.pass(kReqInterval);
-  EXPECT_EQ(bench.one_event(EventKind::kUnreachable).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kUnreachable).id, id);
   EXPECT_EQ(bench.agent.counters().timed_out, 1U);
   const auto rej = bench.sent_one<CmRej>();
   EXPECT_EQ(rej.reason, RejectReason::kTimeout);
@@ -147,7 +147,7 @@ TEST(AgentActive, AReplyGivesTheSettingsOfTheQueuePair) {
   rep.uses_srq = true;
   rep.target_ack_delay = 18;
   EXPECT_EQ(bench.receive(rep), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kReply);
+  const auto event = bench.one_event(AgentEventKind::kReply);
   EXPECT_EQ(event.id, id);
   EXPECT_EQ(event.private_data().size(), 196U);
   EXPECT_EQ(event.private_data()[0], std::byte{9});
@@ -207,7 +207,7 @@ TEST(AgentActive, ADuplicateReplyGetsTheRtuAgain) {
   const auto rtu = bench.sent_one<CmRtu>();
   EXPECT_EQ(bench.receive(Bench::peer_rep(req)), Verdict::kDuplicate);
   EXPECT_EQ(bench.sent_one<CmRtu>(), rtu);
-  bench.one_event(EventKind::kReply);
+  bench.one_event(AgentEventKind::kReply);
 }
 
 TEST(AgentActive, AReplyThatWaitsForTheUserIsMetWithPatience) {
@@ -222,7 +222,7 @@ TEST(AgentActive, AReplyThatWaitsForTheUserIsMetWithPatience) {
   EXPECT_EQ(mra.local_comm_id, id);
   EXPECT_EQ(mra.remote_comm_id, kPeerId);
   EXPECT_EQ(mra.transaction, req.transaction);
-  bench.one_event(EventKind::kReply);
+  bench.one_event(AgentEventKind::kReply);
 }
 
 TEST(AgentActive, AnMraGivesThePeerItsTime) {
@@ -232,7 +232,7 @@ TEST(AgentActive, AnMraGivesThePeerItsTime) {
   CmMra mra = Bench::from_peer<CmMra>(id);
   mra.service_timeout = 24;
   EXPECT_EQ(bench.receive(mra), Verdict::kHandled);
-  bench.one_event(EventKind::kDelayed);
+  bench.one_event(AgentEventKind::kDelayed);
   bench.pass(duration_of(TimeCode{24}) + kReqInterval - 1ns);
   EXPECT_TRUE(bench.sent_nothing());
   bench.pass(1ns);
@@ -253,7 +253,7 @@ TEST(AgentActive, NoPeerCanDelayUsForEver) {
     EXPECT_EQ(bench.receive(mra), Verdict::kDuplicate) << "one for each copy";
     bench.pass(Agent::kPatienceMax + kReqInterval - 1s);
   }
-  EXPECT_EQ(bench.events().back().kind, EventKind::kUnreachable);
+  EXPECT_EQ(bench.events().back().kind, AgentEventKind::kUnreachable);
   EXPECT_LE(bench.now - start, 16 * (Agent::kPatienceMax + kReqInterval));
 }
 
@@ -277,7 +277,7 @@ TEST(AgentActive, ARefusalEndsTheRequest) {
             .reason = RejectReason::kInvalidServiceId};
   rej.private_data[0] = std::byte{5};
   EXPECT_EQ(bench.receive(rej), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kRejected);
+  const auto event = bench.one_event(AgentEventKind::kRejected);
   EXPECT_EQ(event.reason, RejectReason::kInvalidServiceId);
   EXPECT_EQ(event.private_data()[0], std::byte{5});
   EXPECT_EQ(bench.receive(rej), Verdict::kWrongState) << "once";
@@ -292,9 +292,9 @@ TEST(AgentActive, ARefusalForAStaleConnectionIsFollowedByTimewait) {
   const auto id = bench.to_req_sent();
   EXPECT_EQ(bench.receive(CmRej{.remote_comm_id = id, .reason = RejectReason::kStaleConnection}),
             Verdict::kHandled);
-  EXPECT_EQ(bench.one_event(EventKind::kRejected).reason, RejectReason::kStaleConnection);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kRejected).reason, RejectReason::kStaleConnection);
   bench.pass(duration_of(TimeCode{17}));
-  EXPECT_EQ(bench.one_event(EventKind::kTimewaitExit).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kTimewaitExit).id, id);
 }
 
 TEST(AgentActive, TheUserMayRefuseAReply) {
@@ -318,7 +318,7 @@ TEST(AgentActive, AReplyFromAQueuePairThatIsConnectedIsStale) {
   auto rep = Bench::peer_rep(bench.sent_one<CmReq>());
   rep.local_comm_id = wire::CommId{0x1};
   EXPECT_EQ(bench.receive(rep), Verdict::kStaleConnection);
-  const auto event = bench.one_event(EventKind::kRejected);
+  const auto event = bench.one_event(AgentEventKind::kRejected);
   EXPECT_EQ(event.id, id);
   EXPECT_EQ(event.reason, RejectReason::kStaleConnection);
   const auto sent = bench.sent();

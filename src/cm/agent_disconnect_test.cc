@@ -28,12 +28,12 @@ TEST(AgentDisconnect, DisconnectingAsksThePeerAndThenWaits) {
   EXPECT_EQ(dreq.private_data[0], std::byte{6});
   EXPECT_TRUE(bench.no_event());
   EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(id)), Verdict::kHandled);
-  EXPECT_EQ(bench.one_event(EventKind::kDisconnected).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kDisconnected).id, id);
   EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(id)), Verdict::kDuplicate);
   bench.pass(kTimewait - 1ns);
   EXPECT_TRUE(bench.no_event());
   bench.pass(1ns);
-  EXPECT_EQ(bench.one_event(EventKind::kTimewaitExit).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kTimewaitExit).id, id);
   EXPECT_TRUE(bench.agent.disconnect(bench.now, id)) << "it is; that is no mistake";
   EXPECT_TRUE(bench.sent_nothing());
   ASSERT_TRUE(bench.agent.destroy(bench.now, id));
@@ -44,7 +44,7 @@ TEST(AgentDisconnect, ThePeersWishIsAnsweredAtOnce) {
   Bench bench;
   const auto id = bench.to_passive_established();
   EXPECT_EQ(bench.receive(Bench::peer_dreq(id)), Verdict::kHandled);
-  bench.one_event(EventKind::kDisconnected);
+  bench.one_event(AgentEventKind::kDisconnected);
   const auto drep = bench.sent_one<CmDrep>();
   EXPECT_EQ(drep.transaction, Bench::peer_dreq(id).transaction);
   EXPECT_EQ(drep.local_comm_id, id);
@@ -54,7 +54,7 @@ TEST(AgentDisconnect, ThePeersWishIsAnsweredAtOnce) {
   EXPECT_TRUE(bench.agent.disconnect(bench.now, id));
   EXPECT_TRUE(bench.sent_nothing() && bench.no_event());
   bench.pass(kTimewait);
-  bench.one_event(EventKind::kTimewaitExit);
+  bench.one_event(AgentEventKind::kTimewaitExit);
 }
 
 TEST(AgentDisconnect, AWishForAnotherQueuePairIsIgnored) {
@@ -71,7 +71,7 @@ TEST(AgentDisconnect, BothMayAskAtOnce) {
   const auto id = bench.to_dreq_sent();
   EXPECT_EQ(bench.receive(Bench::peer_dreq(id)), Verdict::kHandled);
   bench.sent_one<CmDrep>();
-  bench.one_event(EventKind::kDisconnected);
+  bench.one_event(AgentEventKind::kDisconnected);
   EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(id)), Verdict::kDuplicate);
   EXPECT_TRUE(bench.no_event()) << "once";
 }
@@ -81,7 +81,7 @@ TEST(AgentDisconnect, ThePeerMayEndWhatItsRtuNeverSaid) {
   const auto id = bench.to_rep_sent();
   EXPECT_EQ(bench.receive(Bench::peer_dreq(id)), Verdict::kHandled);
   bench.sent_one<CmDrep>();
-  bench.one_event(EventKind::kDisconnected);
+  bench.one_event(AgentEventKind::kDisconnected);
 }
 
 TEST(AgentDisconnect, WhatThePeerDoesNotAnswerEndsAllTheSame) {
@@ -95,27 +95,27 @@ TEST(AgentDisconnect, WhatThePeerDoesNotAnswerEndsAllTheSame) {
     EXPECT_TRUE(bench.no_event());
   }
   bench.pass_to_deadline();
-  const auto event = bench.one_event(EventKind::kDisconnected);
+  const auto event = bench.one_event(AgentEventKind::kDisconnected);
   EXPECT_FALSE(event.message) << "no message said so";
   EXPECT_TRUE(bench.sent_nothing());
   bench.pass(kTimewait);
-  bench.one_event(EventKind::kTimewaitExit);
+  bench.one_event(AgentEventKind::kTimewaitExit);
 }
 
-TEST(AgentDisconnect, ARefusalEndsWhatStands) {
+TEST(AgentDisconnect, ARefusalEndsAnEstablishedConnection) {
   Bench bench;
   auto id = bench.to_active_established();
   EXPECT_EQ(bench.receive(Bench::from_peer<CmRej>(id)), Verdict::kHandled);
-  bench.one_event(EventKind::kRejected);
+  bench.one_event(AgentEventKind::kRejected);
   bench.pass(kTimewait);
-  bench.one_event(EventKind::kTimewaitExit);
+  bench.one_event(AgentEventKind::kTimewaitExit);
 
   id = bench.to_dreq_sent();
   EXPECT_EQ(bench.receive(Bench::from_peer<CmRej>(id)), Verdict::kHandled);
-  bench.one_event(EventKind::kDisconnected);
+  bench.one_event(AgentEventKind::kDisconnected);
 }
 
-TEST(AgentDisconnect, OnlyWhatStandsCanBeDisconnected) {
+TEST(AgentDisconnect, OnlyAnEstablishedConnectionCanBeDisconnected) {
   Bench bench;
   EXPECT_EQ(bench.agent.disconnect(bench.now, wire::CommId{4}).error(), Errc::kNoSuchObject);
   auto id = bench.to_req_sent();
@@ -135,7 +135,7 @@ TEST(AgentDisconnect, AReplyCanBeTakenBack) {
   EXPECT_EQ(std::get<CmRej>(sent[0]).reason, RejectReason::kConsumer);
   EXPECT_EQ(std::get<CmDreq>(sent[1]).local_comm_id, id);
   EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(id)), Verdict::kHandled);
-  bench.one_event(EventKind::kDisconnected);
+  bench.one_event(AgentEventKind::kDisconnected);
 }
 
 TEST(AgentDisconnect, DestroyingDisconnectsProperly) {
@@ -152,7 +152,7 @@ TEST(AgentDisconnect, DestroyingDisconnectsProperly) {
   EXPECT_TRUE(bench.no_event());
 }
 
-TEST(AgentDisconnect, WhatIsNotThereIsDisconnectedForThePeersSake) {
+TEST(AgentDisconnect, ADisconnectRequestForNoConnectionIsAnswered) {
   Bench bench;
   const auto dreq = Bench::peer_dreq(wire::CommId{0x2a123456});
   EXPECT_EQ(bench.receive(dreq), Verdict::kAnswered);
@@ -162,19 +162,19 @@ TEST(AgentDisconnect, WhatIsNotThereIsDisconnectedForThePeersSake) {
   EXPECT_EQ(drep.transaction, dreq.transaction);
 }
 
-TEST(AgentDisconnect, AFarewellCanBeSaidAgainBeforeItsTime) {
+TEST(AgentDisconnect, ADisconnectRequestCanBeRepeatedBeforeItsTimeout) {
   Bench bench;
   const auto standing = bench.to_active_established();
-  EXPECT_FALSE(bench.agent.has_farewells());
-  bench.agent.repeat_farewells();
+  EXPECT_FALSE(bench.agent.has_open_disconnects());
+  bench.agent.repeat_disconnects();
   EXPECT_TRUE(bench.sent_nothing());
   ASSERT_TRUE(bench.agent.destroy(bench.now, standing));
   const auto dreq = bench.sent_one<CmDreq>();
-  EXPECT_TRUE(bench.agent.has_farewells()) << "destroyed, not acknowledged";
-  bench.agent.repeat_farewells();
+  EXPECT_TRUE(bench.agent.has_open_disconnects()) << "destroyed, not acknowledged";
+  bench.agent.repeat_disconnects();
   EXPECT_EQ(bench.sent_one<CmDreq>(), dreq);
   EXPECT_EQ(bench.receive(Bench::from_peer<CmDrep>(standing)), Verdict::kHandled);
-  EXPECT_FALSE(bench.agent.has_farewells());
+  EXPECT_FALSE(bench.agent.has_open_disconnects());
 }
 
 TEST(AgentDisconnect, ItKnowsBetweenWhichAddressesConnectionsAreEstablished) {
@@ -200,14 +200,14 @@ TEST(AgentDisconnect, NoRestIsLongerThanItsLimit) {
   req.primary.local_ack_timeout = 31;
   req.remote_cm_response_timeout = 31;
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-  auto id = bench.one_event(EventKind::kConnectRequest).id;
+  auto id = bench.one_event(AgentEventKind::kConnectRequest).id;
   ASSERT_TRUE(bench.agent.reject(bench.now, id, {}));
   ASSERT_TRUE(bench.agent.destroy(bench.now, id));
   bench.pass(Agent::kRestMax);
   EXPECT_EQ(bench.agent.communication_count(), 0U);
 
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-  id = bench.one_event(EventKind::kConnectRequest).id;
+  id = bench.one_event(AgentEventKind::kConnectRequest).id;
   ASSERT_TRUE(bench.agent.accept(bench.now, id, Bench::accept_request()));
   EXPECT_EQ(bench.receive(Bench::peer_dreq(id)), Verdict::kHandled);
   ASSERT_TRUE(bench.agent.destroy(bench.now, id));

@@ -12,7 +12,7 @@ Status Agent::destroy(Instant now, wire::CommId id) {
   if (communication == nullptr) return Errc::kNoSuchObject;
   leave_backlog(*communication);
   communication->is_owned = false;
-  std::erase_if(events_, [&](const Event& event) { return event.id == id; });
+  std::erase_if(events_, [&](const AgentEvent& event) { return event.id == id; });
   using Rejected = wire::CmRej::Rejected;
   switch (communication->state) {
     case State::kReqSent:
@@ -49,13 +49,13 @@ Status Agent::destroy(Instant now, wire::CommId id) {
   return Ok{};
 }
 
-bool Agent::has_farewells() const noexcept {
+bool Agent::has_open_disconnects() const noexcept {
   return table_.find_if([](const Communication& communication) {
     return communication.state == State::kDreqSent;
   }) != nullptr;
 }
 
-void Agent::repeat_farewells() {
+void Agent::repeat_disconnects() {
   table_.for_each([&](Communication& communication) {
     if (communication.state == State::kDreqSent) repeat(communication);
   });
@@ -91,7 +91,7 @@ void Agent::handle_deadline(Instant now, Communication& communication) {
       set_deadline(communication, now + communication.patience);
       break;
     case State::kTimewait:
-      tell(communication, EventKind::kTimewaitExit);
+      tell(communication, AgentEventKind::kTimewaitExit);
       finish(communication);
       break;
     case State::kRefused:
@@ -123,20 +123,20 @@ void Agent::handle_deadline(Instant now, Communication& communication) {
 void Agent::give_up(Instant now, Communication& communication) {
   switch (communication.state) {
     case State::kReqSent:
-      tell(communication, EventKind::kUnreachable);
+      tell(communication, AgentEventKind::kUnreachable);
       refuse(now, communication, compose_timeout(communication, config_.ca_guid));
       break;
     case State::kRepSent:
-      tell(communication, EventKind::kUnreachable);
+      tell(communication, AgentEventKind::kUnreachable);
       communication.end_is_told = true;
       abandon_reply(now, communication, compose_timeout(communication, config_.ca_guid));
       break;
     case State::kDreqSent:
-      if (!communication.end_is_told) tell(communication, EventKind::kDisconnected);
+      if (!communication.end_is_told) tell(communication, AgentEventKind::kDisconnected);
       enter_timewait(now, communication);
       break;
     case State::kSidrSent:
-      tell(communication, EventKind::kServiceUnreachable);
+      tell(communication, AgentEventKind::kServiceUnreachable);
       finish(communication);
       break;
     case State::kIdle:

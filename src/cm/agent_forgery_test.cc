@@ -72,7 +72,7 @@ TEST(AgentForgery, AnIdThatWeNeverGaveMovesNothing) {
   EXPECT_TRUE(bench.sent_nothing() && bench.no_event());
 }
 
-TEST(AgentForgery, WhatIsSaidAtTheWrongTimeMovesNothing) {
+TEST(AgentForgery, AMessageAtTheWrongTimeChangesNothing) {
   Bench bench;
   CommId id = bench.to_req_sent();
   (void)bench.sent();

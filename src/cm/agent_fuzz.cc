@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/test_fuzz.h"
 #include "cm/agent.h"
 #include "wire/cm/cm_message.h"
 
@@ -20,28 +21,9 @@ using wire::CommId;
 constexpr std::uint32_t kCommunicationsMax = 8;
 constexpr std::uint32_t kBacklog = 3;
 
-/// The choices of the fuzzer, one after the other; zeroes when none are left.
-class Choices {
- public:
-  Choices(const std::uint8_t* data, std::size_t size) noexcept : octets_(data, size) {}
-  [[nodiscard]] bool is_empty() const noexcept { return octets_.empty(); }
-  std::uint8_t octet() noexcept {
-    if (octets_.empty()) return 0;
-    const std::uint8_t value = octets_.front();
-    octets_ = octets_.subspan(1);
-    return value;
-  }
-  std::uint8_t below(std::uint8_t bound) noexcept {
-    return static_cast<std::uint8_t>(octet() % bound);
-  }
-
- private:
-  std::span<const std::uint8_t> octets_;
-};
-
 class History {
  public:
-  explicit History(Choices& choices)
+  explicit History(test::FuzzInput& choices)
       : choices_(choices),
         agent_({.slot = 5,
                 .ca_guid = wire::Guid{0x99},
@@ -60,9 +42,9 @@ class History {
 
  private:
   void step() {
-    switch (choices_.below(16)) {
+    switch (choices_.octet_below(16)) {
       case 0:
-        now_ = now_ + duration_of(TimeCode{choices_.below(32)});
+        now_ = now_ + duration_of(TimeCode{choices_.octet_below(32)});
         agent_.handle_timeout(now_);
         break;
       case 1:
@@ -90,7 +72,7 @@ class History {
   void listen_or_not() {
     if (const auto listener = agent_.listen({.service_id = service(), .backlog = kBacklog})) {
       listener_ = *listener;
-    } else if (choices_.below(4) == 0) {
+    } else if (choices_.octet_below(4) == 0) {
       unlisten();
     }
   }
@@ -103,27 +85,27 @@ class History {
     });
   }
   void connect() {
-    const bool is_service = choices_.below(4) == 0;
+    const bool is_service = choices_.octet_below(4) == 0;
     const auto id =
         is_service ? agent_.resolve_service(now_, {.address = address(), .service_id = service()})
                    : agent_.connect(now_, {.address = address(),
                                            .service_id = service(),
-                                           .transport = wire::CmTransport{choices_.below(4)},
-                                           .qpn = wire::QpNumber{choices_.below(4)},
+                                           .transport = wire::CmTransport{choices_.octet_below(4)},
+                                           .qpn = wire::QpNumber{choices_.octet_below(4)},
                                            .remote_response = TimeCode{choices_.octet()},
                                            .local_response = TimeCode{choices_.octet()},
-                                           .max_cm_retries = choices_.below(20)});
+                                           .max_cm_retries = choices_.octet_below(20)});
     if (id) owned_.push_back(*id);
   }
   /// In any state; the agent refuses commands that do not fit.
   void command(CommId id) {
     static constexpr std::array<std::byte, 300> kData{};
     const auto data = std::span(kData).first(choices_.octet());
-    switch (choices_.below(10)) {
+    switch (choices_.octet_below(10)) {
       case 0:
       case 1:
         (void)agent_.accept(now_, id,
-                            {.qpn = wire::QpNumber{choices_.below(4)}, .private_data = data});
+                            {.qpn = wire::QpNumber{choices_.octet_below(4)}, .private_data = data});
         break;
       case 2:
         (void)agent_.reject(now_, id, {.private_data = data});
@@ -155,31 +137,31 @@ class History {
   void message() {
     std::array<std::byte, wire::Mad::kSize> octets;
     wire::emit(composed(), octets);
-    for (std::uint8_t patches = choices_.below(8); patches > 5; --patches) {
+    for (std::uint8_t patches = choices_.octet_below(8); patches > 5; --patches) {
       octets[choices_.octet()] = std::byte{choices_.octet()};
     }
-    const std::size_t length = choices_.below(64) == 63 ? choices_.octet() : octets.size();
+    const std::size_t length = choices_.octet_below(64) == 63 ? choices_.octet() : octets.size();
     (void)agent_.handle_mad(now_, address(), std::span(octets).first(length));
   }
   wire::CmMessage composed() {
-    const CommId theirs{choices_.below(4)};
+    const CommId theirs{choices_.octet_below(4)};
     const CommId ours = id();
-    switch (choices_.below(12)) {
+    switch (choices_.octet_below(12)) {
       case 0:
       case 1:
         return wire::CmReq{
             .local_comm_id = theirs,
             .service_id = service(),
-            .local_ca_guid = wire::Guid{choices_.below(2)},
-            .local_qpn = wire::QpNumber{choices_.below(4)},
+            .local_ca_guid = wire::Guid{choices_.octet_below(2)},
+            .local_qpn = wire::QpNumber{choices_.octet_below(4)},
             .remote_cm_response_timeout = choices_.octet(),
             .local_cm_response_timeout = choices_.octet(),
-            .max_cm_retries = choices_.below(16),
+            .max_cm_retries = choices_.octet_below(16),
             .primary = {.remote_gid = address().local, .local_ack_timeout = choices_.octet()}};
       case 2:
         return wire::CmMra{.local_comm_id = theirs,
                            .remote_comm_id = ours,
-                           .received = wire::CmMra::Received{choices_.below(4)},
+                           .received = wire::CmMra::Received{choices_.octet_below(4)},
                            .service_timeout = choices_.octet()};
       case 3:
         return rej(theirs, ours);
@@ -187,15 +169,15 @@ class History {
       case 5:
         return wire::CmRep{.local_comm_id = theirs,
                            .remote_comm_id = ours,
-                           .local_qpn = wire::QpNumber{choices_.below(4)},
+                           .local_qpn = wire::QpNumber{choices_.octet_below(4)},
                            .target_ack_delay = choices_.octet(),
-                           .local_ca_guid = wire::Guid{choices_.below(2)}};
+                           .local_ca_guid = wire::Guid{choices_.octet_below(2)}};
       case 6:
         return wire::CmRtu{.local_comm_id = theirs, .remote_comm_id = ours};
       case 7:
         return wire::CmDreq{.local_comm_id = theirs,
                             .remote_comm_id = ours,
-                            .remote_qpn = wire::QpNumber{choices_.below(4)}};
+                            .remote_qpn = wire::QpNumber{choices_.octet_below(4)}};
       case 8:
         return wire::CmDrep{.local_comm_id = theirs, .remote_comm_id = ours};
       case 9:
@@ -208,19 +190,19 @@ class History {
   }
   wire::CmRej rej(CommId theirs, CommId ours) {
     wire::CmRej made{.local_comm_id = theirs,
-                     .remote_comm_id = choices_.below(3) == 0 ? CommId{} : ours,
-                     .reason = wire::RejectReason{choices_.below(36)},
+                     .remote_comm_id = choices_.octet_below(3) == 0 ? CommId{} : ours,
+                     .reason = wire::RejectReason{choices_.octet_below(36)},
                      .info_octets = choices_.octet()};
-    made.info_field[7] = std::byte{choices_.below(2)};
+    made.info_field[7] = std::byte{choices_.octet_below(2)};
     return made;
   }
 
   Address address() {
     Address made;
-    made.remote.octets[15] = choices_.below(8) == 0 ? 1 : 2;
+    made.remote.octets[15] = choices_.octet_below(8) == 0 ? 1 : 2;
     return made;
   }
-  wire::ServiceId service() { return wire::ServiceId{choices_.below(8) == 0 ? 1U : 2U}; }
+  wire::ServiceId service() { return wire::ServiceId{choices_.octet_below(8) == 0 ? 1U : 2U}; }
   /// An ID that the user owns, or that was used, or that never existed.
   CommId id() {
     const std::uint8_t choice = choices_.octet();
@@ -235,8 +217,8 @@ class History {
       VB_ASSERT(wire::parse_cm_message(*mad));
     }
     while (const auto event = agent_.poll_event()) {
-      const bool is_request =
-          event->kind == EventKind::kConnectRequest || event->kind == EventKind::kServiceRequest;
+      const bool is_request = event->kind == AgentEventKind::kConnectRequest ||
+                              event->kind == AgentEventKind::kServiceRequest;
       if (is_request) owned_.push_back(event->id);
       VB_ASSERT(std::ranges::count(owned_, event->id) == 1);
       VB_ASSERT(!is_request || event->message);
@@ -264,7 +246,7 @@ class History {
     VB_ASSERT(!agent_.next_timeout());
   }
 
-  Choices& choices_;
+  test::FuzzInput& choices_;
   Agent agent_;
   Instant now_ = Instant::at(std::chrono::seconds(1));
   ListenerId listener_{};        // the latest one
@@ -276,7 +258,7 @@ class History {
 }  // namespace verbatim::cm
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::cm::Choices choices(data, size);
+  verbatim::test::FuzzInput choices(data, size);
   verbatim::cm::History(choices).run();
   return 0;
 }

@@ -125,7 +125,7 @@ Verdict Agent::MessageHandler::accept_request(Listener& listener, const wire::Cm
       answer_time(TimeCode{req.remote_cm_response_timeout}, communication->settings.ack_timeout);
   agent.table_.index_by_peer_id(*communication);
   agent.table_.index_by_peer_qp(*communication);
-  agent.tell(*communication, EventKind::kConnectRequest, req);
+  agent.tell(*communication, AgentEventKind::kConnectRequest, req);
   return Verdict::kHandled;
 }
 
@@ -149,7 +149,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmMra& mra) {
   communication.delay_taken = true;
   const Duration delay = std::min(duration_of(TimeCode{mra.service_timeout}), kPatienceMax);
   agent.set_deadline(communication, now + delay + communication.patience);
-  agent.tell(communication, EventKind::kDelayed, mra);
+  agent.tell(communication, AgentEventKind::kDelayed, mra);
   return Verdict::kHandled;
 }
 
@@ -191,7 +191,7 @@ Verdict Agent::MessageHandler::accept_reply(Communication& communication, const 
           find_queue_pair(&communication, rep.local_ca_guid, settings.remote_qpn)) {
     const wire::CmRej rej = compose_rej(communication, wire::CmRej::Rejected::kRep,
                                         {.reason = wire::RejectReason::kStaleConnection});
-    agent.tell(communication, EventKind::kRejected, rej);
+    agent.tell(communication, AgentEventKind::kRejected, rej);
     agent.refuse(now, communication, rej);
     agent.question(now, *stale);
     return Verdict::kStaleConnection;
@@ -201,7 +201,7 @@ Verdict Agent::MessageHandler::accept_reply(Communication& communication, const 
   communication.state = State::kRepReceived;
   communication.has_message = false;
   agent.set_deadline(communication, Instant::never());
-  agent.tell(communication, EventKind::kReply, rep);
+  agent.tell(communication, AgentEventKind::kReply, rep);
   return Verdict::kHandled;
 }
 
@@ -230,7 +230,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmRtu& rtu) {
   communication.state = State::kEstablished;
   communication.has_message = false;
   agent.set_deadline(communication, Instant::never());
-  agent.tell(communication, EventKind::kEstablished, rtu);
+  agent.tell(communication, AgentEventKind::kEstablished, rtu);
   return Verdict::kHandled;
 }
 
@@ -240,7 +240,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmRej& rej) {
   Communication& communication = **found;
   switch (communication.state) {
     case State::kReqSent:
-      agent.tell(communication, EventKind::kRejected, rej);
+      agent.tell(communication, AgentEventKind::kRejected, rej);
       if (rej.reason == wire::RejectReason::kStaleConnection) {
         agent.enter_timewait(now, communication);
       } else {
@@ -250,17 +250,17 @@ Verdict Agent::MessageHandler::operator()(const wire::CmRej& rej) {
     case State::kReqReceived:
     case State::kRepSent:
       agent.leave_backlog(communication);
-      agent.tell(communication, EventKind::kRejected, rej);
+      agent.tell(communication, AgentEventKind::kRejected, rej);
       communication.has_message = false;
       agent.rest(now, communication, State::kRefused);
       return Verdict::kHandled;
     case State::kRepReceived:
     case State::kEstablished:
-      agent.tell(communication, EventKind::kRejected, rej);
+      agent.tell(communication, AgentEventKind::kRejected, rej);
       agent.enter_timewait(now, communication);
       return Verdict::kHandled;
     case State::kDreqSent:
-      if (!communication.end_is_told) agent.tell(communication, EventKind::kDisconnected, rej);
+      if (!communication.end_is_told) agent.tell(communication, AgentEventKind::kDisconnected, rej);
       agent.enter_timewait(now, communication);
       return Verdict::kHandled;
     case State::kIdle:
@@ -292,7 +292,8 @@ Verdict Agent::MessageHandler::operator()(const wire::CmDreq& dreq) {
     case State::kRepReceived:
     case State::kEstablished:
     case State::kDreqSent:
-      if (!communication.end_is_told) agent.tell(communication, EventKind::kDisconnected, dreq);
+      if (!communication.end_is_told)
+        agent.tell(communication, AgentEventKind::kDisconnected, dreq);
       agent.enter_timewait(now, communication);
       return Verdict::kHandled;
     case State::kIdle:
@@ -320,7 +321,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmDrep& drep) {
   Communication& communication = **found;
   if (communication.state == State::kTimewait) return Verdict::kDuplicate;
   if (communication.state != State::kDreqSent) return Verdict::kWrongState;
-  if (!communication.end_is_told) agent.tell(communication, EventKind::kDisconnected, drep);
+  if (!communication.end_is_told) agent.tell(communication, AgentEventKind::kDisconnected, drep);
   agent.enter_timewait(now, communication);
   return Verdict::kHandled;
 }
@@ -357,7 +358,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmSidrReq& req) {
   communication->remote_id = req.request_id;
   communication->peer_patience = duration_of(kResponseTimeout);  // a CmSidrReq does not contain it
   agent.table_.index_by_peer_id(*communication);
-  agent.tell(*communication, EventKind::kServiceRequest, req);
+  agent.tell(*communication, AgentEventKind::kServiceRequest, req);
   return Verdict::kHandled;
 }
 
@@ -366,7 +367,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmSidrRep& rep) {
   if (communication == nullptr) return Verdict::kUnknownId;
   if (communication->address != from) return Verdict::kWrongPeer;
   if (communication->state != State::kSidrSent) return Verdict::kWrongState;
-  agent.tell(*communication, EventKind::kServiceReply, rep);
+  agent.tell(*communication, AgentEventKind::kServiceReply, rep);
   agent.finish(*communication);
   return Verdict::kHandled;
 }

@@ -26,7 +26,7 @@ TEST(AgentPassive, ARequestBringsAllThatThePeerSays) {
   auto req = Bench::peer_req();
   req.private_data[0] = std::byte{8};
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kConnectRequest);
+  const auto event = bench.one_event(AgentEventKind::kConnectRequest);
   EXPECT_EQ(event.listener, listener);
   EXPECT_EQ(event.service_id, kService);
   EXPECT_EQ(event.address, kAddress);
@@ -118,7 +118,7 @@ TEST(AgentPassive, AnXrcTargetHasItsNumberElsewhere) {
   req.transport = wire::CmTransport::kExtended;
   req.extended_transport = wire::CmExtendedTransport::kXrc;
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-  const auto id = bench.one_event(EventKind::kConnectRequest).id;
+  const auto id = bench.one_event(AgentEventKind::kConnectRequest).id;
   ASSERT_TRUE(bench.agent.accept(bench.now, id, Bench::accept_request()));
   const auto rep = bench.sent_one<CmRep>();
   EXPECT_EQ(rep.local_qpn, wire::QpNumber{0});
@@ -131,7 +131,7 @@ TEST(AgentPassive, ASecondPathIsNotSupported) {
   auto req = Bench::peer_req();
   req.alternate.local_lid = wire::Lid::kPermissive;
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-  const auto id = bench.one_event(EventKind::kConnectRequest).id;
+  const auto id = bench.one_event(AgentEventKind::kConnectRequest).id;
   ASSERT_TRUE(bench.agent.accept(bench.now, id, Bench::accept_request()));
   EXPECT_EQ(bench.sent_one<CmRep>().failover, wire::CmFailover::kNotSupported);
 }
@@ -142,7 +142,7 @@ TEST(AgentPassive, TheRtuEstablishes) {
   auto rtu = Bench::from_peer<CmRtu>(id);
   rtu.private_data[0] = std::byte{1};
   EXPECT_EQ(bench.receive(rtu), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kEstablished);
+  const auto event = bench.one_event(AgentEventKind::kEstablished);
   EXPECT_EQ(event.id, id);
   EXPECT_EQ(event.private_data()[0], std::byte{1});
   EXPECT_EQ(bench.receive(rtu), Verdict::kDuplicate);
@@ -155,7 +155,7 @@ TEST(AgentPassive, DataEstablishesWhenTheRtuIsLost) {
   Bench bench;
   const auto id = bench.to_rep_sent();
   ASSERT_TRUE(bench.agent.handle_first_data(bench.now, id));
-  bench.one_event(EventKind::kEstablished);
+  bench.one_event(AgentEventKind::kEstablished);
   ASSERT_TRUE(bench.agent.handle_first_data(bench.now, id));
   EXPECT_EQ(bench.receive(Bench::from_peer<CmRtu>(id)), Verdict::kDuplicate);
   EXPECT_TRUE(bench.no_event()) << "once";
@@ -228,7 +228,7 @@ TEST(AgentPassive, AReplyIsRepeatedAsThePeerAskedFor) {
     EXPECT_EQ(bench.sent_one<CmRep>(), rep);
   }
   bench.pass(kRepInterval);
-  EXPECT_EQ(bench.one_event(EventKind::kUnreachable).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kUnreachable).id, id);
   const auto sent = bench.sent();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(std::get<CmRej>(sent[0]).reason, RejectReason::kTimeout);
@@ -237,7 +237,7 @@ TEST(AgentPassive, AReplyIsRepeatedAsThePeerAskedFor) {
   EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmDrep>(id)), Verdict::kHandled);
   EXPECT_TRUE(bench.no_event()) << "the user knows";
   bench.pass(duration_of(TimeCode{17}));
-  bench.one_event(EventKind::kTimewaitExit);
+  bench.one_event(AgentEventKind::kTimewaitExit);
 }
 
 TEST(AgentPassive, AnMraForTheReplyGivesThePeerItsTime) {
@@ -247,7 +247,7 @@ TEST(AgentPassive, AnMraForTheReplyGivesThePeerItsTime) {
   mra.received = CmMra::Received::kRep;
   mra.service_timeout = 22;
   EXPECT_EQ(bench.receive(mra), Verdict::kHandled);
-  bench.one_event(EventKind::kDelayed);
+  bench.one_event(AgentEventKind::kDelayed);
   bench.pass(duration_of(TimeCode{22}) + kRepInterval - 1ns);
   EXPECT_TRUE(bench.sent_nothing());
   bench.pass(1ns);
@@ -263,7 +263,7 @@ TEST(AgentPassive, APeerCannotMakeUsRepeatWithoutEnd) {
     req.local_qpn = wire::QpNumber{code + 100U};
     req.local_cm_response_timeout = code;
     EXPECT_EQ(bench.receive(req), Verdict::kHandled);
-    const auto id = bench.one_event(EventKind::kConnectRequest).id;
+    const auto id = bench.one_event(AgentEventKind::kConnectRequest).id;
     ASSERT_TRUE(bench.agent.accept(bench.now, id, Bench::accept_request()));
     bench.sent_one<CmRep>();
     const auto next = bench.agent.next_timeout();
@@ -288,7 +288,7 @@ TEST(AgentPassive, ARequestWithoutAListenerIsRefused) {
   EXPECT_EQ(bench.agent.communication_count(), 0U);
 }
 
-TEST(AgentPassive, RequestsForWhatWeDoNotHaveAreRefused) {
+TEST(AgentPassive, RequestsThatTheAgentDoesNotSupportAreRefused) {
   Bench bench({.path_mtu_max = wire::PathMtu::k1024});
   bench.listen();
   auto req = Bench::peer_req();
@@ -350,7 +350,7 @@ TEST(AgentPassive, ThePeerMayGiveUpBeforeTheUserAnswers) {
   rej.info_field[6] = rej.info_field[7] = std::byte{0x22};
   EXPECT_EQ(bench.receive(rej, {.local = gid(1), .remote = gid(3)}), Verdict::kUnknownId);
   EXPECT_EQ(bench.receive(rej), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kRejected);
+  const auto event = bench.one_event(AgentEventKind::kRejected);
   EXPECT_EQ(event.id, id);
   EXPECT_EQ(event.reason, RejectReason::kTimeout);
   EXPECT_FALSE(bench.agent.accept(bench.now, id, Bench::accept_request())) << "too late";
@@ -365,7 +365,7 @@ TEST(AgentPassive, ThePeerMayRefuseOurReply) {
   rej.rejected = CmRej::Rejected::kRep;
   rej.reason = RejectReason::kConsumer;
   EXPECT_EQ(bench.receive(rej), Verdict::kHandled);
-  EXPECT_EQ(bench.one_event(EventKind::kRejected).reason, RejectReason::kConsumer);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kRejected).reason, RejectReason::kConsumer);
   bench.let_all_expire();
   ASSERT_TRUE(bench.agent.destroy(bench.now, id));
   EXPECT_EQ(bench.agent.communication_count(), 0U);
@@ -394,11 +394,11 @@ TEST(AgentPassive, ARequestOfAQueuePairThatIsConnectedIsStale) {
   ASSERT_EQ(last.size(), 1U);
   EXPECT_EQ(std::get<CmDreq>(last[0]).local_comm_id, old) << "the old one is given up";
   EXPECT_EQ(bench.receive(Bench::from_peer<wire::CmDrep>(old)), Verdict::kHandled);
-  EXPECT_EQ(bench.one_event(EventKind::kDisconnected).id, old);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kDisconnected).id, old);
   EXPECT_EQ(bench.receive(req), Verdict::kStaleConnection) << "not before timewait is over";
   bench.sent_one<CmRej>();
   bench.pass(duration_of(TimeCode{17}));
-  bench.one_event(EventKind::kTimewaitExit);
+  bench.one_event(AgentEventKind::kTimewaitExit);
   EXPECT_EQ(bench.receive(req), Verdict::kHandled);
 }
 

@@ -39,7 +39,7 @@ TEST(AgentService, AServiceIsAskedForAndResolved) {
                                     .service_id = kService,
                                     .qkey = wire::QKey{0x1234567}}),
             Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kServiceReply);
+  const auto event = bench.one_event(AgentEventKind::kServiceReply);
   EXPECT_EQ(event.id, *id);
   EXPECT_EQ(event.as<CmSidrRep>()->qpn, kPeerQp);
   EXPECT_FALSE(bench.pass_to_deadline() && !bench.sent_nothing()) << "that was all";
@@ -56,7 +56,7 @@ TEST(AgentService, AQuestionIsRepeatedUntilTheRetriesAreOver) {
     EXPECT_EQ(bench.sent_one<CmSidrReq>(), req);
   }
   bench.pass(duration_of(kResponseTimeout));
-  EXPECT_EQ(bench.one_event(EventKind::kServiceUnreachable).id, id);
+  EXPECT_EQ(bench.one_event(AgentEventKind::kServiceUnreachable).id, id);
   EXPECT_TRUE(bench.sent_nothing());
 }
 
@@ -75,7 +75,7 @@ TEST(AgentService, AQuestionIsForTheUserToAnswer) {
   Bench bench;
   const auto listener = bench.listen();
   EXPECT_EQ(bench.receive(peer_sidr()), Verdict::kHandled);
-  const auto event = bench.one_event(EventKind::kServiceRequest);
+  const auto event = bench.one_event(AgentEventKind::kServiceRequest);
   EXPECT_EQ(event.listener, listener);
   EXPECT_EQ(event.service_id, kService);
   EXPECT_EQ(bench.receive(peer_sidr()), Verdict::kDuplicate);
@@ -115,7 +115,7 @@ TEST(AgentService, QuestionsCountForTheBacklog) {
   auto other = peer_sidr();
   other.request_id = wire::CommId{6};
   EXPECT_EQ(bench.receive(other), Verdict::kBacklogFull);
-  ASSERT_TRUE(bench.agent.take(bench.one_event(EventKind::kServiceRequest).id));
+  ASSERT_TRUE(bench.agent.take(bench.one_event(AgentEventKind::kServiceRequest).id));
   EXPECT_EQ(bench.receive(other), Verdict::kHandled);
 }
 
@@ -123,7 +123,7 @@ TEST(AgentService, DestroyingAQuestionAnswersNo) {
   Bench bench;
   bench.listen();
   EXPECT_EQ(bench.receive(peer_sidr()), Verdict::kHandled);
-  ASSERT_TRUE(bench.agent.destroy(bench.now, bench.one_event(EventKind::kServiceRequest).id));
+  ASSERT_TRUE(bench.agent.destroy(bench.now, bench.one_event(AgentEventKind::kServiceRequest).id));
   EXPECT_EQ(bench.sent_one<CmSidrRep>().status, SidrStatus::kRejected);
 }
 
@@ -143,7 +143,7 @@ TEST(AgentService, WhatFitsNoMessageIsRefused) {
   EXPECT_FALSE(bench.agent.resolve_service(bench.now, {.max_cm_retries = 16}));
   bench.listen();
   EXPECT_EQ(bench.receive(peer_sidr()), Verdict::kHandled);
-  const auto id = bench.one_event(EventKind::kServiceRequest).id;
+  const auto id = bench.one_event(AgentEventKind::kServiceRequest).id;
   EXPECT_FALSE(bench.agent.answer_service(bench.now, id, {.info = too_long}));
   EXPECT_FALSE(bench.agent.answer_service(bench.now, id, {.private_data = too_long}));
   EXPECT_FALSE(bench.agent.accept(bench.now, id, {})) << "it is no request for a connection";

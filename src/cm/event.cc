@@ -3,29 +3,29 @@
 
 namespace verbatim::cm {
 
-const char* name_of(EventKind kind) noexcept {
+const char* name_of(AgentEventKind kind) noexcept {
   switch (kind) {
-    case EventKind::kConnectRequest:
+    case AgentEventKind::kConnectRequest:
       return "connect request";
-    case EventKind::kReply:
+    case AgentEventKind::kReply:
       return "reply";
-    case EventKind::kEstablished:
+    case AgentEventKind::kEstablished:
       return "established";
-    case EventKind::kRejected:
+    case AgentEventKind::kRejected:
       return "rejected";
-    case EventKind::kUnreachable:
+    case AgentEventKind::kUnreachable:
       return "unreachable";
-    case EventKind::kDisconnected:
+    case AgentEventKind::kDisconnected:
       return "disconnected";
-    case EventKind::kTimewaitExit:
+    case AgentEventKind::kTimewaitExit:
       return "timewait exit";
-    case EventKind::kDelayed:
+    case AgentEventKind::kDelayed:
       return "delayed";
-    case EventKind::kServiceRequest:
+    case AgentEventKind::kServiceRequest:
       return "service request";
-    case EventKind::kServiceReply:
+    case AgentEventKind::kServiceReply:
       return "service reply";
-    case EventKind::kServiceUnreachable:
+    case AgentEventKind::kServiceUnreachable:
       return "service unreachable";
   }
   return "?";

@@ -18,7 +18,7 @@ namespace verbatim::cm {
 
 /// The events that an Agent reports to its user. In brackets: what the user has to do, and the
 /// event of rdma_cm.
-enum class EventKind : std::uint8_t {
+enum class AgentEventKind : std::uint8_t {
   /// A CmReq arrived for a listener; `id` is new. [qp_settings, accept or reject; CONNECT_REQUEST]
   kConnectRequest,
   /// A CmRep arrived for a request of the user. [qp_settings, establish or reject;
@@ -47,11 +47,11 @@ enum class EventKind : std::uint8_t {
   kServiceUnreachable,
 };
 
-[[nodiscard]] const char* name_of(EventKind kind) noexcept;
+[[nodiscard]] const char* name_of(AgentEventKind kind) noexcept;
 
 /// One event, with the message that caused it.
-struct Event {
-  EventKind kind{};
+struct AgentEvent {
+  AgentEventKind kind{};
   wire::CommId id{};  // of the communication; of requests: a new one, which the user must destroy()
   ListenerId listener{};  // requests only
   Address address{};      // of the two ends of the message

@@ -58,7 +58,7 @@ struct ConnectRequest {
   std::span<const std::byte> private_data{};  // rdma_cm: an IpCmHeader, then the user's data
 };
 
-/// The user's answer to EventKind::kConnectRequest: the contents of a CmRep.
+/// The user's answer to AgentEventKind::kConnectRequest: the contents of a CmRep.
 struct AcceptRequest {
   static constexpr std::size_t kPrivateOctetsMax = wire::CmRep::kPrivateOctets;
   wire::QpNumber qpn{};
@@ -93,7 +93,7 @@ struct ServiceRequest {
   std::span<const std::byte> private_data{};  // rdma_cm: an IpCmHeader, then the user's data
 };
 
-/// The user's answer to EventKind::kServiceRequest.
+/// The user's answer to AgentEventKind::kServiceRequest.
 struct ServiceAnswer {
   static constexpr std::size_t kInfoOctetsMax = wire::CmSidrRep::kInfoOctetsMax;
   static constexpr std::size_t kPrivateOctetsMax = wire::CmSidrRep::kPrivateOctets;

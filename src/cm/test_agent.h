@@ -89,12 +89,12 @@ class Bench {
   }
   bool sent_nothing() { return sent().empty(); }
 
-  std::vector<Event> events() {
-    std::vector<Event> all;
+  std::vector<AgentEvent> events() {
+    std::vector<AgentEvent> all;
     while (auto event = agent.poll_event()) all.push_back(std::move(*event));
     return all;
   }
-  Event one_event(EventKind kind) {
+  AgentEvent one_event(AgentEventKind kind) {
     const auto all = events();
     EXPECT_EQ(all.size(), 1U) << "waiting for: " << name_of(kind);
     if (all.size() != 1) return {};
@@ -180,7 +180,7 @@ class Bench {
   wire::CommId to_rep_received() {
     const auto id = to_req_sent();
     EXPECT_EQ(receive(peer_rep(sent_one<wire::CmReq>())), Verdict::kHandled);
-    one_event(EventKind::kReply);
+    one_event(AgentEventKind::kReply);
     return id;
   }
   wire::CommId to_active_established() {
@@ -192,7 +192,7 @@ class Bench {
   wire::CommId to_req_received() {
     if (!agent.listens_for(kService, kAddress.local)) listen();
     EXPECT_EQ(receive(peer_req()), Verdict::kHandled);
-    return one_event(EventKind::kConnectRequest).id;
+    return one_event(AgentEventKind::kConnectRequest).id;
   }
   wire::CommId to_rep_sent() {
     const auto id = to_req_received();
@@ -203,7 +203,7 @@ class Bench {
   wire::CommId to_passive_established() {
     const auto id = to_rep_sent();
     EXPECT_EQ(receive(from_peer<wire::CmRtu>(id)), Verdict::kHandled);
-    one_event(EventKind::kEstablished);
+    one_event(AgentEventKind::kEstablished);
     return id;
   }
   wire::CommId to_dreq_sent() {
@@ -215,7 +215,7 @@ class Bench {
   wire::CommId to_timewait() {
     const auto id = to_dreq_sent();
     EXPECT_EQ(receive(from_peer<wire::CmDrep>(id)), Verdict::kHandled);
-    one_event(EventKind::kDisconnected);
+    one_event(AgentEventKind::kDisconnected);
     return id;
   }
 

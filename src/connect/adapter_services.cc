@@ -14,8 +14,11 @@ AdapterServices::AdapterServices(std::shared_ptr<device::Adapter> adapter) noexc
 Instant AdapterServices::now() const noexcept { return device::now(); }
 
 void AdapterServices::set_reader(Device* reader) noexcept {
-  if (reader == nullptr) return general_.set_reader(nullptr);  // with the lock held
-  const std::lock_guard lock(adapter_->mutex());
+  if (reader == nullptr) {
+    assume_adapter_role();  // see Services
+    return general_.set_reader(nullptr);
+  }
+  const host::AdapterGuard lock(adapter_->mutex());
   general_.set_reader(reader);
 }
 

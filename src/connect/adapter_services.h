@@ -19,29 +19,43 @@ class AdapterServices final : public Services {
   [[nodiscard]] Instant now() const noexcept override;
   void set_reader(Device* reader) noexcept override;
 
-  void lock() noexcept override { adapter_->mutex().lock(); }
-  [[nodiscard]] bool try_lock() noexcept override { return adapter_->mutex().try_lock(); }
-  void unlock() noexcept override { adapter_->mutex().unlock(); }
+  void lock() noexcept VB_ACQUIRE(adapter_role) VB_UNCHECKED_LOCKING override {
+    adapter_->mutex().lock();
+  }
+  [[nodiscard]] bool try_lock() noexcept
+      VB_TRY_ACQUIRE(true, adapter_role) VB_UNCHECKED_LOCKING override {
+    return adapter_->mutex().try_lock();
+  }
+  void unlock() noexcept VB_RELEASE(adapter_role) VB_UNCHECKED_LOCKING override {
+    adapter_->mutex().unlock();
+  }
 
-  [[nodiscard]] cm::Agent& agent() noexcept override { return general_.agent(); }
-  void send() noexcept override { general_.send(); }
-  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept override {
+  [[nodiscard]] cm::Agent& agent() noexcept VB_REQUIRES(adapter_role) override {
+    return general_.agent();
+  }
+  void send() noexcept VB_REQUIRES(adapter_role) override { general_.send(); }
+  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept
+      VB_REQUIRES(adapter_role) override {
     return general_.poll_port_change();
   }
-  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) override {
+  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service)
+      VB_REQUIRES(adapter_role) override {
     return general_.claim(address, service);
   }
-  void release(const wire::Gid& address, wire::ServiceId service) noexcept override {
+  void release(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) override {
     general_.release(address, service);
   }
-  void attract(const wire::Gid& address, wire::ServiceId service) noexcept override {
+  void attract(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) override {
     general_.attract(address, service);
   }
-  [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept override {
+  [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept
+      VB_REQUIRES(adapter_role) override {
     return adapter_->queue_pairs().find(number) != nullptr;
   }
-  void progress() noexcept override { (void)adapter_->work().run(now()); }
-  void leave() noexcept override { general_.leave(); }
+  void progress() noexcept VB_REQUIRES(adapter_role) override { (void)adapter_->work().run(now()); }
+  void leave() noexcept VB_REQUIRES(adapter_role) override { general_.leave(); }
 
  private:
   std::shared_ptr<device::Adapter> adapter_;

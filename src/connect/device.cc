@@ -51,29 +51,29 @@ void Device::add_user(Id& id, const wire::Gid& address) { users_[&id] = address;
 void Device::remove_user(Id& id) noexcept { users_.erase(&id); }
 
 void Device::handle_news() noexcept {
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   poll();
 }
 
 /// In batches, so that the lock of the services is not held while events are handled.
 void Device::poll() noexcept {
   for (;;) {
-    std::vector<cm::Event> events;
+    std::vector<cm::AgentEvent> events;
     std::vector<device::PortChange> changes;
     {
-      const std::lock_guard lock(*services_);
+      const ServicesGuard lock(*services_);
       while (auto event = services_->agent().poll_event()) events.push_back(std::move(*event));
       while (auto change = services_->poll_port_change()) changes.push_back(std::move(*change));
     }
     if (events.empty() && changes.empty()) return;
-    for (const cm::Event& event : events) handle(event);
+    for (const cm::AgentEvent& event : events) handle(event);
     for (const device::PortChange& change : changes) handle(change);
   }
 }
 
-void Device::handle(const cm::Event& event) {
-  const bool is_request =
-      event.kind == cm::EventKind::kConnectRequest || event.kind == cm::EventKind::kServiceRequest;
+void Device::handle(const cm::AgentEvent& event) {
+  const bool is_request = event.kind == cm::AgentEventKind::kConnectRequest ||
+                          event.kind == cm::AgentEventKind::kServiceRequest;
   if (!is_request) {
     const auto found = communications_.find(static_cast<std::uint32_t>(event.id));
     if (found != communications_.end()) found->second->handle(event);
@@ -110,23 +110,23 @@ void Device::take_leave() noexcept {
   }
   communications_.clear();
   services_->send();
-  await_farewells();
+  await_disconnects();
   services_->leave();
 }
 
 /// Repeats disconnect requests that were lost, as a kernel does after the program has ended. Peers
 /// that are alive answer within a round trip. The wait for the others is limited.
-void Device::await_farewells() noexcept {
+void Device::await_disconnects() noexcept {
   constexpr auto kPause = std::chrono::microseconds(100);
   constexpr int kPausesPerCopy = 100;
   constexpr int kCopies = 15;
   cm::Agent& agent = services_->agent();
-  for (int copy = 0; copy < kCopies && agent.has_farewells(); ++copy) {
-    for (int pause = 0; pause < kPausesPerCopy && agent.has_farewells(); ++pause) {
+  for (int copy = 0; copy < kCopies && agent.has_open_disconnects(); ++copy) {
+    for (int pause = 0; pause < kPausesPerCopy && agent.has_open_disconnects(); ++pause) {
       std::this_thread::sleep_for(kPause);
       services_->progress();
     }
-    agent.repeat_farewells();
+    agent.repeat_disconnects();
     services_->send();
   }
 }

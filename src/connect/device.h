@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "base/adapter_role.h"
+#include "base/mutex.h"
 #include "cm/agent.h"
 #include "cm/event.h"
 #include "connect/lock.h"
@@ -41,7 +42,7 @@ class Device {
   /// any lock. The command runs with connections_mutex() and the lock of the services held.
   template <typename Command>
   auto with_agent(Command&& command) {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     auto result = on_agent(command);
     poll();
     return result;
@@ -51,35 +52,37 @@ class Device {
   void handle_news() noexcept;
   /// At the end of the process: ends all communications, and waits up to 150 ms for the answers of
   /// the peers. With both locks held.
-  void take_leave() noexcept;
+  void take_leave() noexcept VB_REQUIRES(connections_mutex(), adapter_role);
 
   // With connections_mutex() held.
-  void add_communication(wire::CommId communication, Id& id);
-  void remove_communication(wire::CommId communication) noexcept;
-  void add_listener(cm::ListenerId listener, Id& id);
-  void remove_listener(cm::ListenerId listener) noexcept;
+  void add_communication(wire::CommId communication, Id& id) VB_REQUIRES(connections_mutex());
+  void remove_communication(wire::CommId communication) noexcept VB_REQUIRES(connections_mutex());
+  void add_listener(cm::ListenerId listener, Id& id) VB_REQUIRES(connections_mutex());
+  void remove_listener(cm::ListenerId listener) noexcept VB_REQUIRES(connections_mutex());
   /// The id uses this address: it gets an event when the address or the device is removed.
-  void add_user(Id& id, const wire::Gid& address);
-  void remove_user(Id& id) noexcept;
+  void add_user(Id& id, const wire::Gid& address) VB_REQUIRES(connections_mutex());
+  void remove_user(Id& id) noexcept VB_REQUIRES(connections_mutex());
 
  private:
   template <typename Command>
-  auto on_agent(Command&& command) {
-    const std::lock_guard lock(*services_);
+  auto on_agent(Command&& command) VB_REQUIRES(connections_mutex()) {
+    const ServicesGuard lock(*services_);
     auto result = command(services_->agent(), services_->now());
     services_->send();
     return result;
   }
-  void poll() noexcept;
-  void handle(const cm::Event& event);
-  void handle(const device::PortChange& change);
-  void await_farewells() noexcept;
+  void poll() noexcept VB_REQUIRES(connections_mutex());
+  void handle(const cm::AgentEvent& event) VB_REQUIRES(connections_mutex());
+  void handle(const device::PortChange& change) VB_REQUIRES(connections_mutex());
+  void await_disconnects() noexcept VB_REQUIRES(adapter_role);
 
   std::unique_ptr<Services> services_;
   void* border_;
-  std::unordered_map<std::uint32_t, Id*> communications_;  // by communication ID
-  std::unordered_map<std::uint32_t, Id*> listeners_;       // by listener
-  std::unordered_map<Id*, wire::Gid> users_;
+  std::unordered_map<std::uint32_t, Id*> communications_
+      VB_GUARDED_BY(connections_mutex());  // by communication ID
+  std::unordered_map<std::uint32_t, Id*> listeners_
+      VB_GUARDED_BY(connections_mutex());  // by listener
+  std::unordered_map<Id*, wire::Gid> users_ VB_GUARDED_BY(connections_mutex());
 };
 
 }  // namespace verbatim::connect

@@ -46,7 +46,7 @@ TEST(Device, ARequestThatNamesNoAddressesIsRefused) {
   EXPECT_TRUE(std::holds_alternative<wire::CmRej>(*message));
 }
 
-TEST(Device, TakingLeaveEndsWhatStands) {
+TEST(Device, TakingLeaveEndsItsConnections) {
   TwoHosts hosts;
   FakePair asks, answers;
   const auto listener = hosts.listener(answers);

@@ -43,12 +43,12 @@ struct Event {
 
   EventKind kind{};
   Id* id = nullptr;
-  Id* counted = nullptr;             // the id that counts the event and whose end() waits for the
-                                     // acknowledgement: the listener of a request, else `id`
-  std::optional<Error> error{};      // nothing: no failure of this end
-  std::uint16_t number = 0;          // status or reason that the peer sent
-  std::optional<cm::Event> cause{};  // the event of the agent, with the message of the peer
-  std::unique_ptr<Id> made;          // of a request: `id`, until the border takes it
+  Id* counted = nullptr;         // the id that counts the event and whose end() waits for the
+                                 // acknowledgement: the listener of a request, else `id`
+  std::optional<Error> error{};  // nothing: no failure of this end
+  std::uint16_t number = 0;      // status or reason that the peer sent
+  std::optional<cm::AgentEvent> cause{};  // the event of the agent, with the message of the peer
+  std::unique_ptr<Id> made;               // of a request: `id`, until the border takes it
   wire::Gid group{};
   void* context = nullptr;
   struct OfBorder {

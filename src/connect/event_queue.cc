@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/uncancelled.h"
 #include "connect/error.h"
 #include "connect/lock.h"
@@ -87,7 +87,7 @@ void EventQueue::update_readable() noexcept {
 /// The number of the reading end; negative if the program has closed it or the queue is retired.
 [[gnu::noinline]] int EventQueue::open_reader() const noexcept {
   const Uncancelled uncancelled;
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   return reader_.is_still_own() ? reader_.number() : -1;
 }
 
@@ -118,7 +118,7 @@ Outcome EventQueue::wait() {
 void EventQueue::retire() noexcept {
   std::deque<std::unique_ptr<Event>> left;
   {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     // Set before the descriptors are closed, because closing them wakes a thread in wait().
     waits_for_ever_ =
         reader_.is_still_own() && (::fcntl(reader_.number(), F_GETFL) & O_NONBLOCK) == 0;

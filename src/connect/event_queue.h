@@ -12,6 +12,7 @@
 
 #include "connect/error.h"
 #include "connect/event.h"
+#include "connect/lock.h"
 #include "device/own_descriptor.h"
 
 namespace verbatim::connect {
@@ -33,12 +34,13 @@ class EventQueue {
   [[nodiscard]] int descriptor() const noexcept { return reader_.number(); }
 
   // With connections_mutex() held.
-  void push(std::unique_ptr<Event> event);
+  void push(std::unique_ptr<Event> event) VB_REQUIRES(connections_mutex());
   /// The next event; null when there is none.
-  [[nodiscard]] std::unique_ptr<Event> pop() noexcept;
+  [[nodiscard]] std::unique_ptr<Event> pop() noexcept VB_REQUIRES(connections_mutex());
   /// Removes the events that `counted` counts. The caller destroys them without the lock, because
   /// the ids of requests end with them.
-  [[nodiscard]] std::vector<std::unique_ptr<Event>> extract(const Id& counted);
+  [[nodiscard]] std::vector<std::unique_ptr<Event>> extract(const Id& counted)
+      VB_REQUIRES(connections_mutex());
 
   // Without it.
   /// Begin and end of a call that reads events. If the thread is cancelled in wait(), wait() calls
@@ -56,18 +58,18 @@ class EventQueue {
   void retire() noexcept;
 
  private:
-  void update_readable() noexcept;
+  void update_readable() noexcept VB_REQUIRES(connections_mutex());
   [[nodiscard]] int open_reader() const noexcept;
   [[nodiscard]] int await_octet();
 
   device::OwnDescriptor reader_;  // the number that the program has
   device::OwnDescriptor bell_;    // the other end of the socket pair
   // The octets in the socket: at most one per event, at least one if there are events.
-  std::size_t rung_ = 0;
+  std::size_t rung_ VB_GUARDED_BY(connections_mutex()) = 0;
   std::atomic<std::uint32_t> calls_{0};
   sem_t never_posted_;
   std::atomic<bool> waits_for_ever_{false};  // retired with a blocking descriptor
-  std::deque<std::unique_ptr<Event>> waiting_;
+  std::deque<std::unique_ptr<Event>> waiting_ VB_GUARDED_BY(connections_mutex());
 };
 
 }  // namespace verbatim::connect

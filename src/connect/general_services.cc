@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <mutex>
 
 #include "connect/device.h"
@@ -67,11 +66,13 @@ std::unique_ptr<device::ManagementPort> GeneralServices::make(const Parts& parts
 }
 
 GeneralServices::GeneralServices(const Parts& parts)
-    : parts_(parts),
+    : ManagementPort(&GeneralServices::make),
+      parts_(parts),
       claims_({.port = parts.port, .slot = parts.slot, .udp = parts.udp}),
       message_(sizeof(device::ForwardHeader) + link::kFrameOctets) {}
 
 Status GeneralServices::open() noexcept {
+  const SoleUser unknown;  // to other threads, until the engine runs
   epoll_ = host::OwnDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.is_open()) return Errc::kNoMemory;
   const auto seed = static_cast<std::uint64_t>(device::now().since_start().count()) ^
@@ -154,7 +155,7 @@ GeneralServices::Whose GeneralServices::forward_elsewhere(const Arrival& arrival
     const int through = parts_.slot.descriptor();
     const bool has_gone =
         !claims_.holds(wanted) &&
-        (host::ServiceName::forward(through, wanted, message) ||
+        (host::ServiceName::forward(through, wanted, message).ok() ||
          (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Whose::kOthers : Whose::kNone;
   }
@@ -312,7 +313,7 @@ void GeneralServices::serve() noexcept {
 void GeneralServices::deliver_news() noexcept {
   Device* reader = nullptr;
   {
-    const std::lock_guard lock(parts_.lock);
+    const host::AdapterGuard lock(parts_.lock);
     reader = reader_;
   }
   if (reader != nullptr) reader->handle_news();
@@ -395,20 +396,21 @@ bool GeneralServices::hand_over(const cm::Datagram& datagram,
   const auto octets = device::pack_forwarded(as_received, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
   const cm::Addressee to = cm::addressee_of(datagram.octets);
-  bool has_gone = false;
+  Status sent = Ok{};
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
     const bool is_this_users =
         whose_slot(slot, datagram.address.remote) == link::SharedPort::Whose::kThisUsers;
     if (!is_this_users) return false;  // the kernel steers the datagram
-    has_gone = parts_.slot.forward(slot, message);
+    sent = parts_.slot.forward(slot, message);
   } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
-    has_gone = host::ServiceName::forward(parts_.slot.descriptor(),
-                                          service_at(datagram.address.remote, *service), message);
+    sent = host::ServiceName::forward(parts_.slot.descriptor(),
+                                      service_at(datagram.address.remote, *service), message);
   } else {
     return false;
   }
-  if (has_gone || errno != ECONNREFUSED) return has_gone;
+  if (sent) return true;
+  if (sent.error() != Errc::kNoSuchObject) return false;
   // A request goes by the network to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
   if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/adapter_role.h"
+#include "base/assert.h"
 #include "base/expected.h"
 #include "base/time.h"
 #include "cm/addressee.h"
@@ -37,13 +39,14 @@ class Device;
 /// Every process that opens an adapter has one, also if the program uses no connections: it
 /// forwards the datagrams of the other processes.
 ///
-/// With the adapter's lock held, unless a function says otherwise.
+/// With the adapter's lock held, except where ManagementPort says otherwise.
 class GeneralServices final : public device::ManagementPort {
  public:
   /// For device::open_adapter().
   [[nodiscard]] static std::unique_ptr<ManagementPort> make(const Parts& parts);
-  /// The one of an adapter that was opened with make(). All adapters of the libraries are.
+  /// The one of an adapter. The adapter must have been opened with make().
   [[nodiscard]] static GeneralServices& of(device::Adapter& adapter) noexcept {
+    VB_ASSERT(adapter.management().maker() == &GeneralServices::make);
     return static_cast<GeneralServices&>(adapter.management());
   }
   explicit GeneralServices(const Parts& parts);
@@ -51,61 +54,71 @@ class GeneralServices final : public device::ManagementPort {
   // ---- For connections ----
 
   /// After a command: send(), and then the caller polls the events.
-  [[nodiscard]] cm::Agent& agent() noexcept { return *agent_; }
+  [[nodiscard]] cm::Agent& agent() noexcept VB_REQUIRES(adapter_role) { return *agent_; }
   /// Sends the messages of the agent and sets the timer.
-  void send() noexcept;
+  void send() noexcept VB_REQUIRES(adapter_role);
   /// Device::handle_news() is called when there are events. The reader outlives the engine's
   /// thread. Without a reader changes of the port are not kept.
-  void set_reader(Device* reader) noexcept { reader_ = reader; }
+  void set_reader(Device* reader) noexcept VB_REQUIRES(adapter_role) { reader_ = reader; }
   /// What has happened to the adapter's port, oldest first.
-  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept;
+  [[nodiscard]] std::optional<device::PortChange> poll_port_change() noexcept
+      VB_REQUIRES(adapter_role);
 
   /// See ServiceClaims.
-  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept {
+  [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) {
     return claims_.claim(address, service, epoll_.number());
   }
-  void release(const wire::Gid& address, wire::ServiceId service) noexcept {
+  void release(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) {
     claims_.release(address, service);
   }
-  void attract(const wire::Gid& address, wire::ServiceId service) noexcept {
+  void attract(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) {
     claims_.attract(address, service);
   }
 
   // ---- For the adapter ----
 
   [[nodiscard]] Status open() noexcept override;
-  void leave() noexcept override;
-  void abandon_in_child() noexcept override;
-  void handle(const Arrival& arrival) noexcept override;
-  void handle_first_data(wire::CommId communication) noexcept override;
-  void handle_address(const wire::Gid& address) noexcept override { claims_.steer(address); }
-  void handle_port_change(const device::PortChange& change) noexcept override;
+  void leave() noexcept VB_REQUIRES(adapter_role) override;
+  void abandon_in_child() noexcept VB_REQUIRES(adapter_role) override;
+  void handle(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role) override;
+  void handle_first_data(wire::CommId communication) noexcept VB_REQUIRES(adapter_role) override;
+  void handle_address(const wire::Gid& address) noexcept VB_REQUIRES(adapter_role) override {
+    claims_.steer(address);
+  }
+  void handle_port_change(const device::PortChange& change) noexcept
+      VB_REQUIRES(adapter_role) override;
   [[nodiscard]] int descriptor() const noexcept override { return epoll_.number(); }
-  void take_forwarded() noexcept override;
-  void run_timer(Instant at) noexcept override;
-  [[nodiscard]] Instant next_deadline() const noexcept override;
+  void take_forwarded() noexcept VB_REQUIRES(adapter_role) override;
+  void run_timer(Instant at) noexcept VB_REQUIRES(adapter_role) override;
+  [[nodiscard]] Instant next_deadline() const noexcept VB_REQUIRES(adapter_role) override;
   void deliver_news() noexcept override;
 
  private:
   /// Sends, and tells the engine where there are events.
-  void serve() noexcept;
+  void serve() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] link::SharedPort::Whose whose_slot(std::uint32_t slot,
                                                    const wire::Gid& address) const noexcept;
-  [[nodiscard]] bool has_news() const noexcept;
-  void note_deaths() noexcept;
-  void look_at_deaths(Instant at) noexcept;
-  [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const;
-  void transmit(const cm::Datagram& datagram) noexcept;
+  [[nodiscard]] bool has_news() const noexcept VB_REQUIRES(adapter_role);
+  void note_deaths() noexcept VB_REQUIRES(adapter_role);
+  void look_at_deaths(Instant at) noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const
+      VB_REQUIRES(adapter_role);
+  void transmit(const cm::Datagram& datagram) noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
-                               const link::Incoming& as_received) noexcept;
+                               const link::Incoming& as_received) noexcept
+      VB_REQUIRES(adapter_role);
   /// The process that a datagram is for.
   enum class Whose : std::uint8_t { kThisProcess, kOthers, kNone };
-  [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept;
-  [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept;
+  [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept
+      VB_REQUIRES(adapter_role);
+  [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
   /// Whether a message that names no process may be forwarded to all processes.
-  [[nodiscard]] bool may_tell_all(Instant at) noexcept;
+  [[nodiscard]] bool may_tell_all(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// Gives the datagram to the agent.
-  void take(const Arrival& arrival) noexcept;
+  void take(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
 
   /// A request for which there may be a listener soon.
   struct Early {
@@ -113,17 +126,19 @@ class GeneralServices final : public device::ManagementPort {
     Instant look_again{};
     Duration wait{};
   };
-  [[nodiscard]] bool keep_early(const Arrival& arrival) noexcept;
+  [[nodiscard]] bool keep_early(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
   /// The longest wait for a listener.
-  [[nodiscard]] Duration patience_with(const Arrival& arrival) const noexcept;
-  void look_at_early(Instant at) noexcept;
+  [[nodiscard]] Duration patience_with(const Arrival& arrival) const noexcept
+      VB_REQUIRES(adapter_role);
+  void look_at_early(Instant at) noexcept VB_REQUIRES(adapter_role);
 
   Parts parts_;
-  std::unique_ptr<cm::Agent> agent_;
-  Device* reader_ = nullptr;
-  std::deque<device::PortChange> port_changes_;  // that the reader has not taken yet
-  ServiceClaims claims_;
-  std::vector<Early> early_;
+  std::unique_ptr<cm::Agent> agent_ VB_GUARDED_BY(adapter_role);
+  Device* reader_ VB_GUARDED_BY(adapter_role) = nullptr;
+  std::deque<device::PortChange> port_changes_
+      VB_GUARDED_BY(adapter_role);  // that the reader has not taken yet
+  ServiceClaims claims_ VB_GUARDED_BY(adapter_role);
+  std::vector<Early> early_ VB_GUARDED_BY(adapter_role);
   /// A process that is ending: the kernel closes its sockets one by one.
   struct Death {
     std::uint32_t slot = 0;
@@ -131,13 +146,15 @@ class GeneralServices final : public device::ManagementPort {
     Instant look_again{};
     Duration wait{};
   };
-  std::vector<Death> deaths_;
+  std::vector<Death> deaths_ VB_GUARDED_BY(adapter_role);
   host::PeerWatch watch_;
-  Instant tells_since_{};  // when the present period of messages to all processes began
-  int tells_ = 0;
+  Instant tells_since_
+      VB_GUARDED_BY(adapter_role){};  // when the present period of messages to all processes began
+  int tells_ VB_GUARDED_BY(adapter_role) = 0;
   host::OwnDescriptor epoll_;  // over the sockets of all claims, and the watch
-  wire::Psn next_psn_{};
-  std::vector<std::byte> message_;  // a forwarded request, or one to forward
+  wire::Psn next_psn_ VB_GUARDED_BY(adapter_role){};
+  std::vector<std::byte> message_
+      VB_GUARDED_BY(adapter_role);  // a forwarded request, or one to forward
 };
 
 }  // namespace verbatim::connect

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "connect/host_system.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
 
-#include "base/own_threads.h"
 #include "base/process_wide.h"
 #include "connect/device_list.h"
 #include "connect/given_ports.h"
@@ -19,6 +15,7 @@
 #include "connect/probe.h"
 #include "device/clock.h"
 #include "device/process.h"
+#include "host/library_thread.h"
 
 namespace verbatim::connect {
 namespace {
@@ -59,7 +56,6 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kNeighbours,
                                          .forget = [] { device::renew(search()); }});
 
 void run() {
-  const OwnThread mine;
   auto pause = kShortestPause;
   do {
     std::this_thread::sleep_for(pause);
@@ -67,16 +63,10 @@ void run() {
   } while (search().look(device::now()));
 }
 
+/// Where the system gives no thread, the caller waits.
 void start_thread() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  OwnThread::announce();
-  std::thread thread(run);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread.native_handle(), "verbatim-seek");
-  thread.detach();
+  host::LibraryThread thread;
+  thread.start("verbatim-seek", run) ? thread.detach() : run();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "connect/id.h"
 
-#include <mutex>
 #include <utility>
 
 #include "base/mutex.h"
@@ -22,7 +21,7 @@ wire::Psn random_psn() noexcept {
 }
 
 /// The ends that a request names.
-Route ends_of(const wire::IpCmHeader& header, const cm::Event& request, std::uint32_t scope) {
+Route ends_of(const wire::IpCmHeader& header, const cm::AgentEvent& request, std::uint32_t scope) {
   const bool is_ipv4 = header.ip_version == wire::IpCmHeader::IpVersion::k4;
   const auto port = static_cast<std::uint64_t>(request.service_id) & 0xffff;
   Route ends;
@@ -45,7 +44,8 @@ Id::Id(System& system, EventQueue& queue, wire::PortSpace space)
   terms_.starting_psn = random_psn();
 }
 
-Id::Id(const Id& listener, Device& device, const cm::Event& event, const wire::IpCmHeader& header)
+Id::Id(const Id& listener, Device& device, const cm::AgentEvent& event,
+       const wire::IpCmHeader& header)
     : system_(listener.system_),
       space_(listener.space_),
       state_(IdState::kRequested),
@@ -84,12 +84,12 @@ void Id::leave_devices() {
   Device* const device = ends_.device;
   if (device == nullptr) return;
   if (has_communication()) {
-    (void)device->with_agent([&](cm::Agent& agent, Instant now) {
+    (void)device->with_agent([&](cm::Agent& agent, Instant now) VB_REQUIRES(connections_mutex()) {
       device->remove_communication(communication_);
       return agent.destroy(now, std::exchange(communication_, wire::CommId{}));
     });
   }
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   device->remove_user(*this);
 }
 
@@ -98,15 +98,16 @@ void Id::leave_devices() {
 void Id::drop_events() {
   std::vector<std::unique_ptr<Event>> dropped;
   {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     dropped = queue_->extract(*this);
   }
 }
 
 void Id::await_acknowledgements() {
   const LockGuard lock(connections_mutex());
-  connections_mutex().wait(connect::events_acknowledged(),
-                           [&] { return events_acknowledged_ == events_given_; });
+  connections_mutex().wait(connect::events_acknowledged(), [&]() VB_REQUIRES(connections_mutex()) {
+    return events_acknowledged_ == events_given_;
+  });
 }
 
 void Id::adopt(void* border, PairControl& pair) noexcept {
@@ -115,31 +116,31 @@ void Id::adopt(void* border, PairControl& pair) noexcept {
 }
 
 Route Id::ends() const {
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   return ends_;
 }
 
 Id::Terms Id::terms() const {
   Terms terms;
+  Device* device = nullptr;
   {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     terms = terms_;
+    device = ends_.device;
   }
-  terms.settings = settings();
+  if (device != nullptr) terms.settings = settings_at(*device);
   return terms;
 }
 
-std::optional<cm::QpSettings> Id::settings() const {
-  if (ends_.device == nullptr) return std::nullopt;
-  Services& services = ends_.device->services();
-  const std::lock_guard lock(services);
+std::optional<cm::QpSettings> Id::settings_at(Device& device) const {
+  Services& services = device.services();
+  const ServicesGuard lock(services);
   if (!has_communication()) return std::nullopt;
   const auto settings = services.agent().qp_settings(communication_);
   if (!settings) return std::nullopt;
   return *settings;
 }
 
-/// With connections_mutex() held.
 void Id::attach_to(Device& device) {
   if (ends_.device != nullptr) ends_.device->remove_user(*this);
   device.add_user(*this, ends_.local);
@@ -161,7 +162,7 @@ Outcome Id::join(const IpEndpoint& group, void* context) {
   auto event = std::make_unique<Event>(EventKind::kJoined, *this);
   event->group = group.address;
   event->context = context;
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   push(std::move(event));
   return Ok{};
 }

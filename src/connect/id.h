@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "cm/event.h"
 #include "cm/qp_settings.h"
@@ -137,7 +137,7 @@ class Id {
   /// so that no thread takes another event of the id before the border has a handle of the id.
   template <typename Adopter>
   [[nodiscard]] static std::unique_ptr<Event> take_event(EventQueue& queue, Adopter&& adopter) {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     auto event = queue.pop();
     if (event == nullptr) return nullptr;
     ++event->counted->events_given_;
@@ -150,10 +150,11 @@ class Id {
   static void acknowledge(const Event& event) noexcept;
 
   // Called by this layer, with connections_mutex() held.
-  void tell(EventKind kind);
-  void handle(const cm::Event& event);
+  void tell(EventKind kind) VB_REQUIRES(connections_mutex());
+  void handle(const cm::AgentEvent& event) VB_REQUIRES(connections_mutex());
   /// A request for this listener has arrived.
-  void handle_request(Device& device, const cm::Event& event, const wire::IpCmHeader& header);
+  void handle_request(Device& device, const cm::AgentEvent& event, const wire::IpCmHeader& header)
+      VB_REQUIRES(connections_mutex());
 
   /// Finishes resolve_address(): with the addresses of `route`, or with an error. Of the locks of
   /// this layer the caller may hold only that of the search.
@@ -161,14 +162,15 @@ class Id {
 
  private:
   /// The id of a request.
-  Id(const Id& listener, Device& device, const cm::Event& event, const wire::IpCmHeader& header);
+  Id(const Id& listener, Device& device, const cm::AgentEvent& event,
+     const wire::IpCmHeader& header);
 
-  [[nodiscard]] static std::unique_ptr<Event> event_of(Id& id, const cm::Event& from);
-  void push(std::unique_ptr<Event> event);
-  void tell_failure(EventKind kind, Error error);
-  [[nodiscard]] std::optional<cm::QpSettings> settings() const;
-  void attach_to(Device& device);
-  void remember(wire::CommId communication);
+  [[nodiscard]] static std::unique_ptr<Event> event_of(Id& id, const cm::AgentEvent& from);
+  void push(std::unique_ptr<Event> event) VB_REQUIRES(connections_mutex());
+  void tell_failure(EventKind kind, Error error) VB_REQUIRES(connections_mutex());
+  [[nodiscard]] std::optional<cm::QpSettings> settings_at(Device& device) const;
+  void attach_to(Device& device) VB_REQUIRES(connections_mutex());
+  void remember(wire::CommId communication) VB_REQUIRES(connections_mutex());
   [[nodiscard]] bool names_own_queue_pair(wire::QpNumber qpn) const;
   [[nodiscard]] bool has_communication() const noexcept { return communication_ != wire::CommId{}; }
   [[nodiscard]] bool has_pair() const noexcept { return pair_ != nullptr && pair_->has_pair(); }
@@ -183,7 +185,7 @@ class Id {
   void prepare_join(Event& event);
   void leave_devices();
   void drop_events();
-  void change_queue(EventQueue& queue);
+  void change_queue(EventQueue& queue) VB_REQUIRES(connections_mutex());
   void await_acknowledgements();
 
   System& system_;
@@ -192,19 +194,21 @@ class Id {
   PairControl* pair_ = nullptr;  // null: a request that the program has not taken yet
   Options options_{};
   std::atomic<IdState> state_{
-      IdState::kIdle};            // read by any thread, also while the address is resolved
-  Route ends_{};                  // connections_mutex()
-  Terms terms_{};                 // connections_mutex(); without the settings
+      IdState::kIdle};  // read by any thread, also while the address is resolved
+  // Changed with connections_mutex() held. The thread whose turn it is to call commands reads them
+  // without the lock, any other thread with it.
+  Route ends_{};
+  Terms terms_{};                 // without the settings
   wire::CommId communication_{};  // zero: none
   bool has_ended_ = false;
   bool failed_to_connect_ = false;  // later events of the failure are not delivered
   Listening listening_;
   Memberships groups_;
 
-  // connections_mutex()
-  EventQueue* queue_;
-  std::uint32_t events_given_ = 0;  // to the program, that it must acknowledge
-  std::uint32_t events_acknowledged_ = 0;
+  EventQueue* queue_ VB_GUARDED_BY(connections_mutex());
+  // Given to the program, which must acknowledge them.
+  std::uint32_t events_given_ VB_GUARDED_BY(connections_mutex()) = 0;
+  std::uint32_t events_acknowledged_ VB_GUARDED_BY(connections_mutex()) = 0;
 };
 
 }  // namespace verbatim::connect

@@ -2,7 +2,6 @@
 // How an id connects to a peer, and answers requests.
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "connect/device.h"
 #include "connect/id.h"
@@ -37,7 +36,7 @@ Expected<RequestData, Error> request_data(const Route& ends, std::span<const std
 bool Id::names_own_queue_pair(wire::QpNumber qpn) const {
   if (qpn == wire::QpNumber{}) return true;
   Services& services = ends_.device->services();
-  const std::lock_guard lock(services);
+  const ServicesGuard lock(services);
   return services.has_queue_pair(qpn);
 }
 
@@ -89,12 +88,13 @@ Outcome Id::ask_for_connection(const Parameters& parameters) {
                           : cm::kPacketLifeTime;
   request.ece = options_.local_ece;
   request.private_data = data->span();
-  return ends_.device->with_agent([&](cm::Agent& agent, Instant now) -> Status {
-    auto made = agent.connect(now, request);
-    if (!made) return made.error();
-    remember(*made);
-    return Ok{};
-  });
+  return ends_.device->with_agent([&](cm::Agent& agent, Instant now)
+                                      VB_REQUIRES(connections_mutex()) -> Status {
+                                        auto made = agent.connect(now, request);
+                                        if (!made) return made.error();
+                                        remember(*made);
+                                        return Ok{};
+                                      });
 }
 
 Outcome Id::ask_for_service(const Parameters& parameters) {
@@ -105,12 +105,13 @@ Outcome Id::ask_for_service(const Parameters& parameters) {
   request.address = {.local = ends_.local, .remote = ends_.remote};
   request.service_id = remote_service();
   request.private_data = data->span();
-  return ends_.device->with_agent([&](cm::Agent& agent, Instant now) -> Status {
-    auto made = agent.resolve_service(now, request);
-    if (!made) return made.error();
-    remember(*made);
-    return Ok{};
-  });
+  return ends_.device->with_agent([&](cm::Agent& agent, Instant now)
+                                      VB_REQUIRES(connections_mutex()) -> Status {
+                                        auto made = agent.resolve_service(now, request);
+                                        if (!made) return made.error();
+                                        remember(*made);
+                                        return Ok{};
+                                      });
 }
 
 Outcome Id::accept(const Parameters& parameters) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an id gets events, and its actions before they are delivered to the program.
-#include <mutex>
 #include <utility>
 
 #include "connect/device.h"
@@ -21,21 +20,21 @@ void Id::tell_failure(EventKind kind, Error error) {
   push(std::move(event));
 }
 
-void Id::handle(const cm::Event& event) {
-  if (event.kind == cm::EventKind::kReply) {
+void Id::handle(const cm::AgentEvent& event) {
+  if (event.kind == cm::AgentEventKind::kReply) {
     if (const auto* reply = event.as<wire::CmRep>()) terms_.remote_ece = reply->ece;
   }
   if (auto made = event_of(*this, event)) push(std::move(made));
 }
 
-std::unique_ptr<Event> Id::event_of(Id& id, const cm::Event& from) {
+std::unique_ptr<Event> Id::event_of(Id& id, const cm::AgentEvent& from) {
   auto event = std::make_unique<Event>(EventKind::kUnreachable, id);
   event->cause = from;
   switch (from.kind) {
-    case cm::EventKind::kReply:
+    case cm::AgentEventKind::kReply:
       event->kind = EventKind::kReply;
       return event;
-    case cm::EventKind::kServiceReply: {
+    case cm::AgentEventKind::kServiceReply: {
       const auto* reply = from.as<wire::CmSidrRep>();
       if (reply == nullptr) {
         event->error = Error::kTimedOut;
@@ -45,34 +44,35 @@ std::unique_ptr<Event> Id::event_of(Id& id, const cm::Event& from) {
       event->number = static_cast<std::uint16_t>(reply->status);
       return event;
     }
-    case cm::EventKind::kEstablished:
+    case cm::AgentEventKind::kEstablished:
       event->kind = EventKind::kEstablished;
       return event;
-    case cm::EventKind::kRejected:
+    case cm::AgentEventKind::kRejected:
       event->kind = EventKind::kRejected;
       event->number = static_cast<std::uint16_t>(from.reason);
       return event;
-    case cm::EventKind::kDisconnected:
+    case cm::AgentEventKind::kDisconnected:
       event->kind = EventKind::kDisconnected;
       if (!from.message) event->error = Error::kTimedOut;
       return event;
-    case cm::EventKind::kUnreachable:
-    case cm::EventKind::kServiceUnreachable:
+    case cm::AgentEventKind::kUnreachable:
+    case cm::AgentEventKind::kServiceUnreachable:
       event->error = Error::kTimedOut;
       return event;
-    case cm::EventKind::kTimewaitExit:
+    case cm::AgentEventKind::kTimewaitExit:
       event->kind = EventKind::kTimewaitExit;
       return event;
-    case cm::EventKind::kDelayed:
-    case cm::EventKind::kConnectRequest:
-    case cm::EventKind::kServiceRequest:
+    case cm::AgentEventKind::kDelayed:
+    case cm::AgentEventKind::kConnectRequest:
+    case cm::AgentEventKind::kServiceRequest:
       return nullptr;
   }
   return nullptr;
 }
 
 /// Creates the id of the request. It belongs to the event until the program takes the event.
-void Id::handle_request(Device& device, const cm::Event& event, const wire::IpCmHeader& header) {
+void Id::handle_request(Device& device, const cm::AgentEvent& event,
+                        const wire::IpCmHeader& header) {
   std::unique_ptr<Id> made(new Id(*this, device, event, header));
   made->attach_to(device);
   device.add_communication(event.id, *made);
@@ -88,13 +88,13 @@ void Id::handle_request(Device& device, const cm::Event& event, const wire::IpCm
 void Id::post(const Event::OfBorder& of_border) {
   auto event = std::make_unique<Event>(EventKind::kOfBorder, *this);
   event->of_border = of_border;
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   push(std::move(event));
 }
 
 void Id::move_to(EventQueue& queue) {
   {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     change_queue(queue);
   }
   await_acknowledgements();
@@ -111,7 +111,7 @@ void Id::change_queue(EventQueue& queue) {
 }
 
 void Id::acknowledge(const Event& event) noexcept {
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   ++event.counted->events_acknowledged_;
   connect::events_acknowledged().notify_all();
 }

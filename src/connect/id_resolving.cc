@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an id gets its addresses.
 #include <algorithm>
-#include <mutex>
 
 #include "connect/device.h"
 #include "connect/id.h"
@@ -40,7 +39,7 @@ Outcome Id::bind(const IpEndpoint& source) {
                        .ipv6_only = options_.ipv6_only};
   if (auto taken = listening_.take_port(wanted, options_.reuses_address); !taken) return taken;
   {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     ends_.source = listening_.binding().source;
     ends_.local = listening_.binding().local;
     if (device != nullptr) attach_to(*device);
@@ -62,7 +61,7 @@ Outcome Id::resolve_address(const std::optional<IpEndpoint>& source, const IpEnd
   const auto route = system_.find_route(from, to);
   if (!route && route.error() != Error::kNoDevice) return route.error();
   if (!route) {
-    const std::lock_guard lock(connections_mutex());
+    const LockGuard lock(connections_mutex());
     tell_failure(EventKind::kAddressFailed, Error::kNoDevice);
     return Ok{};
   }
@@ -76,7 +75,7 @@ Outcome Id::resolve_address(const std::optional<IpEndpoint>& source, const IpEnd
 }
 
 void Id::finish_resolving(const Route& route, Outcome outcome) {
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   if (!outcome) {
     state_ = IdState::kBound;
     return tell_failure(EventKind::kAddressFailed, outcome.error());
@@ -93,7 +92,7 @@ void Id::finish_resolving(const Route& route, Outcome outcome) {
 Outcome Id::resolve_route() {
   if (state_ != IdState::kAddressResolved) return Error::kInvalidArgument;
   state_ = IdState::kRouteResolved;
-  const std::lock_guard lock(connections_mutex());
+  const LockGuard lock(connections_mutex());
   tell(EventKind::kRouteResolved);
   return Ok{};
 }

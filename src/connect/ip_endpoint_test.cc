@@ -55,7 +55,7 @@ TEST(IpEndpoint, AMappedAddressIsIpv4) {
   EXPECT_EQ(endpoint("::ffff:10.1.2.3").address, endpoint("10.1.2.3").address);
 }
 
-TEST(IpEndpoint, SomeAddressesHaveAMeaning) {
+TEST(IpEndpoint, KnowsWildcardLoopbackAndLinkLocalAddresses) {
   EXPECT_TRUE(endpoint("0.0.0.0").is_any());
   EXPECT_TRUE(endpoint("::").is_any());
   EXPECT_FALSE(endpoint("0.0.0.1").is_any());

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <mutex>
 
 #include "base/fork_mutex.h"
 #include "base/mutex.h"
@@ -38,8 +37,8 @@ const device::TakesPartInForks kInForks({.rank = device::ForkRank::kListeners,
 /// Without the port other processes at the address do not find the listener and refuse its clients.
 void explain_lost_user(std::uint16_t port, const Device& at) {
   std::fprintf(stderr,
-               "verbatim: cannot take port %u at %s: this process is not the user any more that "
-               "opened the device; call rdma_bind_addr and rdma_listen before giving up that user, "
+               "verbatim: cannot take port %u at %s: this process has changed its user since it "
+               "opened the device; call rdma_bind_addr and rdma_listen before changing the user, "
                "or open the device afterwards\n",
                static_cast<unsigned>(port), at.port().name.c_str());
 }
@@ -63,14 +62,14 @@ std::vector<Listening::Place> Listening::places() const {
 }
 
 Outcome Listening::claim(const Place& at) {
-  const LockGuard lock(at.device->services());
+  const ServicesGuard lock(at.device->services());
   auto claimed = at.device->services().claim(at.address, binding_.service());
   if (claimed) claims_.push_back(at);
   return claimed;
 }
 
 void Listening::release(const Place& at) const noexcept {
-  const LockGuard lock(at.device->services());
+  const ServicesGuard lock(at.device->services());
   at.device->services().release(at.address, binding_.service());
 }
 
@@ -109,20 +108,22 @@ void Listening::give_port_back() noexcept {
 // ---- Requests for it ----
 
 Outcome Listening::start(const Place& at) {
-  return at.device->with_agent([&](cm::Agent& agent, Instant) -> Status {
-    auto listener = agent.listen(
-        {.service_id = binding_.service(), .address = at.address, .backlog = backlog_});
-    if (!listener) return listener.error();
-    at.device->add_listener(*listener, owner_);
-    at.device->services().attract(at.address, binding_.service());
-    listeners_.push_back({.place = at, .id = *listener});
-    return Ok{};
-  });
+  return at.device->with_agent(
+      [&](cm::Agent& agent, Instant) VB_REQUIRES(connections_mutex()) -> Status {
+        assume_adapter_role();
+        auto listener = agent.listen(
+            {.service_id = binding_.service(), .address = at.address, .backlog = backlog_});
+        if (!listener) return listener.error();
+        at.device->add_listener(*listener, owner_);
+        at.device->services().attract(at.address, binding_.service());
+        listeners_.push_back({.place = at, .id = *listener});
+        return Ok{};
+      });
 }
 
 void Listening::stop(const Listener& listener) noexcept {
   Device& device = *listener.place.device;
-  (void)device.with_agent([&](cm::Agent& agent, Instant now) {
+  (void)device.with_agent([&](cm::Agent& agent, Instant now) VB_REQUIRES(connections_mutex()) {
     device.remove_listener(listener.id);
     return agent.unlisten(now, listener.id);
   });

@@ -53,7 +53,7 @@ TEST_F(NeighbourSearchTest, ANeighbourThatAnswersFinishesTheId) {
   host.expect(EventKind::kAddressResolved);
 }
 
-TEST_F(NeighbourSearchTest, OneThatTheSystemNeverHeardOfIsBehindARouter) {
+TEST_F(NeighbourSearchTest, ANeighbourWithoutAnEntryIsBehindARouter) {
   Answer answer{.state = device::Neighbour::kUnknown};
   const auto id = seeker();
   EXPECT_TRUE(add(*id, answer, 1s));

@@ -44,7 +44,9 @@ Status ServiceClaims::claim(const wire::Gid& address, wire::ServiceId service, i
   if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
     epoll_event readable{.events = EPOLLIN, .data = {.fd = socket}};
-    if (socket >= 0) ::epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &readable);
+    if (socket < 0) continue;
+    // Without this no thread would read the requests that other processes forward.
+    if (::epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &readable) != 0) return Errc::kNoMemory;
   }
   claims_.push_back(std::move(claim));
   return Ok{};

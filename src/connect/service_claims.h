@@ -42,7 +42,8 @@ class ServiceClaims {
   explicit ServiceClaims(const Parts& parts) noexcept : parts_(parts) {}
 
   /// Holds a service against the other processes of the host, of all users. `epoll` gets the
-  /// sockets to which requests are forwarded. kAddressInUse when a process has the service.
+  /// sockets to which requests are forwarded. kAddressInUse when a process has the service;
+  /// kNoMemory when the kernel refuses to watch a socket.
   [[nodiscard]] Status claim(const wire::Gid& address, wire::ServiceId service, int epoll) noexcept;
   void release(const wire::Gid& address, wire::ServiceId service) noexcept;
   /// Steers requests for a service that this process holds to this process, until it is released.

@@ -41,11 +41,21 @@ struct Holder {
   ServiceClaims claims{{.port = port, .slot = slot, .udp = udp}};
 };
 
+/// Runs `body` with two processes, the first of which holds the service at kAddress.
+template <typename Body>
+void with_a_claim(Body&& body) {
+  host::test::in_a_private_network([&] {
+    Holder holder;
+    Holder other;
+    ASSERT_TRUE(holder.claim(kAddress).ok());
+    body(holder, other);
+  });
+}
+
+constexpr std::array<std::byte, 3> kMessage{std::byte{1}, std::byte{2}, std::byte{3}};
+
 TEST(ServiceClaims, OneProcessHoldsAServiceAtAnAddress) {
-  host::test::in_a_private_network([] {
-    Holder first;
-    Holder second;
-    ASSERT_TRUE(first.claim(kAddress).ok());
+  with_a_claim([](Holder& first, Holder& second) {
     EXPECT_TRUE(first.claims.holds(service_at(kAddress, kService)));
     const auto again = second.claim(kAddress);
     ASSERT_FALSE(again.ok());
@@ -56,10 +66,7 @@ TEST(ServiceClaims, OneProcessHoldsAServiceAtAnAddress) {
 }
 
 TEST(ServiceClaims, AServiceIsFreeAfterItsRelease) {
-  host::test::in_a_private_network([] {
-    Holder first;
-    Holder second;
-    ASSERT_TRUE(first.claim(kAddress).ok());
+  with_a_claim([](Holder& first, Holder& second) {
     first.claims.release(kAddress, kService);
     EXPECT_FALSE(first.claims.holds(service_at(kAddress, kService)));
     EXPECT_EQ(first.claims.count(), 0U);
@@ -69,15 +76,25 @@ TEST(ServiceClaims, AServiceIsFreeAfterItsRelease) {
   });
 }
 
-TEST(ServiceClaims, AMessageThatWasForwardedIsTakenOnce) {
+// No thread would read the requests that other processes forward.
+TEST(ServiceClaims, AServiceWhoseSocketsCannotBeWatchedIsNotHeld) {
   host::test::in_a_private_network([] {
     Holder holder;
     Holder other;
-    ASSERT_TRUE(holder.claim(kAddress).ok());
+    holder.epoll.close();
+    const auto refused = holder.claim(kAddress);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error(), Errc::kNoMemory);
+    EXPECT_EQ(holder.claims.count(), 0U);
+    EXPECT_TRUE(other.claim(kAddress).ok());
+  });
+}
+
+TEST(ServiceClaims, AMessageThatWasForwardedIsTakenOnce) {
+  with_a_claim([](Holder& holder, Holder& other) {
     std::array<std::byte, 256> room{};
     EXPECT_FALSE(holder.has_news());
     EXPECT_FALSE(holder.claims.take_forwarded(0, room));
-    constexpr std::array<std::byte, 3> kMessage{std::byte{1}, std::byte{2}, std::byte{3}};
     ASSERT_TRUE(host::ServiceName::forward(other.slot.descriptor(), service_at(kAddress, kService),
                                            kMessage));
     EXPECT_TRUE(holder.has_news());
@@ -90,11 +107,7 @@ TEST(ServiceClaims, AMessageThatWasForwardedIsTakenOnce) {
 }
 
 TEST(ServiceClaims, AMessageInTheBoxThatIsNoRequestForTheServiceIsDropped) {
-  host::test::in_a_private_network([] {
-    Holder holder;
-    Holder other;
-    ASSERT_TRUE(holder.claim(kAddress).ok());
-    constexpr std::array<std::byte, 3> kMessage{std::byte{1}, std::byte{2}, std::byte{3}};
+  with_a_claim([](Holder& holder, Holder& other) {
     ASSERT_TRUE(host::RequestBox::hand_over(other.slot.descriptor(), service_at(kAddress, kService),
                                             kMessage));
     std::array<std::byte, 256> room{};
@@ -106,10 +119,7 @@ TEST(ServiceClaims, AMessageInTheBoxThatIsNoRequestForTheServiceIsDropped) {
 }
 
 TEST(ServiceClaims, AServiceThatIsAttractedStandsInTheDirectory) {
-  host::test::in_a_private_network([] {
-    Holder holder;
-    Holder other;
-    ASSERT_TRUE(holder.claim(kAddress).ok());
+  with_a_claim([](Holder& holder, Holder& other) {
     const auto services_seen = [&] {
       return other.claims.read_directory(kAddress.octets).value().services;
     };

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/adapter_role.h"
 #include "base/expected.h"
 #include "base/time.h"
 #include "cm/agent.h"
@@ -32,28 +33,48 @@ class Services {
   /// command of this layer has caused. Null: it is not called any more; set with the lock held.
   virtual void set_reader(Device* reader) noexcept = 0;
 
-  virtual void lock() noexcept = 0;
-  [[nodiscard]] virtual bool try_lock() noexcept = 0;
-  virtual void unlock() noexcept = 0;
+  virtual void lock() noexcept VB_ACQUIRE(adapter_role) = 0;
+  [[nodiscard]] virtual bool try_lock() noexcept VB_TRY_ACQUIRE(true, adapter_role) = 0;
+  virtual void unlock() noexcept VB_RELEASE(adapter_role) = 0;
 
   // With the lock held.
-  [[nodiscard]] virtual cm::Agent& agent() noexcept = 0;
+  [[nodiscard]] virtual cm::Agent& agent() noexcept VB_REQUIRES(adapter_role) = 0;
   /// Sends the messages of the agent. Called after commands.
-  virtual void send() noexcept = 0;
-  [[nodiscard]] virtual std::optional<device::PortChange> poll_port_change() noexcept = 0;
+  virtual void send() noexcept VB_REQUIRES(adapter_role) = 0;
+  [[nodiscard]] virtual std::optional<device::PortChange> poll_port_change() noexcept
+      VB_REQUIRES(adapter_role) = 0;
   /// Reserves a service at an address on this host. kAddressInUse when this or another process has
   /// it; kAccessDenied when this process may not have it.
-  [[nodiscard]] virtual Status claim(const wire::Gid& address, wire::ServiceId service) = 0;
-  virtual void release(const wire::Gid& address, wire::ServiceId service) noexcept = 0;
+  [[nodiscard]] virtual Status claim(const wire::Gid& address, wire::ServiceId service)
+      VB_REQUIRES(adapter_role) = 0;
+  virtual void release(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) = 0;
   /// Steers requests for a reserved service to this process.
-  virtual void attract(const wire::Gid& address, wire::ServiceId service) noexcept = 0;
-  [[nodiscard]] virtual bool has_queue_pair(wire::QpNumber number) const noexcept = 0;
+  virtual void attract(const wire::Gid& address, wire::ServiceId service) noexcept
+      VB_REQUIRES(adapter_role) = 0;
+  [[nodiscard]] virtual bool has_queue_pair(wire::QpNumber number) const noexcept
+      VB_REQUIRES(adapter_role) = 0;
 
   // At the end of the process, with the lock held.
   /// Receives and handles packets.
-  virtual void progress() noexcept = 0;
+  virtual void progress() noexcept VB_REQUIRES(adapter_role) = 0;
   /// Steers nothing to this process any more.
-  virtual void leave() noexcept = 0;
+  virtual void leave() noexcept VB_REQUIRES(adapter_role) = 0;
+};
+
+/// Holds the lock of services while it lives.
+class VB_SCOPED_CAPABILITY ServicesGuard {
+ public:
+  explicit ServicesGuard(Services& services) noexcept VB_ACQUIRE(adapter_role)
+      : services_(services) {
+    services_.lock();
+  }
+  ServicesGuard(const ServicesGuard&) = delete;
+  ServicesGuard& operator=(const ServicesGuard&) = delete;
+  ~ServicesGuard() VB_RELEASE() { services_.unlock(); }
+
+ private:
+  Services& services_;
 };
 
 }  // namespace verbatim::connect

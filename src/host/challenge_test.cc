@@ -161,7 +161,7 @@ void expect_kept_out(Become&& become) {
 TEST(Challenge, IsNotMetByAProcessWithFewerCapabilities) { expect_kept_out(give_up_capabilities); }
 
 TEST(Challenge, IsNotMetByAProcessOfAnotherUserNamespace) {
-#if defined(__SANITIZE_THREAD__)
+#if VB_THREAD_SANITIZER
   GTEST_SKIP() << "a process with the sanitizer's thread cannot have a user namespace of its own";
 #endif
   expect_kept_out(move_to_own_user_namespace);

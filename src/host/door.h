@@ -12,8 +12,8 @@
 #include "host/attach_message.h"
 #include "host/challenge.h"
 #include "host/credentials.h"
-#include "host/listener.h"
 #include "host/own_descriptor.h"
+#include "host/unix_listener.h"
 
 namespace verbatim::host {
 
@@ -88,7 +88,7 @@ class Door {
 
   std::uint32_t slot_ = 0;
   int epoll_ = -1;  // the caller's
-  Listener listener_;
+  UnixListener listener_;
   Credentials own_{};  // of this process when the door was opened
   Offer offer_;
   std::vector<Connection> connections_;

@@ -94,9 +94,9 @@ Status LendingDesk::open(Lender lender) noexcept {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%s%016llx", kPrefix.data(),
                 static_cast<unsigned long long>(digits));
-  listener_ = OwnDescriptor(open_socket());
-  if (!listener_.is_open() || PublicName(text.data()).bind(listener_.number()) != 0 ||
-      ::listen(listener_.number(), kQueueMax) != 0) {
+  socket_ = OwnDescriptor(open_socket());
+  if (!socket_.is_open() || PublicName(text.data()).bind(socket_.number()) != 0 ||
+      ::listen(socket_.number(), kQueueMax) != 0) {
     close();
     return Errc::kNoMemory;
   }
@@ -106,12 +106,12 @@ Status LendingDesk::open(Lender lender) noexcept {
 
 void LendingDesk::close() noexcept {
   connections_.clear();
-  listener_.close();
+  socket_.close();
 }
 
 void LendingDesk::add_to(std::vector<pollfd>& polled) const {
-  if (!listener_.is_open()) return;
-  if (!is_full_) polled.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
+  if (!socket_.is_open()) return;
+  if (!is_full_) polled.push_back({.fd = socket_.number(), .events = POLLIN, .revents = 0});
   for (const Connection& connection : connections_) {
     if (connection.has_question) continue;  // serve() looks at it again after a while
     // After the answer, only the end of the connection matters.
@@ -125,7 +125,7 @@ bool LendingDesk::has_questions() const noexcept {
 }
 
 bool LendingDesk::serve() noexcept {
-  if (!listener_.is_open()) return true;
+  if (!socket_.is_open()) return true;
   is_full_ = !accept_some();
   for (Connection& connection : connections_) drop_if_read(connection);
   for (Connection& connection : connections_) {
@@ -143,7 +143,7 @@ bool LendingDesk::serve() noexcept {
 bool LendingDesk::accept_some() noexcept {
   for (std::size_t count = 0; count < kConnectionsMax; ++count) {
     const int accepted =
-        ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        ::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
     if (accepted < 0) return errno == EAGAIN;
     OwnDescriptor own(accepted);

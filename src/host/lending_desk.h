@@ -89,7 +89,7 @@ class LendingDesk {
     std::size_t questions = 0;
   };
 
-  OwnDescriptor listener_;
+  OwnDescriptor socket_;
   bool is_full_ = false;  // the last serve() could not accept
   Lender lender_;
   std::vector<Connection> connections_;  // oldest first

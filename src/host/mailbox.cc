@@ -58,8 +58,11 @@ std::size_t Mailbox::take(std::span<std::byte> into) const noexcept {
   return 0;
 }
 
-bool Mailbox::send(int through, const UnixName& to, std::span<const std::byte> octets) noexcept {
-  return !octets.empty() && to.send(through, octets) == static_cast<ssize_t>(octets.size());
+Status Mailbox::send(int through, const UnixName& to, std::span<const std::byte> octets) noexcept {
+  if (octets.empty()) return Errc::kTryAgain;
+  const ssize_t sent = to.send(through, octets);
+  if (sent == static_cast<ssize_t>(octets.size())) return Ok{};
+  return sent < 0 && errno == ECONNREFUSED ? Errc::kNoSuchObject : Errc::kTryAgain;
 }
 
 }  // namespace verbatim::host

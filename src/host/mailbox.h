@@ -37,10 +37,11 @@ class Mailbox {
   /// Takes one message; 0 when there is none. A message longer than `into` is discarded.
   [[nodiscard]] std::size_t take(std::span<std::byte> into) const noexcept;
 
-  /// Sends octets to the process that has a name, through any UNIX datagram socket of this process;
-  /// false, with errno, when no process has the name or its queue is full.
-  [[nodiscard]] static bool send(int through, const UnixName& to,
-                                 std::span<const std::byte> octets) noexcept;
+  /// Sends octets to the process that has a name, through any UNIX datagram socket of this process.
+  /// kNoSuchObject when no process has the name; kTryAgain when the octets were not sent for
+  /// another reason, as when the queue of the process is full.
+  [[nodiscard]] static Status send(int through, const UnixName& to,
+                                   std::span<const std::byte> octets) noexcept;
 
  private:
   OwnDescriptor descriptor_;

@@ -39,9 +39,9 @@ bool is_registered_for_own() noexcept {
   });
 }
 
-/// For the case that the program has forbidden itself the call since it was found to work
-/// (seccomp). A processor delays no store, and keeps no early load, for anything like a
-/// millisecond. So waiting is the only way left, and the rare side has the time.
+/// Replaces the call in a program that has forbidden itself the call by a filter (seccomp(2)) after
+/// the call was found to work. No processor delays a store, or uses an early load, for as long as a
+/// millisecond. So the rare side waits as long.
 void wait_out() noexcept {
   const int before = errno;
   const timespec while_anything_is_on_its_way{.tv_sec = 0, .tv_nsec = 1'000'000};

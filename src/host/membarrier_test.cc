@@ -80,7 +80,7 @@ struct Shared {
 
 void visit_until_done(Shared& shared, Fencing fencing) {
   for (std::uint64_t i = 1; shared.done.load(std::memory_order_relaxed) == 0; ++i) {
-    const Visit visit(shared.occupancy, fencing);
+    const ScopedVisit visit(shared.occupancy, fencing);
     if (shared.live.load(std::memory_order_relaxed) == 0) continue;
     for (auto& word : shared.target) {
       std::atomic_ref(word).store(i, std::memory_order_relaxed);

@@ -50,7 +50,7 @@ bool is_file(int number, dev_t device, ino_t inode) noexcept {
 /// Not close(3), at which a thread can be cancelled. The thread sanitizer must see the call all the
 /// same: otherwise it takes a reused number for the old descriptor.
 void close_number(int descriptor) noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if VB_THREAD_SANITIZER
   (void)::close(descriptor);
 #else
   (void)::syscall(SYS_close, descriptor);

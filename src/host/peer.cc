@@ -46,7 +46,9 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
   if (!peer->connection_.is_open()) return Errc::kNoMemory;
   const int connection = peer->connection_.number();
   if (UnixName::of_door(slot).connect(connection) != 0) return Errc::kNoSuchObject;
-  if (!Credentials::current().match(peer_of(connection))) return Errc::kAccessDenied;
+  const ucred owner = peer_of(connection);
+  if (!Credentials::current().match(owner)) return Errc::kAccessDenied;
+  peer->owner_ = ProcessMark::of(owner.pid);
   AttachMessage hello;
   hello.slot = own_slot;
   if (::send(connection, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL) !=
@@ -98,11 +100,37 @@ Peer::~Peer() {
   if (segment_ != nullptr && process_ == ::getpid()) ::munmap(segment_, header_.octets);
 }
 
-bool Peer::look() noexcept {
+bool Peer::has_lost_connection() const noexcept {
+  if (!connection_.is_still_own()) return true;
   std::byte octet;
   const ssize_t got =
       uncancellable::recv(connection_.number(), &octet, sizeof octet, MSG_PEEK | MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) mark_gone();
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// The kernel ends the address space before it closes the descriptors, at exit and at exec. Of a
+/// process that lends no descriptor of it, only the end of the connection is known.
+///
+/// The program may close the descriptor at any moment and open an empty file with its number, so
+/// the answer of the call counts only if the number is still that of the address space afterwards.
+bool Peer::has_lost_address_space() const noexcept {
+  if (memory_.is_open() && memory_.is_still_own()) {
+    std::byte octet;
+    const iovec piece{.iov_base = &octet, .iov_len = sizeof octet};
+    const bool is_at_end = uncancellable::preadv(memory_.number(), &piece, 1, 0) == 0;
+    if (memory_.is_still_own()) return is_at_end;
+  }
+  const bool was_closed_here = memory_.is_open() || !connection_.is_still_own();
+  return !was_closed_here || owner_.has_ended();
+}
+
+bool Peer::look() noexcept {
+  if (has_ended() || !has_lost_connection()) return has_gone();
+  if (connection_.is_still_own()) mark_gone();  // the process has ended, or has closed it
+  if (has_lost_address_space()) {
+    mark_gone();
+    ended_.store(true, std::memory_order_relaxed);
+  }
   return has_gone();
 }
 

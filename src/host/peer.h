@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "host/arena_views.h"
 #include "host/own_descriptor.h"
+#include "host/process_mark.h"
 #include "host/segment_header.h"
 
 namespace verbatim::host {
@@ -47,9 +48,16 @@ class Peer {
   /// Readable when the process has ended, or has sent something.
   [[nodiscard]] int descriptor() const noexcept { return connection_.number(); }
 
+  /// Whether this process no longer uses the peer, because the peer has ended or has closed the
+  /// connection. Threads of a peer that has closed it may still run: a program may close
+  /// descriptors that it has not opened.
   [[nodiscard]] bool has_gone() const noexcept { return gone_.load(std::memory_order_relaxed); }
-  /// Checks whether the process has ended, and returns it.
+  /// Whether the address space of the peer is gone. Then the peer stores nothing any more.
+  [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
+  /// Asks the system for both, and returns has_gone().
   [[nodiscard]] bool look() noexcept;
+  /// Whether the connection has ended, here or there.
+  [[nodiscard]] bool has_lost_connection() const noexcept;
   void mark_gone() noexcept { gone_.store(true, std::memory_order_relaxed); }
   /// Sends a message to its Door; false when its queue is full.
   [[nodiscard]] bool send(std::span<const std::byte> head,
@@ -62,15 +70,18 @@ class Peer {
 
  private:
   [[nodiscard]] Status map(int segment) noexcept;
+  [[nodiscard]] bool has_lost_address_space() const noexcept;
 
   SegmentHeader header_{};
   std::byte* segment_ = nullptr;
   pid_t process_ = 0;  // that has mapped it: it is not mapped in a forked child
   ArenaViews arena_;
   OwnDescriptor memory_;
+  ProcessMark owner_;  // of the segment
   OwnDescriptor connection_;
   OwnDescriptor bell_;
   std::atomic<bool> gone_{false};
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace verbatim::host

@@ -185,12 +185,53 @@ class OtherProcess {
     for (const int end : {ready_[0], ready_[1], go_[0], go_[1]}) ::close(end);
   }
   void go() { (void)!::write(go_[1], "x", 1); }
+  /// Returns when the signal has had its effect: the process has stopped or ended.
+  void signal(int number) const {
+    ::kill(pid_, number);
+    siginfo_t info;
+    const int what = number == SIGSTOP ? WSTOPPED : WEXITED | WNOWAIT;
+    (void)::waitid(P_PID, static_cast<id_t>(pid_), &info, what);
+  }
 
  private:
   int ready_[2]{};
   int go_[2]{};
   pid_t pid_ = 0;
 };
+
+/// A peer that is only stopped may store to moved memory when it continues.
+TEST(Peer, HasNotGoneBecauseThisProgramHasClosedTheConnection) {
+  test::in_a_private_network([] {
+    OtherProcess other([] {}, [] {});
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    ::close((*attached)->descriptor());
+    other.signal(SIGSTOP);
+    EXPECT_FALSE((*attached)->look());
+    int ends[2]{};  // the number belongs to another file now, which is readable
+    ASSERT_EQ(::pipe(ends), 0);
+    EXPECT_FALSE((*attached)->look());
+    other.signal(SIGKILL);
+    EXPECT_TRUE((*attached)->look());
+  });
+}
+
+/// A thread of the peer may be in the middle of a store.
+TEST(Peer, HasGoneButNotEndedWhenItHasClosedTheConnection) {
+  test::in_a_private_network([] {
+    OtherProcess other([] {}, [] { ::close_range(3, ~0U, 0); });
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    other.go();
+    pollfd ends{.fd = (*attached)->descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&ends, 1, 30'000), 1);
+    EXPECT_TRUE((*attached)->look());
+    EXPECT_FALSE((*attached)->has_ended());
+    other.signal(SIGKILL);
+    EXPECT_TRUE((*attached)->look());
+    EXPECT_TRUE((*attached)->has_ended());
+  });
+}
 
 TEST(Peer, IsReachedThroughItsDescriptorUntilItExecutesAnotherProgram) {
   test::in_a_private_network([] {

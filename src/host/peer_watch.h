@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/expected.h"
-#include "host/listener.h"
 #include "host/own_descriptor.h"
+#include "host/unix_listener.h"
 
 namespace verbatim::host {
 
@@ -46,7 +46,7 @@ class PeerWatch {
 
   std::uint32_t slot_ = 0;
   int epoll_ = -1;  // the caller's
-  Listener listener_;
+  UnixListener listener_;
   std::vector<Connection> connections_;
 };
 

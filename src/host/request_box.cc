@@ -17,7 +17,7 @@ namespace verbatim::host {
 
 namespace {
 
-constexpr int kStrangersMax = 16;  // messages of other users that one call discards
+constexpr int kUselessMax = 16;  // messages of other users that one call discards
 
 PublicName name_of(const Service& service) {
   char id[17];
@@ -58,7 +58,7 @@ Expected<RequestBox> RequestBox::open(const Service& service, uid_t owner) {
 
 std::size_t RequestBox::take(std::span<std::byte> into) const noexcept {
   if (!descriptor_.is_open() || into.empty()) return 0;
-  for (int tries = 0; tries < kStrangersMax; ++tries) {
+  for (int tries = 0; tries < kUselessMax; ++tries) {
     alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(ucred))];
     iovec part{.iov_base = into.data(), .iov_len = into.size()};
     msghdr message{};

@@ -85,6 +85,8 @@ int make_own(const char* path) noexcept {
   return open_if_own(path, is_new);
 }
 
+bool lacks_descriptors(int error) noexcept { return error == EMFILE || error == ENFILE; }
+
 /// When a file was made, in nanoseconds; 0 where the file system does not record it.
 std::uint64_t birth_of(int file) noexcept {
   struct statx about {};
@@ -125,6 +127,9 @@ std::string own_directory_in(const std::string& base) {
   const std::string plain = base + "/" + name;
   if (std::string found = find_own(base, name + "-"); !found.empty()) return found;
   if (const Descriptor own(make_own(plain.c_str())); own.is_open()) return plain;
+  // Without descriptors nothing is known about the plain name: the processes of this user that run
+  // may use it, and a directory with another name would keep them from new ones.
+  if (lacks_descriptors(errno)) return {};
   std::uint64_t chance = 0;
   if (::getrandom(&chance, sizeof chance, 0) != sizeof chance) return {};
   char digits[17];
@@ -143,8 +148,10 @@ std::string chosen_directory() {
     return own.is_open() && std::strlen(given) <= RuntimeDirectory::kPathOctetsMax ? given
                                                                                    : std::string();
   }
+  errno = 0;
   for (const char* base : {"/tmp", "/dev/shm"}) {
     if (std::string own = own_directory_in(base); !own.empty()) return own;
+    if (lacks_descriptors(errno)) break;
   }
   return {};
 }
@@ -243,9 +250,15 @@ int RuntimeDirectory::hold() const noexcept {
 
 std::string RuntimeDirectory::explain() {
   const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) return "the system gives no UNIX socket; check `ulimit -n`";
+  if (!socket.is_open())
+    return "the system gives no UNIX socket; check `ulimit -n`, and that a sandbox allows AF_UNIX";
   const RuntimeDirectory* found = of(socket.get());
+  errno = 0;
   if (const Descriptor held(found != nullptr ? found->hold() : -1); held.is_open()) return {};
+  if (lacks_descriptors(errno) || !Descriptor(::open("/", O_PATH | O_CLOEXEC)).is_open()) {
+    return "no descriptor is left to open the directory where the processes of this user find each "
+           "other; raise `ulimit -n`";
+  }
   const char* given = environment_variable("VERBATIM_DIR");
   if (given != nullptr && *given != '\0') {
     return "VERBATIM_DIR=" + std::string(given) +

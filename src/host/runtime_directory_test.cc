@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,6 +155,31 @@ void as_user(uid_t user, Body&& body) {
               body();
             }),
             0);
+}
+
+/// The processes that run are in the directory with the plain name; a second one would part them
+/// from all that start later.
+TEST(RuntimeDirectory, GetsNoSecondNameFromAProcessWithoutDescriptors) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kUser = 61024;
+  const std::string name = ".verbatim-" + std::to_string(kUser);
+  const auto remove = [&] { return std::system(("rm -rf /tmp/" + name + "*").c_str()); };
+  ASSERT_EQ(remove(), 0);
+  EXPECT_EQ(test::in_a_child([&] {
+              ::unsetenv("VERBATIM_DIR");
+              ASSERT_EQ(::setuid(kUser), 0);
+              const int socket = open_socket();
+              const rlimit few{.rlim_cur = static_cast<rlim_t>(socket) + 1, .rlim_max = 1024};
+              ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+              EXPECT_EQ(RuntimeDirectory::of(socket), nullptr);
+              ::close(socket);
+              EXPECT_NE(RuntimeDirectory::explain().find("ulimit -n"), std::string::npos);
+              const rlimit enough{.rlim_cur = 1024, .rlim_max = 1024};
+              ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &enough), 0);
+              EXPECT_EQ(directory().substr(0, 6 + name.size()), "/tmp/" + name + "/");
+            }),
+            0);
+  EXPECT_EQ(remove(), 0);
 }
 
 TEST(RuntimeDirectory, StaysTheSameWhenTheUserThatHadTakenItsNameLeaves) {

@@ -42,8 +42,8 @@ Expected<ServiceName> ServiceName::take(const std::string& text, int neighbour) 
   return held;
 }
 
-bool ServiceName::forward(int through, const Service& to,
-                          std::span<const std::byte> octets) noexcept {
+Status ServiceName::forward(int through, const Service& to,
+                            std::span<const std::byte> octets) noexcept {
   return Mailbox::send(through, UnixName::in_directory(text_of("cm", to)), octets);
 }
 

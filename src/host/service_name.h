@@ -46,10 +46,10 @@ class ServiceName {
     return mailbox_.take(into);
   }
 
-  /// Sends octets to the holder of a service through any UNIX datagram socket of this process;
-  /// false when no process holds it or its queue is full.
-  [[nodiscard]] static bool forward(int through, const Service& to,
-                                    std::span<const std::byte> octets) noexcept;
+  /// Sends octets to the holder of a service through any UNIX datagram socket of this process. The
+  /// errors are those of Mailbox::send(): kNoSuchObject when no process holds it.
+  [[nodiscard]] static Status forward(int through, const Service& to,
+                                      std::span<const std::byte> octets) noexcept;
 
  private:
   [[nodiscard]] static Expected<ServiceName> take(const std::string& name, int neighbour) noexcept;

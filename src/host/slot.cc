@@ -55,8 +55,9 @@ Status Slot::take(std::uint32_t number) noexcept {
   return Ok{};
 }
 
-bool Slot::forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept {
-  return to < kSlotCount && Mailbox::send(descriptor(), UnixName::of_slot(to), octets);
+Status Slot::forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept {
+  if (to >= kSlotCount) return Errc::kNoSuchObject;
+  return Mailbox::send(descriptor(), UnixName::of_slot(to), octets);
 }
 
 }  // namespace verbatim::host

@@ -43,8 +43,9 @@ class Slot {
   /// Readable when a packet was forwarded to this process.
   [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
 
-  /// Sends octets to the process in slot `to`; false when no process has it or its queue is full.
-  [[nodiscard]] bool forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept;
+  /// Sends octets to the process in slot `to`. The errors are those of Mailbox::send():
+  /// kNoSuchObject when no process has the slot.
+  [[nodiscard]] Status forward(std::uint32_t to, std::span<const std::byte> octets) const noexcept;
   /// Takes one forwarded message; 0 when there is none.
   [[nodiscard]] std::size_t take_forwarded(std::span<std::byte> into) const noexcept {
     return mailbox_.take(into);

@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/own_threads.h"
-#include "host/forget_thread.h"
 #include "host/slot.h"
 #include "host/unix_name.h"
 
@@ -194,22 +190,14 @@ std::vector<SocketShare::Holding> SocketShare::held_beside(const SocketLabel& ad
 
 Status SocketShare::serve(std::uint32_t slot) {
   user_ = ::geteuid();
-  listener_ = OwnDescriptor(open_socket());
-  if (!listener_.is_open()) return Errc::kNoMemory;
+  socket_ = OwnDescriptor(open_socket());
+  if (!socket_.is_open()) return Errc::kNoMemory;
   if (auto opened = bell_.open(); !opened) return opened;
-  if (UnixName::of_share(slot).bind(listener_.number()) != 0) return Errc::kAddressInUse;
-  if (::listen(listener_.number(), kQueueMax) != 0) return Errc::kNoMemory;
+  if (UnixName::of_share(slot).bind(socket_.number()) != 0) return Errc::kAddressInUse;
+  if (::listen(socket_.number(), kQueueMax) != 0) return Errc::kNoMemory;
   if (lender_) (void)desk_.open(lender_);  // on failure other users have to use another address
   announce();
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are handled by the program's threads
-  OwnThread::announce();
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread_.native_handle(), "verbatim-port");
-  return Ok{};
+  return thread_.start("verbatim-port", [this] { run(); });
 }
 
 /// A peer that cannot take the message now notices the missing slot when another process sends it
@@ -233,9 +221,9 @@ void SocketShare::serve_more() noexcept {
 }
 
 void SocketShare::close() noexcept {
-  if (thread_.joinable()) {
+  if (thread_.exists()) {
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       is_closing_ = true;
     }
     bell_.ring();
@@ -245,7 +233,7 @@ void SocketShare::close() noexcept {
 }
 
 void SocketShare::abandon_in_child() noexcept {
-  forget_thread(thread_);
+  thread_.forget_in_child();
   close_all();
 }
 
@@ -253,19 +241,18 @@ void SocketShare::close_all() noexcept {
   start_over();
   desk_.close();
   is_closing_ = false;
-  listener_.close();
+  socket_.close();
   bell_.close();
 }
 
 void SocketShare::run() noexcept {
-  const OwnThread mine;
   std::vector<pollfd> polled;
   for (;;) {
     bool has_questions = false;
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (is_closing_) return;
-      polled.assign({bell_.polled(), {.fd = listener_.number(), .events = POLLIN, .revents = 0}});
+      polled.assign({bell_.polled(), {.fd = socket_.number(), .events = POLLIN, .revents = 0}});
       for (const Connection& connection : connections_) {
         polled.push_back({.fd = connection.descriptor.number(), .events = POLLIN, .revents = 0});
         has_questions = has_questions || connection.has_question;
@@ -279,8 +266,8 @@ void SocketShare::run() noexcept {
     (void)::poll(polled.data(), polled.size(), has_questions ? kRetryMs : otherwise);
     // False when the program has closed the descriptors of this object.
     if (!bell_.take(polled[0])) return;
-    const std::lock_guard lock(mutex_);
-    if (!listener_.is_still_own()) return;
+    const LockGuard lock(mutex_);
+    if (!socket_.is_still_own()) return;
     serve_all();
   }
 }
@@ -302,7 +289,7 @@ void SocketShare::serve_all() noexcept {
 void SocketShare::accept_all() noexcept {
   for (;;) {
     const int accepted =
-        ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        ::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0 && errno == EINTR) continue;
     if (accepted < 0) {
       is_short_of_descriptors_ = errno != EAGAIN;

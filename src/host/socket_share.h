@@ -3,15 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "host/lending_desk.h"
+#include "host/library_thread.h"
 #include "host/own_descriptor.h"
 #include "host/share_message.h"
 #include "host/wake_pipe.h"
@@ -30,6 +30,9 @@ namespace verbatim::host {
 ///
 /// Messages of processes of other users are ignored. Those processes may ask at a LendingDesk, and
 /// the lender decides (docs/decisions/0025).
+///
+/// Locks: none before serve(), while this object has no thread. From then on the calls of opening
+/// need mutex(). The analysis of locks cannot express that and does not check these calls.
 class SocketShare {
  public:
   SocketShare() noexcept = default;
@@ -40,54 +43,56 @@ class SocketShare {
   // ---- While opening ----
 
   /// From now on sockets of this address are kept. The slot of `address` is not used.
-  void want(const SocketLabel& address);
+  void want(const SocketLabel& address) VB_UNCHECKED_LOCKING;
   /// Connects to every process that serves, except to this one at `own`. Returns how many there
   /// are.
-  std::size_t find_peers(std::optional<std::uint32_t> own = {});
+  std::size_t find_peers(std::optional<std::uint32_t> own = {}) VB_UNCHECKED_LOCKING;
   /// False when all peers have been asked.
-  [[nodiscard]] bool ask_next_peer() noexcept;
+  [[nodiscard]] bool ask_next_peer() noexcept VB_UNCHECKED_LOCKING;
   /// Waits until a peer has answered or has closed its connection, at most `patience`; false when
   /// no peer that was asked still owes an answer.
-  bool take_answers(Duration patience);
+  bool take_answers(Duration patience) VB_UNCHECKED_LOCKING;
   /// Closes the sockets and the connections of an attempt.
-  void start_over() noexcept;
+  void start_over() noexcept VB_UNCHECKED_LOCKING;
 
   /// Takes the descriptor; serve() sends it to the peers.
-  void add(const SocketLabel& label, int descriptor);
+  void add(const SocketLabel& label, int descriptor) VB_UNCHECKED_LOCKING;
   /// The descriptor, which this object keeps; -1 when there is none.
-  [[nodiscard]] int find(const SocketLabel& label) const noexcept;
+  [[nodiscard]] int find(const SocketLabel& label) const noexcept VB_UNCHECKED_LOCKING;
   /// How many sockets of this address are held.
-  [[nodiscard]] std::size_t count_beside(const SocketLabel& address) const noexcept;
+  [[nodiscard]] std::size_t count_beside(const SocketLabel& address) const noexcept
+      VB_UNCHECKED_LOCKING;
 
   /// A socket of one address.
   struct Holding {
     SocketLabel label;
     int descriptor = -1;
   };
-  [[nodiscard]] std::vector<Holding> held_beside(const SocketLabel& address) const;
+  [[nodiscard]] std::vector<Holding> held_beside(const SocketLabel& address) const
+      VB_UNCHECKED_LOCKING;
 
   /// Sets the function that decides on the questions of other users' processes. The thread of this
   /// class calls it with mutex() held. Call this before serve(); without it such processes cannot
   /// ask.
-  void set_lender(LendingDesk::Lender lender) { lender_ = std::move(lender); }
+  void set_lender(LendingDesk::Lender lender) VB_UNCHECKED_LOCKING { lender_ = std::move(lender); }
 
   /// Opens the name of `slot`, at which other processes ask, and sends the added sockets to all
   /// peers. kNoMemory when the system gives no socket or no thread; kAddressInUse when the name is
   /// taken.
-  [[nodiscard]] Status serve(std::uint32_t slot);
+  [[nodiscard]] Status serve(std::uint32_t slot) VB_UNCHECKED_LOCKING;
 
   // ---- Afterwards ----
 
   /// The calls of opening may be made again for more addresses, under the OpeningLock and with
   /// mutex() held. Then this sends the added sockets to the peers.
-  void serve_more() noexcept;
+  void serve_more() noexcept VB_UNCHECKED_LOCKING;
 
-  void close() noexcept;
+  void close() noexcept VB_UNCHECKED_LOCKING;
   /// Held while the process forks, so that the child finds the data consistent.
-  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] Mutex& mutex() noexcept VB_RETURNS_LOCK(mutex_) { return mutex_; }
   /// In a forked child, with the lock held: closes the child's descriptors. The thread does not
   /// exist there.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
 
  private:
   struct Held {
@@ -106,32 +111,33 @@ class SocketShare {
   };
 
   void run() noexcept;
-  void serve_all() noexcept;
-  void accept_all() noexcept;
-  void read_all();
-  void read(Connection& connection);
-  void handle(Connection& connection, const ShareMessage& message);
-  void keep(const ShareMessage& message, std::span<const int> descriptors);
-  [[nodiscard]] bool lacks_any() const noexcept;
-  [[nodiscard]] bool wants(const SocketLabel& label) const noexcept;
-  void ask(Connection& connection) noexcept;
-  [[nodiscard]] bool send_held(Connection& connection, bool news_only) noexcept;
-  void drop_closed() noexcept;
-  void announce() noexcept;
-  void close_all() noexcept;
+  void serve_all() noexcept VB_REQUIRES(mutex_);
+  void accept_all() noexcept VB_REQUIRES(mutex_);
+  void read_all() VB_REQUIRES(mutex_);
+  void read(Connection& connection) VB_REQUIRES(mutex_);
+  void handle(Connection& connection, const ShareMessage& message) VB_REQUIRES(mutex_);
+  void keep(const ShareMessage& message, std::span<const int> descriptors) VB_REQUIRES(mutex_);
+  [[nodiscard]] bool lacks_any() const noexcept VB_REQUIRES(mutex_);
+  [[nodiscard]] bool wants(const SocketLabel& label) const noexcept VB_REQUIRES(mutex_);
+  void ask(Connection& connection) noexcept VB_REQUIRES(mutex_);
+  [[nodiscard]] bool send_held(Connection& connection, bool news_only) noexcept VB_REQUIRES(mutex_);
+  void drop_closed() noexcept VB_REQUIRES(mutex_);
+  void announce() noexcept VB_REQUIRES(mutex_);
+  void close_all() noexcept VB_REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards all members below once the thread runs
-  std::vector<SocketLabel> wanted_;
-  uid_t user_ = 0;  // the user that opened the port; the process may have given it up since
-  std::vector<Held> held_;
-  std::vector<Connection> connections_;  // oldest first
-  OwnDescriptor listener_;
+  Mutex mutex_;
+  std::vector<SocketLabel> wanted_ VB_GUARDED_BY(mutex_);
+  // The user that opened the port; the process may have given it up since.
+  uid_t user_ VB_GUARDED_BY(mutex_) = 0;
+  std::vector<Held> held_ VB_GUARDED_BY(mutex_);
+  std::vector<Connection> connections_ VB_GUARDED_BY(mutex_);  // oldest first
+  OwnDescriptor socket_ VB_GUARDED_BY(mutex_);
+  bool is_closing_ VB_GUARDED_BY(mutex_) = false;  // the thread must end
+  LendingDesk::Lender lender_ VB_GUARDED_BY(mutex_);
+  LendingDesk desk_ VB_GUARDED_BY(mutex_);
   WakePipe bell_;                         // wakes the thread up
-  bool is_closing_ = false;               // the thread must end
   bool is_short_of_descriptors_ = false;  // of the thread alone: it could not accept
-  LendingDesk::Lender lender_;
-  LendingDesk desk_;
-  std::thread thread_;
+  LibraryThread thread_;
 };
 
 }  // namespace verbatim::host

@@ -215,7 +215,7 @@ void lie(std::string_view octets, int descriptor, bool challenges = true) {
   ASSERT_EQ(UnixName::of_door(0).bind(listener), 0);
   ASSERT_EQ(::listen(listener, 4), 0);
   std::thread liar([&] {
-    const int guest = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    const int connection = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     iovec part{.iov_base = const_cast<char*>(octets.data()), .iov_len = octets.size()};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof descriptor)> control{};
     msghdr message{};
@@ -234,15 +234,15 @@ void lie(std::string_view octets, int descriptor, bool challenges = true) {
     if (challenges && challenge.open()) {
       ChallengeMessage question;
       question.descriptor = challenge.descriptor();
-      (void)::send(guest, &question, sizeof question, MSG_NOSIGNAL);
+      (void)::send(connection, &question, sizeof question, MSG_NOSIGNAL);
       AttachMessage hello;
       ProofMessage proof;
-      EXPECT_EQ(::recv(guest, &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
-      EXPECT_EQ(::recv(guest, &proof, sizeof proof, 0), static_cast<ssize_t>(sizeof proof));
+      EXPECT_EQ(::recv(connection, &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+      EXPECT_EQ(::recv(connection, &proof, sizeof proof, 0), static_cast<ssize_t>(sizeof proof));
       EXPECT_TRUE(challenge.is_met_by(proof.secret));
     }
-    if (!octets.empty()) (void)::sendmsg(guest, &message, MSG_NOSIGNAL);
-    ::close(guest);
+    if (!octets.empty()) (void)::sendmsg(connection, &message, MSG_NOSIGNAL);
+    ::close(connection);
   });
   Viewer viewer;
   const auto sights = viewer.look(kPatience);

@@ -21,9 +21,9 @@ bool passes_unnoticed(std::size_t bit) noexcept {
   return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
 }
 
-bool is_for(FaultRule::Direction direction, FaultLane::Side side) noexcept {
+bool is_for(FaultRule::Direction direction, DirectionRules::Side side) noexcept {
   return direction == FaultRule::Direction::kBoth ||
-         (direction == FaultRule::Direction::kIn) == (side == FaultLane::Side::kIn);
+         (direction == FaultRule::Direction::kIn) == (side == DirectionRules::Side::kIn);
 }
 
 bool looks_at(const FaultRule& rule, std::span<const std::byte> packet) noexcept {
@@ -46,7 +46,7 @@ void flip(std::span<std::byte> octets, const std::vector<std::size_t>& bits) noe
 
 // ---- What becomes of a packet ----
 
-FaultLane::FaultLane(const FaultRules& rules, Side side) {
+DirectionRules::DirectionRules(const FaultRules& rules, Side side) {
   Prng seeds(rules.seed);
   for (const FaultRule& rule : rules.rules) {
     const std::uint64_t for_in = seeds.next();
@@ -56,27 +56,27 @@ FaultLane::FaultLane(const FaultRules& rules, Side side) {
   }
 }
 
-FaultLane::Fate FaultLane::judge(std::span<const std::byte> packet) {
+DirectionRules::Fate DirectionRules::judge(std::span<const std::byte> packet) {
   Fate fate;
-  for (Progress& progress : rules_) {
+  for (RuleState& state : rules_) {
     if (fate.is_dropped) break;
-    if (looks_at(progress.rule, packet) && hits(progress)) apply(progress, packet.size(), fate);
+    if (looks_at(state.rule, packet) && hits(state)) apply(state, packet.size(), fate);
   }
   return fate;
 }
 
 /// Draws a number for every packet that the rule looks at, so that options that count do not change
 /// which packets a probability hits.
-bool FaultLane::hits(Progress& progress) noexcept {
-  const FaultRule& rule = progress.rule;
-  const bool has_luck = progress.prng.below(FaultRule::kAlways) < rule.chance;
-  const std::uint64_t number = ++progress.seen;
+bool DirectionRules::hits(RuleState& state) noexcept {
+  const FaultRule& rule = state.rule;
+  const bool has_luck = state.prng.below(FaultRule::kAlways) < rule.chance;
+  const std::uint64_t number = ++state.seen;
   if (number <= rule.after || number - rule.after > rule.first) return false;
   return (number - rule.after) % rule.every == 0 && has_luck;
 }
 
-void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate) {
-  const FaultRule& rule = progress.rule;
+void DirectionRules::apply(RuleState& state, std::size_t packet_octets, Fate& fate) {
+  const FaultRule& rule = state.rule;
   switch (rule.action) {
     case FaultRule::Action::kDrop:
       fate.is_dropped = true;
@@ -89,7 +89,7 @@ void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate)
       return;
     case FaultRule::Action::kCorrupt: {
       const std::size_t bits = packet_octets * 8;
-      std::size_t bit = static_cast<std::size_t>(progress.prng.below(bits));
+      std::size_t bit = static_cast<std::size_t>(state.prng.below(bits));
       while (passes_unnoticed(bit)) bit = (bit + 1) % bits;
       fate.flipped_bits.push_back(bit);
       return;
@@ -97,7 +97,7 @@ void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate)
     case FaultRule::Action::kDelay: {
       const auto low = static_cast<std::uint64_t>(rule.delay_min.count());
       const auto high = static_cast<std::uint64_t>(rule.delay_max.count());
-      const Duration delay(static_cast<std::int64_t>(progress.prng.between(low, high)));
+      const Duration delay(static_cast<std::int64_t>(state.prng.between(low, high)));
       fate.delay = fate.delay.value_or(Duration(0)) + delay;
       return;
     }
@@ -107,11 +107,14 @@ void FaultLane::apply(Progress& progress, std::size_t packet_octets, Fate& fate)
 // ---- Carrying it out ----
 
 FaultInjector::FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own)
-    : own_(own), lane_in_(rules, FaultLane::Side::kIn), lane_out_(rules, FaultLane::Side::kOut) {}
+    : own_(own),
+      rules_in_(rules, DirectionRules::Side::kIn),
+      rules_out_(rules, DirectionRules::Side::kOut) {}
 
 /// Whether the packet passes now. Copies, and a packet that is held back, go to `waiting`.
-bool FaultInjector::handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet) {
-  const FaultLane::Fate fate = lane.judge(packet.octets);
+bool FaultInjector::handle(Instant now, DirectionRules& rules, Waiting& waiting,
+                           const Packet& packet) {
+  const DirectionRules::Fate fate = rules.judge(packet.octets);
   if (fate.is_dropped) {
     ++counters_.dropped;
     return false;
@@ -161,7 +164,7 @@ bool FaultInjector::handle_outgoing(Instant now, const Outgoing& to, const Frame
                        .source_port = to.source_port,
                        .traffic_class = to.traffic_class,
                        .hop_limit = to.hop_limit};
-  return handle(now, lane_out_, waiting_out_,
+  return handle(now, rules_out_, waiting_out_,
                 {.about = about, .identification = packet.identification, .octets = packet.octets});
 }
 
@@ -193,7 +196,7 @@ bool FaultInjector::handle_forwarded(Instant now, const Incoming& about,
                                      std::span<std::byte> octets) {
   Incoming alone = about;
   alone.octets = {};
-  return handle(now, lane_in_, waiting_in_, {.about = alone, .octets = octets});
+  return handle(now, rules_in_, waiting_in_, {.about = alone, .octets = octets});
 }
 
 /// The queue pair numbers of management datagrams and of multicast do not name a process.
@@ -211,7 +214,7 @@ void FaultInjector::take_in(Instant now, const Incoming& about, std::span<const 
   alone.octets = {};
   alone.segment_octets = 0;
   if (is_for_another_process(octets) ||
-      handle(now, lane_in_, waiting_in_, {.about = alone, .octets = storage_.back()})) {
+      handle(now, rules_in_, waiting_in_, {.about = alone, .octets = storage_.back()})) {
     alone.octets = storage_.back();
     delivered_.push_back(alone);
   } else {

@@ -30,10 +30,10 @@ struct FaultCounters {
 /// Each rule has a generator of its own, which the seed and the rule's place start and the packets
 /// that the rule looks at advance. So the choices of one rule do not depend on another rule, and
 /// the same packets in the same order get the same verdicts.
-class FaultLane {
+class DirectionRules {
  public:
   enum class Side : std::uint8_t { kIn, kOut };
-  FaultLane(const FaultRules& rules, Side side);
+  DirectionRules(const FaultRules& rules, Side side);
 
   /// What happens to one packet. A rule sees the packets that the rules before it let pass.
   struct Fate {
@@ -46,15 +46,15 @@ class FaultLane {
   [[nodiscard]] Fate judge(std::span<const std::byte> packet);
 
  private:
-  struct Progress {
+  struct RuleState {
     FaultRule rule{};
     Prng prng;
     std::uint64_t seen = 0;  // packets that the rule looked at
   };
-  [[nodiscard]] static bool hits(Progress& progress) noexcept;
-  static void apply(Progress& progress, std::size_t packet_octets, Fate& fate);
+  [[nodiscard]] static bool hits(RuleState& state) noexcept;
+  static void apply(RuleState& state, std::size_t packet_octets, Fate& fate);
 
-  std::vector<Progress> rules_;
+  std::vector<RuleState> rules_;
 };
 
 /// Deliberate faults, between the transport and the sockets (docs/FAULTS.md).
@@ -120,15 +120,16 @@ class FaultInjector {
     std::uint16_t identification = 0;
     std::span<std::byte> octets{};
   };
-  [[nodiscard]] bool handle(Instant now, FaultLane& lane, Waiting& waiting, const Packet& packet);
+  [[nodiscard]] bool handle(Instant now, DirectionRules& rules, Waiting& waiting,
+                            const Packet& packet);
   [[nodiscard]] bool is_for_another_process(std::span<const std::byte> packet) const noexcept;
   void take_in(Instant now, const Incoming& about, std::span<const std::byte> octets);
   void release_in(Instant now);
   [[nodiscard]] static std::optional<Held> take_due(Instant now, Waiting& waiting);
 
   std::optional<OwnNumbers> own_;
-  FaultLane lane_in_;
-  FaultLane lane_out_;
+  DirectionRules rules_in_;
+  DirectionRules rules_out_;
   Waiting waiting_in_;
   Waiting waiting_out_;
   std::vector<Incoming> delivered_;             // the result of handle_incoming()

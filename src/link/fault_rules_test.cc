@@ -41,7 +41,7 @@ bool names(const FaultRule& rule, wire::Transport transport, wire::Operation ope
   return rule.opcodes[static_cast<std::size_t>(wire::opcode_of(transport, operation))];
 }
 
-TEST(FaultRules, NothingWrittenIsNothingDone) {
+TEST(FaultRules, AnEmptyTextHasNoRules) {
   for (const char* text : {"", " ", ";", " ; ;; ", "\n"}) {
     EXPECT_TRUE(accepted(text).rules.empty()) << text;
     EXPECT_EQ(accepted(text).seed, FaultRules::kDefaultSeed);

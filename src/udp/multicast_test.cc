@@ -51,7 +51,7 @@ TEST(Multicast, EveryLinkThatJoinedGetsACopyAlsoOfItsOwn) {
   });
 }
 
-TEST(Multicast, WhoHasLeftGetsNothing) {
+TEST(Multicast, ASocketThatHasLeftGetsNothing) {
   in_a_private_network([] {
     UdpLink link;
     ASSERT_TRUE(test::open_on(link, {{.gid = kHome}}).ok());

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <optional>
 
 #include "host/lending_desk.h"
@@ -129,7 +130,9 @@ Expected<host::OpeningLock> take_opening_lock(std::string& message,
                         " and has not finished; if it is stopped, continue it (kill -CONT " + pid +
                         "), or end it"
                   : host::RuntimeDirectory::explain();
-    if (message.empty()) message = "the system gives no UNIX socket; check `ulimit -n`";
+    if (message.empty())
+      message =
+          "the system gives no UNIX socket; check `ulimit -n`, and that a sandbox allows AF_UNIX";
   }
   return lock;
 }
@@ -189,19 +192,19 @@ Expected<SharedPort::Place> SharedPort::try_to_join(std::span<const LocalAddress
                         std::to_string(slot->number()) + " at " + port_text() +
                         " and does not hold the slot; end it (`verbatim stat` shows processes)"
                   : "the system gives no socket or thread to share " + port_text() +
-                        "; check `ulimit -n` and `ulimit -u`";
+                        "; check `ulimit -n`, `ulimit -u` and `ulimit -v`";
     return served.error();
   }
   pass(options, Step::kListening);
   return Place{.slot = std::move(*slot), .receivers = std::move(*receivers)};
 }
 
-Expected<std::vector<Receiver>> SharedPort::extend(std::span<const LocalAddress> addresses,
-                                                   std::uint32_t slot, std::string& message,
-                                                   const Options& options) {
+Expected<std::vector<ReceivingSocket>> SharedPort::extend(std::span<const LocalAddress> addresses,
+                                                          std::uint32_t slot, std::string& message,
+                                                          const Options& options) {
   const auto lock = take_opening_lock(message, options);
   if (!lock) return lock.error();
-  const std::lock_guard holding(share_.mutex());
+  const LockGuard holding(share_.mutex());
   for (int attempt = 1;; ++attempt) {
     auto receivers = try_to_extend(addresses, slot, message, options);
     const bool again = !receivers && receivers.error() == Errc::kTryAgain && attempt < kAttempts;
@@ -209,16 +212,16 @@ Expected<std::vector<Receiver>> SharedPort::extend(std::span<const LocalAddress>
   }
 }
 
-Expected<std::vector<Receiver>> SharedPort::try_to_extend(std::span<const LocalAddress> addresses,
-                                                          std::uint32_t slot, std::string& message,
-                                                          const Options& options) {
+Expected<std::vector<ReceivingSocket>> SharedPort::try_to_extend(
+    std::span<const LocalAddress> addresses, std::uint32_t slot, std::string& message,
+    const Options& options) {
   std::vector<Group> groups = groups_of(addresses);
   (void)gather(groups, slot, options);
   if (auto borrowed = borrow_first(groups, message, options); !borrowed) return borrowed.error();
   const auto other = std::find_if_not(groups.begin(), groups.end(),
                                       [&](const Group& group) { return is_fit(group, slot); });
   auto receivers = other == groups.end() ? take_receivers(groups, slot, message, options)
-                                         : Expected<std::vector<Receiver>>(Errc::kBusy);
+                                         : Expected<std::vector<ReceivingSocket>>(Errc::kBusy);
   if (other != groups.end()) {
     message = "the socket of " + port_text() + " on " + text_of(other->address) +
               " is held by a process that does not answer; continue it or end it";
@@ -241,13 +244,14 @@ std::vector<SharedPort::Group> SharedPort::groups_of(std::span<const LocalAddres
   return groups;
 }
 
-Expected<std::vector<Receiver>> SharedPort::take_receivers(std::span<Group> groups,
-                                                           std::uint32_t slot, std::string& message,
-                                                           const Options& options) {
+Expected<std::vector<ReceivingSocket>> SharedPort::take_receivers(std::span<Group> groups,
+                                                                  std::uint32_t slot,
+                                                                  std::string& message,
+                                                                  const Options& options) {
   for (Group& group : groups) {
     if (auto filled = fill(group, slot, message, options); !filled) return filled.error();
   }
-  std::vector<Receiver> receivers;
+  std::vector<ReceivingSocket> receivers;
   for (const Group& group : groups) {
     auto receiver = receiver_of(group, slot);
     if (!receiver) {
@@ -378,15 +382,18 @@ Expected<host::Slot> SharedPort::claim_slot(std::span<const Group> groups,
     auto slot = host::Slot::claim(number);
     if (slot) return slot;
     if (slot.error() == Errc::kBusy) continue;
-    message = "the system gives no UNIX socket; check `ulimit -n`";
+    message =
+        "the system gives no UNIX socket; check `ulimit -n`, and that a sandbox allows AF_UNIX";
     return slot.error();
   }
   const bool is_lent = std::ranges::any_of(groups, &Group::is_lent);
-  message = is_lent
-                ? "all places that the owner of " + port_text() +
-                      " has lent to this user are taken; end some processes of this user"
-                : "all " + std::to_string(host::kSlotCount) +
-                      " places for processes of this user are taken; end some of these processes";
+  message =
+      is_lent
+          ? "all places that the owner of " + port_text() +
+                " has lent to this user are taken; end some processes of this user"
+          : "all " + std::to_string(host::kSlotCount) +
+                " places for processes of this user are taken, or no descriptor is left to look; "
+                "end some of these processes, or raise `ulimit -n`";
   return Errc::kNoMemory;
 }
 
@@ -473,11 +480,11 @@ SharedPort::Whose SharedPort::whose(const LocalAddress& address, std::uint32_t s
 }
 
 /// The share and the receiver have one descriptor each.
-Expected<Receiver> SharedPort::receiver_of(const Group& group, std::uint32_t slot) {
+Expected<ReceivingSocket> SharedPort::receiver_of(const Group& group, std::uint32_t slot) {
   const int held = share_.find(group.labelled(slot));
   const int copy = ::fcntl(held, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return Errc::kNoMemory;
-  Receiver receiver{.address = group.address, .socket = UdpSocket::adopt(copy)};
+  ReceivingSocket receiver{.address = group.address, .socket = UdpSocket::adopt(copy)};
   const int own = receiver.socket.descriptor();
   if (!is_bound_to(own, group.address)) return Errc::kInvalidArgument;
   throw_away_what_waits(own);

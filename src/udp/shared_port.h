@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,7 +48,7 @@ class SharedPort {
   };
   struct Place {
     host::Slot slot;
-    std::vector<Receiver> receivers;
+    std::vector<ReceivingSocket> receivers;
   };
 
   SharedPort() = default;
@@ -68,11 +67,11 @@ class SharedPort {
   /// Sockets of `slot`, the slot of this process, at further addresses. The errors are those of
   /// join(), and kBusy when another process holds the socket of the slot and does not answer.
   /// Returns all sockets or none. Waits for other processes as join() does.
-  [[nodiscard]] Expected<std::vector<Receiver>> extend(std::span<const LocalAddress> addresses,
-                                                       std::uint32_t slot, std::string& message,
-                                                       const Options& options);
-  [[nodiscard]] Expected<std::vector<Receiver>> extend(std::span<const LocalAddress> addresses,
-                                                       std::uint32_t slot, std::string& message) {
+  [[nodiscard]] Expected<std::vector<ReceivingSocket>> extend(
+      std::span<const LocalAddress> addresses, std::uint32_t slot, std::string& message,
+      const Options& options);
+  [[nodiscard]] Expected<std::vector<ReceivingSocket>> extend(
+      std::span<const LocalAddress> addresses, std::uint32_t slot, std::string& message) {
     return extend(addresses, slot, message, Options());
   }
   /// How full the receive buffer of a slot's socket is, as the system counts; nothing when this
@@ -99,18 +98,18 @@ class SharedPort {
   void leave() noexcept { share_.close(); }
 
   /// Held while the process forks.
-  [[nodiscard]] std::mutex& mutex() noexcept { return share_.mutex(); }
+  [[nodiscard]] Mutex& mutex() noexcept { return share_.mutex(); }
   void abandon_in_child() noexcept { share_.abandon_in_child(); }
 
  private:
   struct Group;
 
   [[nodiscard]] std::vector<Group> groups_of(std::span<const LocalAddress> addresses);
-  [[nodiscard]] Expected<std::vector<Receiver>> take_receivers(std::span<Group> groups,
-                                                               std::uint32_t slot,
-                                                               std::string& message,
-                                                               const Options& options);
-  [[nodiscard]] Expected<std::vector<Receiver>> try_to_extend(
+  [[nodiscard]] Expected<std::vector<ReceivingSocket>> take_receivers(std::span<Group> groups,
+                                                                      std::uint32_t slot,
+                                                                      std::string& message,
+                                                                      const Options& options);
+  [[nodiscard]] Expected<std::vector<ReceivingSocket>> try_to_extend(
       std::span<const LocalAddress> addresses, std::uint32_t slot, std::string& message,
       const Options& options);
   [[nodiscard]] Expected<Place> try_to_join(std::span<const LocalAddress> addresses,
@@ -131,7 +130,7 @@ class SharedPort {
   [[nodiscard]] Status fill(Group& group, std::uint32_t slot, std::string& message,
                             const Options& options);
   [[nodiscard]] static Errc explain_refusal(const Group& group, Errc error, std::string& message);
-  [[nodiscard]] Expected<Receiver> receiver_of(const Group& group, std::uint32_t slot);
+  [[nodiscard]] Expected<ReceivingSocket> receiver_of(const Group& group, std::uint32_t slot);
 
   host::SocketShare share_;
   std::optional<PortLender> lender_;

@@ -50,7 +50,7 @@ TEST(SharedPortRefused, AThirdUserIsToldWhenTheOwnerHasEnded) {
   });
 }
 
-TEST(SharedPortRefused, AUserIsToldWhenTheOwnerHasGivenUpItsUser) {
+TEST(SharedPortRefused, AUserIsToldWhenTheOwnerHasChangedItsUser) {
   as_root_in_a_private_network([] {
     const Bystander daemon(0, [](auto ready) {
       Member member;
@@ -89,7 +89,7 @@ TEST(SharedPortRefused, ASocketAtAllIpv6AddressesKeepsNoUserFromAnIpv4Address) {
   });
 }
 
-TEST(SharedPortRefused, AUserIsToldWhoHasASocketAtAllAddresses) {
+TEST(SharedPortRefused, AUserIsToldWhichUserHasASocketAtAllAddresses) {
   as_root_in_a_private_network([] {
     const Bystander other(kThird, [](auto ready) {
       auto all = UdpSocket::open_receiver({.gid = test::ipv4(0, 0, 0, 0)}, kRocePort);
@@ -101,7 +101,7 @@ TEST(SharedPortRefused, AUserIsToldWhoHasASocketAtAllAddresses) {
   });
 }
 
-TEST(SharedPortRefused, WhoComesWhileTheOnlyHolderIsStoppedIsToldSo) {
+TEST(SharedPortRefused, AProcessIsToldThatTheOnlyHolderIsStopped) {
   as_root_in_a_private_network([] {
     UserProcess owner(kOwner);
     ASSERT_EQ(owner.slot(), 0U);

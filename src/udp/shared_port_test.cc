@@ -221,7 +221,7 @@ TEST(SharedPort, ANewcomerLeavesTheRoutesOfOthersAlone) {
   });
 }
 
-TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
+TEST(SharedPort, ANewProcessGetsInWhileAllOthersAreStopped) {
   in_a_private_network([] {
     MemberProcess zero;
     MemberProcess one;
@@ -249,7 +249,7 @@ TEST(SharedPort, ANewcomerGetsInWhileEverybodyIsStopped) {
   });
 }
 
-TEST(SharedPort, WhoWasStoppedCatchesUp) {
+TEST(SharedPort, AProcessThatWasStoppedCatchesUp) {
   in_a_private_network([] {
     auto zero = std::make_unique<MemberProcess>();
     ASSERT_EQ(zero->slot(), 0U);

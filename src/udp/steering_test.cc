@@ -85,7 +85,7 @@ TEST(Steering, ReadsTheSlotFromTheQueuePairNumber) {
   EXPECT_EQ(run(program, packet_to(0x01'0001)), 1U) << "not the management queue pair";
 }
 
-TEST(Steering, SendsAnswersOfTheConnectionManagerToWhoAsked) {
+TEST(Steering, SendsAnswersOfTheConnectionManagerToTheProcessThatAsked) {
   const auto program = steering_program({});
   for (const unsigned attribute : {0x11U, 0x12U, 0x13U, 0x14U, 0x15U, 0x16U, 0x19U, 0x1aU}) {
     EXPECT_EQ(run(program, datagram(7, attribute)), 0x0bU) << attribute;
@@ -93,7 +93,7 @@ TEST(Steering, SendsAnswersOfTheConnectionManagerToWhoAsked) {
   EXPECT_EQ(run(program, datagram(7, 0x18)), 0x0aU) << "SIDR_REP carries the asker's ID first";
 }
 
-TEST(Steering, SendsRequestsToWhoListens) {
+TEST(Steering, SendsRequestsToTheProcessThatListens) {
   const std::array<ServiceRoute, 3> routes = {{{.service = 0x0106'1233, .slot = 3},
                                                {.service = 0x0106'1234, .slot = 44},
                                                {.service = 0, .slot = 5}}};
@@ -103,7 +103,7 @@ TEST(Steering, SendsRequestsToWhoListens) {
   }
 }
 
-TEST(Steering, SendsWhatItDoesNotKnowToTheFirst) {
+TEST(Steering, SendsUnknownPacketsToTheFirst) {
   const auto program = steering_program({});
   EXPECT_EQ(run(program, datagram(3, 0x13)), 0U) << "another class";
   EXPECT_EQ(run(program, packet_to(1)), 0U) << "too short for a datagram";

@@ -66,7 +66,7 @@ struct Member {
   [[nodiscard]] std::uint32_t slot() const { return place.slot.number(); }
   /// Whether packets for the slot of this process reach it, at each of its addresses.
   [[nodiscard]] bool is_reachable() {
-    for (Receiver& receiver : place.receivers) {
+    for (ReceivingSocket& receiver : place.receivers) {
       send_to(receiver.address.gid, packet_for(slot()));
       if (!has_packet(receiver.socket)) return false;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <linux/ipv6.h>
 #include <net/if.h>
@@ -34,7 +33,6 @@ inline Instant now() {
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-inline constexpr int kSkipped = 77;
 inline constexpr std::uint32_t kLoopbackIndex = 1;  // the first interface of every namespace
 
 inline wire::Gid ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d) {
@@ -51,6 +49,8 @@ inline wire::Gid own_address(std::uint32_t which) {
 inline wire::Gid ipv6_loopback() { return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}; }
 
 using host::test::in_a_child;
+using host::test::kSkipped;
+using host::test::open_descriptor_count;
 
 inline bool change_loopback(unsigned long request, ifreq& change) {
   std::strcpy(change.ifr_name, "lo");
@@ -115,14 +115,6 @@ void in_a_private_network(Body&& body) {
   });
   if (ended == kSkipped) GTEST_SKIP() << "the system allows no network namespace";
   EXPECT_EQ(ended, 0);
-}
-
-inline std::size_t open_descriptor_count() {
-  DIR* folder = ::opendir("/proc/self/fd");
-  std::size_t count = 0;
-  while (folder != nullptr && ::readdir(folder) != nullptr) ++count;
-  if (folder != nullptr) ::closedir(folder);
-  return count;
 }
 
 /// Without trains, unless a test wants them: what these tests send has no ICRC.

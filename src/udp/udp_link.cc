@@ -87,7 +87,7 @@ struct UdpLink::State {
   Outgoing last_to;                   // where a train went
   std::optional<TrainSender::Exit> last_exit;
 
-  [[nodiscard]] Status add(Receiver added) noexcept;
+  [[nodiscard]] Status add(ReceivingSocket added) noexcept;
   void prepare_receiving() noexcept;
   [[nodiscard]] const LocalPort* find(const wire::Gid& gid) const noexcept;
   [[nodiscard]] LocalPort* find(const wire::Gid& gid) noexcept {
@@ -105,11 +105,11 @@ UdpLink::~UdpLink() = default;
 Status UdpLink::open(std::span<const LocalAddress> addresses, std::uint32_t slot,
                      Trains trains) noexcept {
   if (state_ != nullptr) return Errc::kBusy;
-  std::vector<Receiver> receivers;
+  std::vector<ReceivingSocket> receivers;
   for (const LocalAddress& address : addresses) {
-    const bool is_known =
-        std::any_of(receivers.begin(), receivers.end(),
-                    [&](const Receiver& receiver) { return receiver.address.gid == address.gid; });
+    const bool is_known = std::any_of(
+        receivers.begin(), receivers.end(),
+        [&](const ReceivingSocket& receiver) { return receiver.address.gid == address.gid; });
     if (is_known) continue;
     auto socket = UdpSocket::open_receiver(address, kRocePort);
     if (!socket && socket.error() == Errc::kNoDevice) continue;
@@ -119,13 +119,14 @@ Status UdpLink::open(std::span<const LocalAddress> addresses, std::uint32_t slot
   return open(std::move(receivers), slot, trains);
 }
 
-Status UdpLink::open(std::vector<Receiver> receivers, std::uint32_t slot, Trains trains) noexcept {
+Status UdpLink::open(std::vector<ReceivingSocket> receivers, std::uint32_t slot,
+                     Trains trains) noexcept {
   if (state_ != nullptr) return Errc::kBusy;
   std::unique_ptr<State> state(new (std::nothrow) State);
   if (state == nullptr) return Errc::kNoMemory;
   state->slot = slot;
   state->trains = trains;
-  for (Receiver& receiver : receivers) {
+  for (ReceivingSocket& receiver : receivers) {
     if (auto added = state->add(std::move(receiver)); !added) return added;
   }
   if (state->locals.empty()) return Errc::kNoDevice;
@@ -136,7 +137,7 @@ Status UdpLink::open(std::vector<Receiver> receivers, std::uint32_t slot, Trains
   return Ok{};
 }
 
-Status UdpLink::State::add(Receiver added) noexcept {
+Status UdpLink::State::add(ReceivingSocket added) noexcept {
   LocalPort local;
   local.address = added.address;
   local.receiver = std::move(added.socket);
@@ -149,7 +150,7 @@ Status UdpLink::State::add(Receiver added) noexcept {
   return Ok{};
 }
 
-Status UdpLink::add(Receiver receiver) noexcept {
+Status UdpLink::add(ReceivingSocket receiver) noexcept {
   if (state_ == nullptr) return Errc::kNoDevice;
   if (state_->find(receiver.address.gid) != nullptr) return Errc::kAlreadyExists;
   auto added = state_->add(std::move(receiver));

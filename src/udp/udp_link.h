@@ -45,15 +45,15 @@ class UdpLink final : public Link {
   [[nodiscard]] Status open(std::span<const LocalAddress> addresses, std::uint32_t slot,
                             Trains trains = Trains::kYes) noexcept;
   /// The same with sockets that exist already (udp/shared_port.h).
-  [[nodiscard]] Status open(std::vector<Receiver> receivers, std::uint32_t slot,
+  [[nodiscard]] Status open(std::vector<ReceivingSocket> receivers, std::uint32_t slot,
                             Trains trains = Trains::kYes) noexcept;
   /// Adds an address with its socket. kAlreadyExists when the link has the address.
-  [[nodiscard]] Status add(Receiver receiver) noexcept;
+  [[nodiscard]] Status add(ReceivingSocket receiver) noexcept;
 
   /// From now on the link also receives packets to a multicast group, on the interface that `group`
   /// names. kAlreadyExists when it does so already, kNoDevice when the interface cannot.
   [[nodiscard]] Status join(const LocalAddress& group) noexcept;
-  /// Ends that. kNoSuchObject when the link has not joined the group.
+  /// Leaves the group. kNoSuchObject when the link has not joined the group.
   [[nodiscard]] Status leave(const LocalAddress& group) noexcept;
 
   /// The source port of packets with this entropy from `source`; 0 if the link does not have that

@@ -43,7 +43,7 @@ Octets sealed_packet(const Outgoing& to, std::size_t octets, std::uint64_t seed)
   return packet;
 }
 
-Outgoing way(const UdpLink& link, const wire::Gid& source, const wire::Gid& destination) {
+Outgoing path_between(const UdpLink& link, const wire::Gid& source, const wire::Gid& destination) {
   return {.source = source, .destination = destination, .source_port = link.source_port(source, 0)};
 }
 
@@ -80,7 +80,7 @@ TEST(UdpLinkSystem, TwoProcessesOnOneAddressEachGetTheirOwnPackets) {
   ASSERT_TRUE(test::open_on(sender, {{.gid = elsewhere}}, 2).ok());
   std::uint32_t received = 0;
   for (std::uint8_t i = 0; i < kEach; ++i) {
-    Outgoing to = way(sender, elsewhere, shared);
+    Outgoing to = path_between(sender, elsewhere, shared);
     to.source_port = sender.source_port(elsewhere, i);  // the kernel's own choice would mix them
     put(sender, to, packet_for_slot(0, i));
     put(sender, to, packet_for_slot(1, i));
@@ -102,9 +102,9 @@ TEST(UdpLinkSystem, TheOnlyProcessGetsPacketsOfEverySlot) {
   UdpLink only;
   ASSERT_TRUE(test::open_on(only, {{.gid = address}}, 7).ok());
   for (const std::uint8_t slot : std::array<std::uint8_t, 3>{0, 7, 255}) {
-    put(only, way(only, address, address), packet_for_slot(slot, 0));
+    put(only, path_between(only, address, address), packet_for_slot(slot, 0));
   }
-  put(only, way(only, address, address), Octets(2));
+  put(only, path_between(only, address, address), Octets(2));
   only.flush(test::now());
   EXPECT_EQ(take(only, 4).size(), 4U);
 }
@@ -159,7 +159,7 @@ TEST(UdpLinkSystem, CarriesIpv6) {
     const wire::Gid address = test::ipv6_loopback();
     ASSERT_TRUE(test::open_on(link, {{.gid = address}}).ok());
     link.tell_headers();
-    Outgoing to = way(link, address, address);
+    Outgoing to = path_between(link, address, address);
     for (std::uint64_t i = 0; i < Burst::kTrains; ++i) {
       to.traffic_class = static_cast<std::uint8_t>(i);
       to.hop_limit = static_cast<std::uint8_t>(i + 50);
@@ -205,7 +205,7 @@ TEST(UdpLinkSystem, CarriesLinkLocalAddresses) {
                                      {.gid = right, .scope = test::kLoopbackIndex}})
                     .ok());
     ASSERT_EQ(link.descriptors().size(), 2U);
-    put(link, way(link, left, right), packet_for_slot(0, 1));
+    put(link, path_between(link, left, right), packet_for_slot(0, 1));
     link.flush(test::now());
     const auto got = take(link, 1);
     ASSERT_EQ(got.size(), 1U);
@@ -223,7 +223,7 @@ TEST(UdpLinkSystem, Ipv4HeadersAreWhatTheIcrcWasComputedOver) {
     const int raw = ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
     if (raw < 0) ::_exit(test::kSkipped);
     constexpr std::uint64_t kPackets = 2 * Burst::kTrains + 5;
-    Outgoing path = way(link, from, to);
+    Outgoing path = path_between(link, from, to);
     const auto sealed = [&](std::uint64_t i) { return sealed_packet(path, 64 + i, i); };
     for (std::uint64_t i = 0; i < kPackets; ++i) put(link, path, sealed(i));
     link.flush(test::now());
@@ -255,7 +255,7 @@ TEST(UdpLinkSystem, CountsPacketsThatAreTooLargeForTheInterface) {
     const wire::Gid address = test::ipv4(127, 0, 0, 1);
     UdpLink link;
     ASSERT_TRUE(test::open_on(link, {{.gid = address}}).ok());
-    const Outgoing to = way(link, address, address);
+    const Outgoing to = path_between(link, address, address);
     put(link, to, Octets(1472));
     put(link, to, Octets(1473));
     put(link, to, Octets(4000));

@@ -315,11 +315,11 @@ TEST(UdpLink, ReceivesFromEachOfItsAddressesAndSendsFromEach) {
     }
   }
   link.flush(test::now());
-  std::set<std::pair<std::uint8_t, std::uint8_t>> ways;
+  std::set<std::pair<std::uint8_t, std::uint8_t>> directions;
   for (const auto& kept : take(link, 4)) {
-    ways.emplace(kept.packet.source.octets[13], kept.packet.destination.octets[13]);
+    directions.emplace(kept.packet.source.octets[13], kept.packet.destination.octets[13]);
   }
-  EXPECT_EQ(ways.size(), 4U);
+  EXPECT_EQ(directions.size(), 4U);
 }
 
 }  // namespace

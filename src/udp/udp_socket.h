@@ -105,7 +105,7 @@ bool steer_sockets_beside(int socket, std::span<const ServiceRoute> routes,
                           std::uint32_t fallback = 0);
 
 /// A local address and the socket on port 4791 that receives the packets for this process there.
-struct Receiver {
+struct ReceivingSocket {
   LocalAddress address{};
   UdpSocket socket;
 };

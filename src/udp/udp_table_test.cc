@@ -50,7 +50,7 @@ TEST(UdpTable, ReadsNothingFromWhatIsNoLine) {
   }
 }
 
-TEST(UdpTable, FindsWhoHoldsAPort) {
+TEST(UdpTable, FindsTheHolderOfAPort) {
   test::in_a_private_network([] {
     const LocalAddress home{.gid = test::ipv4(127, 0, 0, 1)};
     EXPECT_EQ(count_sockets(home, kRocePort), 0U);
@@ -67,7 +67,7 @@ TEST(UdpTable, FindsWhoHoldsAPort) {
   });
 }
 
-TEST(UdpTable, WhoHasEveryAddressHoldsThePortToo) {
+TEST(UdpTable, ASocketAtEveryAddressHoldsThePortToo) {
   test::in_a_private_network([] {
     auto wildcard = UdpSocket::open_receiver({.gid = test::ipv4(0, 0, 0, 0)}, kRocePort);
     ASSERT_TRUE(wildcard.ok());

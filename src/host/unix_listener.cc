@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/listener.h"
+#include "host/unix_listener.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -27,7 +27,7 @@ OwnDescriptor open_spare() noexcept {
 
 }  // namespace
 
-Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
+Status UnixListener::open(const UnixName& name, int backlog, int epoll) noexcept {
   epoll_ = epoll;
   process_ = ::getpid();
   socket_ = OwnDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -43,21 +43,21 @@ Status Listener::open(const UnixName& name, int backlog, int epoll) noexcept {
   return Ok{};
 }
 
-void Listener::close() noexcept {
+void UnixListener::close() noexcept {
   if (process_ == ::getpid() && socket_.is_still_own()) UnixName::remove(socket_.number());
   socket_.close();
   spare_.close();
   is_watched_ = false;
 }
 
-void Listener::watch(bool wanted) noexcept {
+void UnixListener::watch(bool wanted) noexcept {
   if (wanted == is_watched_) return;
   epoll_event readable{.events = EPOLLIN, .data = {.fd = socket_.number()}};
   (void)::epoll_ctl(epoll_, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, socket_.number(), &readable);
   is_watched_ = wanted;
 }
 
-int Listener::accept() noexcept {
+int UnixListener::accept() noexcept {
   int accepted = accept_from(socket_.number());
   // The kernel takes a descriptor first, and looks for a connection then.
   while (accepted < 0 && errno != EAGAIN && refuse_one()) accepted = accept_from(socket_.number());
@@ -66,7 +66,7 @@ int Listener::accept() noexcept {
 }
 
 /// False, with errno, when it refused none: EAGAIN (no connection), or still no descriptor.
-bool Listener::refuse_one() noexcept {
+bool UnixListener::refuse_one() noexcept {
   spare_.close();
   const int refused = accept_from(socket_.number());
   const int reason = errno;

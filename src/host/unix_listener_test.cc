@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/listener.h"
+#include "host/unix_listener.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -54,11 +54,11 @@ class NoDescriptors {
   std::vector<int> all_;
 };
 
-TEST(Listener, RefusesWithoutBeingWokenAgainWhenThereIsNoDescriptorLeft) {
+TEST(UnixListener, RefusesWithoutBeingWokenAgainWhenThereIsNoDescriptorLeft) {
   test::in_a_private_network([] {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
     const UnixName name = UnixName::in_directory("test");
-    Listener listener;
+    UnixListener listener;
     ASSERT_TRUE(listener.open(name, kBacklog, epoll).ok());
     const int first = connect_to(name);
     const int second = connect_to(name);
@@ -79,11 +79,11 @@ TEST(Listener, RefusesWithoutBeingWokenAgainWhenThereIsNoDescriptorLeft) {
   });
 }
 
-TEST(Listener, RestsUntilTheNextCallWhenItsSpareDescriptorIsTakenAsWell) {
+TEST(UnixListener, RestsUntilTheNextCallWhenItsSpareDescriptorIsTakenAsWell) {
   test::in_a_private_network([] {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
     const UnixName name = UnixName::in_directory("test");
-    Listener listener;
+    UnixListener listener;
     ASSERT_TRUE(listener.open(name, kBacklog, epoll).ok());
     const int waiting = connect_to(name);
     {

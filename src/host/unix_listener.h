@@ -15,12 +15,12 @@ namespace verbatim::host {
 /// call of accept().
 ///
 /// Thread: one at a time.
-class Listener {
+class UnixListener {
  public:
-  Listener() noexcept = default;
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  ~Listener() { close(); }
+  UnixListener() noexcept = default;
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+  ~UnixListener() { close(); }
 
   /// kAddressInUse when a process, this one included, has the name; kAccessDenied when this process
   /// has no RuntimeDirectory; kNoMemory when there is no descriptor.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/fabric_connection.h"
+
+#include <fcntl.h>
+
+namespace verbatim::host {
+
+bool FabricConnection::send(const UserMadHeader& header, std::span<const std::byte> message) {
+  if (waiting_.empty()) {
+    const Transfer done = send_user_mad(socket_.number(), header, message);
+    if (done != Transfer::kFull) return done == Transfer::kDone;
+  }
+  return keep({.is_datagram = true,
+               .header = header,
+               .octets = {message.begin(), message.end()},
+               .descriptor = Descriptor()});
+}
+
+bool FabricConnection::send(std::span<const std::byte> head, std::span<const std::byte> rest,
+                            int descriptor) {
+  if (waiting_.empty()) {
+    const Transfer done = send_parts(socket_.number(), head, rest, descriptor);
+    if (done != Transfer::kFull) return done == Transfer::kDone;
+  }
+  Waiting message{
+      .is_datagram = false,
+      .header = {},
+      .octets = {head.begin(), head.end()},
+      .descriptor = Descriptor(descriptor < 0 ? -1 : ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0))};
+  message.octets.insert(message.octets.end(), rest.begin(), rest.end());
+  return keep(std::move(message));
+}
+
+bool FabricConnection::keep(Waiting message) {
+  if (waiting_.size() >= kWaitingMessagesMax ||
+      waiting_octets_ + message.octets.size() > kWaitingOctetsMax) {
+    return false;
+  }
+  waiting_octets_ += message.octets.size();
+  waiting_.push_back(std::move(message));
+  return true;
+}
+
+Transfer FabricConnection::transfer(const Waiting& message) const noexcept {
+  return message.is_datagram
+             ? send_user_mad(socket_.number(), message.header, message.octets)
+             : send_parts(socket_.number(), message.octets, {}, message.descriptor.number());
+}
+
+void FabricConnection::flush() {
+  while (!waiting_.empty() && transfer(waiting_.front()) != Transfer::kFull) {
+    waiting_octets_ -= waiting_.front().octets.size();
+    waiting_.pop_front();
+  }
+}
+
+std::uint32_t FabricConnection::add_call(Descriptor reply_to) {
+  if (calls_.size() >= kCallsMax) calls_.clear();  // the programs see the end of their sockets
+  const std::uint32_t call = next_call_++;
+  calls_.emplace(call, std::move(reply_to));
+  return call;
+}
+
+void FabricConnection::reply(std::uint32_t call, const FabricReply& reply) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  (void)send_parts(found->second.number(), octets_of(reply), {}, -1);  // an empty socket has room
+  calls_.erase(found);
+}
+
+}  // namespace verbatim::host
