@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/adapter.h"
+#include "base/adapter_role.h"
 
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ namespace {
 constexpr std::size_t kSegmentOctets = std::size_t{16} << 30;
 constexpr std::size_t kSegmentOctetsMin = std::size_t{64} << 20;
 constexpr std::uint64_t kPortNumber = 1;  // the verbs count from one
+constexpr const char* kNoThread =
+    "the system gives no thread, or no descriptor; check `ulimit -u`, `ulimit -v` and `ulimit -n`";
 
 }  // namespace
 
@@ -75,7 +78,8 @@ Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
                .handle_loss = [this] { handle_loss(); }}) {}
 
 Adapter::~Adapter() {
-  // Before the ForkPause: it may wait for the watch, which may wait for other locks.
+  // Before the ForkPause: remove() may wait for the thread of the watch, which may wait for other
+  // locks.
   if (!abandoned_) PortWatch::of_process().remove(*this);
   const ForkPause pause;
   engine_.stop();  // first: its thread uses all other parts
@@ -83,6 +87,10 @@ Adapter::~Adapter() {
   if (!abandoned_) management_->leave();
   peers_.peers().close();
   link_->close();
+  // The management port ends here, before the slot is free and before the fork pause ends. It
+  // closes names that contain the slot, which the next process in the slot opens, and connections
+  // that show that this process is alive, which a child of a later fork would keep.
+  management_.reset();
   shared_port_.leave();  // before the slot: the next process in the slot reads its sockets
   slot_ = host::Slot{};
   forget_adapter(*this);
@@ -100,7 +108,10 @@ void Adapter::abandon_in_child() noexcept {
   slot_ = host::Slot{};
   segment_.privatize();
   visitors_.abandon_in_child();
-  queue_pairs_.for_each([](QueuePair& qp) { qp.abandon_in_child(); });
+  queue_pairs_.for_each([](QueuePair& qp) {
+    assume_adapter_role();
+    qp.abandon_in_child();
+  });
   renew(port_mutex_);  // another thread may have been reading
 }
 
@@ -132,20 +143,29 @@ Status Adapter::open(std::string& message) {
   }
   slot_ = std::move(place->slot);
   path_policy_ = link_config->path;
+  gives_way_ = link_config->gives_way;
   if (auto opened = open_segment(*link_config, message); !opened) return opened;
   if (auto opened = udp_.open(std::move(place->receivers), slot_.number(), link_config->trains);
       !opened) {
-    message = port_.interface + ": no UDP ports are left to send from; end other programs";
+    message = port_.interface + (opened.error() == Errc::kNoMemory
+                                     ? ": no descriptor is left for UDP sockets; raise `ulimit -n`"
+                                     : ": no UDP ports are left to send from; end other programs");
     return opened;
   }
   receive_buffer_octets_ = udp_.receive_buffer_octets();
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   progress_.use(*link_);
   dispatch_.open(slot_.number());
-  if (auto opened = management_->open(); !opened) return opened;
+  if (auto opened = management_->open(); !opened) {
+    message = kNoThread;
+    return opened;
+  }
   peers_.admit({.admits_peers = path_policy_ != DataPathPolicy::kPackets,
                 .has_peer_calls = link_config->has_peer_calls});
-  if (auto started = engine_.start(); !started) return started;
+  if (auto started = engine_.start(); !started) {
+    message = kNoThread;
+    return started;
+  }
   PortWatch::of_process().add(*this);
   return Ok{};
 }
@@ -172,6 +192,7 @@ Status Adapter::open_segment(const LinkConfig& config, std::string& message) {
                     (static_cast<std::uint64_t>(::getpid()) << 32);
   registry_ = std::make_unique<memory::KeyRegistry>(layout_.keys(), free_keys_, seed);
   homes_ = std::make_unique<RegionHomes>(*registry_, mutex_, visitors_);
+  const SoleUser unknown;  // to other threads
   queue_pairs_.open(slot_.number(), seed);
   return Ok{};
 }
@@ -205,14 +226,14 @@ void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
   if (removed_ || !change.is_any()) return;
   take_addresses(change);
   if (!change.is_any()) return;
-  const std::lock_guard lock(mutex_);
+  const host::AdapterGuard lock(mutex_);
   if (!abandoned_) apply(change, interfaces);
 }
 
 /// The program has closed descriptors of the adapter. Nothing is sent or received any more: the
 /// numbers of the sockets may be those of the program's own files now.
 void Adapter::handle_loss() {
-  const std::lock_guard lock(mutex_);
+  const host::AdapterGuard lock(mutex_);
   if (abandoned_ || removed_) return;
   link_->close();
   apply({.is_gone = true}, {});
@@ -223,7 +244,7 @@ void Adapter::handle_loss() {
 void Adapter::take_addresses(PortChange& change) {
   std::vector<link::LocalAddress> wanted;
   {
-    const std::lock_guard lock(mutex_);
+    const host::AdapterGuard lock(mutex_);
     for (const wire::Gid& gid : change.gained) {
       const bool is_there = udp_.source_port(gid, 0) != 0;  // an address that was there before
       if (!is_there) wanted.push_back({.gid = gid, .scope = port_.interface_index});
@@ -233,7 +254,7 @@ void Adapter::take_addresses(PortChange& change) {
     const ForkPause pause;  // a child must not keep the lock that processes take to open the port
     std::string message;
     auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
-    const std::lock_guard lock(mutex_);
+    const host::AdapterGuard lock(mutex_);
     if (receivers && !receivers->empty() && udp_.add(std::move(receivers->front()))) {
       engine_.watch_link();
       management_->handle_address(address.gid);
@@ -245,16 +266,17 @@ void Adapter::take_addresses(PortChange& change) {
 
 void Adapter::apply(const PortChange& change, const std::vector<Interface>& interfaces) {
   {
-    const std::lock_guard lock(port_mutex_);
+    const LockGuard lock(port_mutex_);
     port_ = changed(port_, change, interfaces);
   }
-  const auto tell = [&](AsyncEvent event) {
+  const auto tell = [&](AsyncEvent event) VB_REQUIRES(adapter_role) {
     for (EventPipe* events : events_) report(events, event, kPortNumber);
   };
   if (change.is_gone) {
     removed_ = true;
     tell(AsyncEvent::kDeviceFatal);
     queue_pairs_.for_each([&](QueuePair& qp) {
+      assume_adapter_role();
       {
         const auto held = qp.hold();
         qp.enter_error();
@@ -273,7 +295,7 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
 
 Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept {
   if (to.gid_index >= port_.gids.size()) return Errc::kInvalidArgument;
-  if (port_.gids[to.gid_index].gid == wire::Gid{}) return Errc::kInvalidArgument;  // has gone
+  if (port_.gids[to.gid_index].gid == wire::Gid{}) return Errc::kInvalidArgument;  // removed
   transport::Path path;
   path.source = port_.gids[to.gid_index].gid;
   path.destination = loop::group_address(to.gid);

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "base/expected.h"
 #include "base/mutex.h"
 #include "device/adapter_work.h"
@@ -24,6 +24,7 @@
 #include "device/segment_layout.h"
 #include "device/surroundings.h"
 #include "device/visitors.h"
+#include "host/adapter_guard.h"
 #include "host/queue_lock.h"
 #include "host/segment.h"
 #include "host/slot.h"
@@ -57,19 +58,21 @@ class Adapter {
   [[nodiscard]] Lock& mutex() noexcept { return mutex_; }
   /// The present port: it changes while the device is open.
   [[nodiscard]] PortInfo port() const {
-    const std::lock_guard lock(port_mutex_);
+    const LockGuard lock(port_mutex_);
     return port_;
   }
   /// Its interface was removed: nothing works any more.
   [[nodiscard]] bool is_removed() const noexcept { return removed_; }
   /// Which data path queue pairs of this host use to each other.
   [[nodiscard]] DataPathPolicy path_policy() const noexcept { return path_policy_; }
+  /// Whether threads that poll in vain let other threads have the processor.
+  [[nodiscard]] bool gives_way() const noexcept { return gives_way_; }
   [[nodiscard]] std::size_t receive_buffer_octets() const noexcept {
     return receive_buffer_octets_;
   }
 
-  /// The interfaces are these now. Without any lock, by one thread at a time; waits for other
-  /// processes where an address has come.
+  /// Adapts the port to the present interfaces of the host. Called without any lock, by one thread
+  /// at a time. Waits for other processes if the port has a new address.
   void handle_interfaces(const std::vector<Interface>& interfaces);
 
   // ---- The parts ----
@@ -91,11 +94,11 @@ class Adapter {
 
   /// Where events that concern the device go; remove_events() before the pipe is destroyed.
   void add_events(EventPipe& events) {
-    const std::lock_guard lock(mutex_);
+    const host::AdapterGuard lock(mutex_);
     events_.push_back(&events);
   }
   void remove_events(EventPipe& events) noexcept {
-    const std::lock_guard lock(mutex_);
+    const host::AdapterGuard lock(mutex_);
     std::erase(events_, &events);
   }
 
@@ -111,7 +114,8 @@ class Adapter {
     std::uint32_t flow_label = 0;
     std::uint16_t entropy = 0;  // spreads flows over source ports
   };
-  [[nodiscard]] Expected<transport::Path> path_to(const Destination& to) const noexcept;
+  [[nodiscard]] Expected<transport::Path> path_to(const Destination& to) const noexcept
+      VB_REQUIRES(adapter_role);
 
   // ---- Around a fork ----
 
@@ -119,7 +123,7 @@ class Adapter {
   /// then every `adapter`.
   struct ForkLocks {
     Mutex& hearing;
-    std::mutex& sockets;
+    Mutex& sockets;
     Lock& adapter;
   };
   [[nodiscard]] ForkLocks fork_locks() noexcept {
@@ -128,11 +132,11 @@ class Adapter {
   }
   /// In a forked child: gives up all that is shared with the parent. Requests that the child posts
   /// on inherited queue pairs stay in their queues.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_REQUIRES(adapter_role);
   /// The same in a child whose thread may be in the middle of changing the adapter, or of
   /// allocating memory: it makes the segment private and frees nothing.
   /// OwnDescriptor::close_all_in_child() closes the descriptors.
-  void forget_in_child() noexcept;
+  void forget_in_child() noexcept VB_REQUIRES(adapter_role);
 
  private:
   [[nodiscard]] Status open_segment(const LinkConfig& config, std::string& message);
@@ -140,14 +144,16 @@ class Adapter {
   void wrap_link(std::unique_ptr<link::Link> wrapper);
   void handle_loss();
   void take_addresses(PortChange& change);
-  void apply(const PortChange& change, const std::vector<Interface>& interfaces);
+  void apply(const PortChange& change, const std::vector<Interface>& interfaces)
+      VB_REQUIRES(adapter_role);
 
   Lock mutex_;
-  mutable std::mutex port_mutex_;  // taken last; a change of the port needs both
+  mutable Mutex port_mutex_;  // taken last; a change of the port needs both
   PortInfo port_;
-  std::vector<EventPipe*> events_;
+  std::vector<EventPipe*> events_ VB_GUARDED_BY(adapter_role);
   std::atomic<bool> removed_{false};
   DataPathPolicy path_policy_ = DataPathPolicy::kAutomatic;
+  bool gives_way_ = true;
   std::size_t receive_buffer_octets_ = 0;
   bool abandoned_ = false;  // a child's copy of its parent's adapter
 
@@ -169,7 +175,7 @@ class Adapter {
 
   MulticastGroups groups_;
   Visitors visitors_;
-  const std::unique_ptr<ManagementPort> management_;
+  std::unique_ptr<ManagementPort> management_;  // until the destructor: never null
   Surroundings surroundings_;
   loop::Agenda<QueuePair> agenda_;
   AdapterDispatch dispatch_;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/adapter_registry.h"
+#include "base/adapter_role.h"
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/fork_mutex.h"
 #include "base/mutex.h"
 #include "base/process_wide.h"
@@ -38,22 +41,30 @@ Registry& registry() {
 /// ForkPause, with the lock of the registry and with signals blocked: a fork in the middle of a
 /// call reads this list.
 struct ExistingAdapters {
-  std::mutex mutex;
-  std::vector<Adapter*> all;
+  Mutex mutex;
+  std::vector<Adapter*> all VB_GUARDED_BY(mutex);
 
   void add(Adapter* adapter) {
     const rehome::SignalsBlocked quiet;
-    const std::lock_guard lock(mutex);
+    const LockGuard lock(mutex);
     all.push_back(adapter);
   }
   void remove(Adapter* adapter) {
     const rehome::SignalsBlocked quiet;
-    const std::lock_guard lock(mutex);
+    const LockGuard lock(mutex);
     std::erase(all, adapter);
   }
 };
 ExistingAdapters& existing() {
   return process_wide([] { return new ExistingAdapters; });
+}
+
+/// Without exceptions, `new` ends the process where it gets no memory. The tables of an adapter
+/// need about one MiB of address space, so this asks for more than that.
+bool has_room_for_an_adapter() noexcept {
+  constexpr std::size_t kOctets = std::size_t{4} << 20;
+  void* const at = ::mmap(nullptr, kOctets, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at != MAP_FAILED && ::munmap(at, kOctets) == 0;
 }
 
 }  // namespace
@@ -68,7 +79,14 @@ Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port,
   if (auto open = all.adapters[port.name].lock()) {
     // Another interface may have got the name since.
     const bool is_same = open->port().interface_index == port.interface_index;
-    if (is_same && !open->is_removed()) return open;
+    if (is_same && !open->is_removed()) {
+      VB_ASSERT(open->management().maker() == make_management);
+      return open;
+    }
+  }
+  if (!has_room_for_an_adapter()) {
+    message = "no memory is left; check `ulimit -v`";
+    return Errc::kNoMemory;
   }
   adapter = std::make_shared<Adapter>(port, make_management);
   (void)process_rehoming();  // before a fork asks for it
@@ -125,9 +143,13 @@ void end_fork_in_child() VB_UNCHECKED_LOCKING {
   all.mutex.unlock();
 }
 
+void lock_existing() VB_UNCHECKED_LOCKING { existing().mutex.lock(); }
+void unlock_existing() VB_UNCHECKED_LOCKING { existing().mutex.unlock(); }
+
 /// A fork in the middle of a call has not waited for the locks of adapters, and the call of this
 /// thread may be in the middle of changing one.
-void end_fork_of_existing_in_child() {
+void end_fork_of_existing_in_child() VB_UNCHECKED_LOCKING {
+  const SoleUser alone;
   ExistingAdapters& those = existing();
   if (is_fork_amid_call()) {
     direct::VisitorList::of_process().forget_in_child();
@@ -142,7 +164,7 @@ void end_fork_of_existing_in_child() {
 
 bool is_adapter_held_by_me() {
   ExistingAdapters& those = existing();
-  const std::lock_guard lock(those.mutex);
+  const LockGuard lock(those.mutex);
   return std::ranges::any_of(those.all,
                              [](Adapter* adapter) { return adapter->mutex().is_held_by_me(); });
 }
@@ -158,8 +180,10 @@ void prepare_moved_memory() VB_UNCHECKED_LOCKING {
   // After ibv_fork_init(3) registered memory stays as it is, and the child does not have it.
   if (mode == ForkMode::kPrivate && rehoming.gives_regions_to_children()) {
     for (Adapter* adapter : adapters) adapter->homes().withdraw_all();
-    const bool have_left =
-        std::ranges::all_of(adapters, [](Adapter* adapter) { return adapter->visitors().await(); });
+    const bool have_left = std::ranges::all_of(adapters, [](Adapter* adapter) {
+      assume_adapter_role();
+      return adapter->homes().await_all();
+    });
     if (!have_left) mode = ForkMode::kCopies;
     for (Adapter* adapter : adapters) {
       have_left ? adapter->homes().note_fork() : adapter->homes().restore_all();
@@ -187,8 +211,8 @@ const TakesPartInForks kInForks({.rank = ForkRank::kAdapters,
                                  .forget = [] { renew(registry()); },
                                  .is_held_by_me = is_adapter_held_by_me});
 const TakesPartInForks kExistingInForks({.rank = ForkRank::kExistingAdapters,
-                                         .prepare = [] { existing().mutex.lock(); },
-                                         .parent = [] { existing().mutex.unlock(); },
+                                         .prepare = lock_existing,
+                                         .parent = unlock_existing,
                                          .child = end_fork_of_existing_in_child,
                                          .is_quiet = true});
 /// A process that has opened no adapter has moved nothing.

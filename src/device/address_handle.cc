@@ -7,7 +7,7 @@ namespace verbatim::device {
 
 Expected<AddressHandle> AddressHandle::create(Adapter& adapter, memory::DomainId domain,
                                               const Adapter::Destination& to) {
-  const std::lock_guard lock(adapter.mutex());
+  const host::AdapterGuard lock(adapter.mutex());
   auto path = adapter.path_to(to);
   if (!path) return path.error();
   if (auto taken = adapter.quotas().address_handles.take(); !taken) return taken.error();
@@ -16,7 +16,7 @@ Expected<AddressHandle> AddressHandle::create(Adapter& adapter, memory::DomainId
 }
 
 void AddressHandle::destroy() {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   adapter_->domains().drop_user(domain_);
   adapter_->quotas().address_handles.give_back();
 }

@@ -52,7 +52,7 @@ enum class AsyncEvent : std::uint32_t {
 /// Reports an event to the program of a context. Nothing happens without a pipe.
 inline void report(EventPipe* to, AsyncEvent event, std::uint64_t subject) noexcept {
   if (to == nullptr) return;
-  const Event made{.kind = static_cast<std::uint32_t>(event), .subject = subject};
+  const PipeEvent made{.kind = static_cast<std::uint32_t>(event), .subject = subject};
   is_of_port(event) ? to->write_newest(made) : to->write(made);
 }
 

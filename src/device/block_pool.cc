@@ -36,60 +36,60 @@ const TakesPartInForks kInForks({.rank = ForkRank::kPools,
 void* BlockPool::take() noexcept {
   const Held held;
   if (open_ == nullptr) {
-    Chunk* const fresh = map_chunk();
+    Slab* const fresh = map_slab();
     if (fresh == nullptr) return nullptr;
-    ++chunk_count_;
+    ++slab_count_;
     link(fresh);
   }
-  Chunk* const chunk = open_;
-  void* block = chunk->given_back;
+  Slab* const slab = open_;
+  void* block = slab->given_back;
   if (block != nullptr) {
-    chunk->given_back = chunk->given_back->next;
+    slab->given_back = slab->given_back->next;
   } else {
-    block = pointer_as<std::byte>(chunk) + kLine + chunk->touched * stride_;
-    ++chunk->touched;
+    block = pointer_as<std::byte>(slab) + kLine + slab->touched * stride_;
+    ++slab->touched;
     // Small pages become one huge page now that most of them are in use.
-    if (chunk->touched == blocks_per_chunk()) {
-      (void)host::gather_pages(pointer_as<std::byte>(chunk));
+    if (slab->touched == blocks_per_slab()) {
+      (void)host::gather_pages(pointer_as<std::byte>(slab));
     }
   }
-  if (++chunk->taken == blocks_per_chunk()) unlink(chunk);
+  if (++slab->taken == blocks_per_slab()) unlink(slab);
   return block;
 }
 
 void BlockPool::give_back(void* block) noexcept {
   if (block == nullptr) return;
   const Held held;
-  auto* const chunk = pointer_as<Chunk>(numeric_address(block) & ~(kChunkOctets - 1));
-  if (chunk->taken == blocks_per_chunk()) link(chunk);
-  chunk->given_back = new (block) FreeBlock{.next = chunk->given_back};
-  if (--chunk->taken > 0 || chunk_count_ == 1) return;  // the last chunk stays for the next object
-  unlink(chunk);
-  (void)munmap(chunk, kChunkOctets);
-  --chunk_count_;
+  auto* const slab = pointer_as<Slab>(numeric_address(block) & ~(kSlabOctets - 1));
+  if (slab->taken == blocks_per_slab()) link(slab);
+  slab->given_back = new (block) FreeBlock{.next = slab->given_back};
+  if (--slab->taken > 0 || slab_count_ == 1) return;  // the last slab stays for the next object
+  unlink(slab);
+  (void)munmap(slab, kSlabOctets);
+  --slab_count_;
 }
 
-std::size_t BlockPool::chunk_count() noexcept {
+std::size_t BlockPool::slab_count() noexcept {
   const Held held;
-  return chunk_count_;
+  return slab_count_;
 }
 
-BlockPool::Chunk* BlockPool::map_chunk() noexcept {
-  std::byte* const room = host::map_aligned(kChunkOctets, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  return room == nullptr ? nullptr : new (room) Chunk;
+BlockPool::Slab* BlockPool::map_slab() noexcept {
+  std::byte* const room = host::map_aligned(kSlabOctets, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  return room == nullptr ? nullptr : new (room) Slab;
 }
 
-void BlockPool::link(Chunk* chunk) noexcept {
-  chunk->previous = nullptr;
-  chunk->next = open_;
-  if (open_ != nullptr) open_->previous = chunk;
-  open_ = chunk;
+void BlockPool::link(Slab* slab) noexcept {
+  slab->previous = nullptr;
+  slab->next = open_;
+  if (open_ != nullptr) open_->previous = slab;
+  open_ = slab;
 }
 
-void BlockPool::unlink(Chunk* chunk) noexcept {
-  if (chunk->previous != nullptr) chunk->previous->next = chunk->next;
-  if (chunk->next != nullptr) chunk->next->previous = chunk->previous;
-  if (open_ == chunk) open_ = chunk->next;
+void BlockPool::unlink(Slab* slab) noexcept {
+  if (slab->previous != nullptr) slab->previous->next = slab->next;
+  if (slab->next != nullptr) slab->next->previous = slab->previous;
+  if (open_ == slab) open_ = slab->next;
 }
 
 }  // namespace verbatim::device

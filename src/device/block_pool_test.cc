@@ -41,7 +41,7 @@ class Holding {
 TEST(BlockPool, BlocksAreApartAndAligned) {
   BlockPool pool(kOctets);
   Holding holding(pool);
-  holding.take(2 * pool.blocks_per_chunk() + 1);
+  holding.take(2 * pool.blocks_per_slab() + 1);
   std::uintptr_t last = 0;
   for (void* block : std::set<void*>(holding.blocks().begin(), holding.blocks().end())) {
     const auto at = reinterpret_cast<std::uintptr_t>(block);
@@ -50,34 +50,34 @@ TEST(BlockPool, BlocksAreApartAndAligned) {
     last = at;
     std::memset(block, 0xff, kOctets);
   }
-  EXPECT_EQ(pool.chunk_count(), 3U);
+  EXPECT_EQ(pool.slab_count(), 3U);
 }
 
 TEST(BlockPool, WhatIsGivenBackIsTakenAgain) {
   BlockPool pool(kOctets);
   Holding holding(pool);
-  holding.take(pool.blocks_per_chunk());
+  holding.take(pool.blocks_per_slab());
   void* const first = holding.blocks().front();
   void* const last = holding.blocks().back();
   holding.drop(1);
   EXPECT_EQ(pool.take(), last);
   pool.give_back(first);
   EXPECT_EQ(pool.take(), first);
-  EXPECT_EQ(pool.chunk_count(), 1U);
+  EXPECT_EQ(pool.slab_count(), 1U);
   pool.give_back(last);
 }
 
-TEST(BlockPool, EmptyChunksGoBackToTheSystemButForTheLast) {
+TEST(BlockPool, EmptySlabsGoBackToTheSystemButForTheLast) {
   BlockPool pool(kOctets);
   Holding holding(pool);
-  holding.take(3 * pool.blocks_per_chunk());
-  EXPECT_EQ(pool.chunk_count(), 3U);
-  holding.drop(pool.blocks_per_chunk());
-  EXPECT_EQ(pool.chunk_count(), 2U);
-  holding.drop(2 * pool.blocks_per_chunk());
-  EXPECT_EQ(pool.chunk_count(), 1U);
+  holding.take(3 * pool.blocks_per_slab());
+  EXPECT_EQ(pool.slab_count(), 3U);
+  holding.drop(pool.blocks_per_slab());
+  EXPECT_EQ(pool.slab_count(), 2U);
+  holding.drop(2 * pool.blocks_per_slab());
+  EXPECT_EQ(pool.slab_count(), 1U);
   holding.take(1);
-  EXPECT_EQ(pool.chunk_count(), 1U);
+  EXPECT_EQ(pool.slab_count(), 1U);
 }
 
 TEST(BlockPool, ManyThreads) {
@@ -114,10 +114,10 @@ bool can_gather() {
   return could;
 }
 
-TEST(BlockPool, AFullChunkBecomesOneHugePage) {
+TEST(BlockPool, AFullSlabBecomesOneHugePage) {
   BlockPool pool(kOctets);
   Holding holding(pool);
-  holding.take(pool.blocks_per_chunk() - 1);
+  holding.take(pool.blocks_per_slab() - 1);
   for (void* block : holding.blocks()) std::memset(block, 1, kOctets);
   holding.take(1);
   for (std::size_t i = 0; i + 1 < holding.blocks().size(); ++i) {

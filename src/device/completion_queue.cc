@@ -23,7 +23,7 @@ Expected<std::unique_ptr<CompletionQueue>> CompletionQueue::create(std::shared_p
   std::span<std::byte> block;
   {
     // A fork takes this lock, so in the child the lock of the segment is free as well.
-    const std::lock_guard lock(adapter->mutex());
+    const host::AdapterGuard lock(adapter->mutex());
     if (auto taken = adapter->quotas().completion_queues.take(); !taken) return taken.error();
     block = adapter->segment().take(transport::CompletionBoard::octets_for(kHintCount));
     if (block.empty()) {
@@ -44,19 +44,19 @@ CompletionQueue::CompletionQueue(std::shared_ptr<Adapter> adapter, std::span<std
       block_(block),
       lanes_(kFirstPlaces),
       queue_(transport::CompletionBoard::create(block, kHintCount), lanes_, capacity) {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   ++adapter_->layout().adapter().completion_queues;
 }
 
 CompletionQueue::~CompletionQueue() {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   --adapter_->layout().adapter().completion_queues;
   adapter_->quotas().completion_queues.give_back();
   adapter_->visitors().give_back(block_);
 }
 
 std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
-  const std::lock_guard progress(adapter_->mutex());
+  const host::AdapterGuard progress(adapter_->mutex());
   const Instant at = now();
   (void)adapter_->work().receive_for_caller(at);
   std::size_t count = 0;
@@ -64,6 +64,7 @@ std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion>
     const std::lock_guard lock(lock_);
     count = queue_.poll(into);
     if (keeps_timestamps_) stamp(into.first(count));
+    count > 0 ? vain_.note_success() : vain_.note_look();
   }
   count > 0 ? adapter_->work().keep(at) : adapter_->work().serve_owed(at);
   return count;
@@ -75,7 +76,7 @@ void CompletionQueue::arm(transport::Arming what) noexcept {
 }
 
 Status CompletionQueue::resize(std::uint32_t capacity) noexcept {
-  const std::lock_guard progress(adapter_->mutex());
+  const host::AdapterGuard progress(adapter_->mutex());
   const std::lock_guard lock(lock_);
   if (capacity > kMaxCompletions) return Errc::kInvalidArgument;
   if (capacity > queue_.capacity() && pinned_ > 0) return Errc::kNotSupported;

@@ -6,10 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "device/adapter.h"
 #include "device/completion_channel.h"
 #include "device/limits.h"
+#include "host/adapter_guard.h"
 #include "host/queue_lock.h"
+#include "host/vain_polls.h"
 #include "transport/queues/completion_lanes.h"
 
 namespace verbatim::device {
@@ -46,10 +49,20 @@ class CompletionQueue {
         stamp(into.first(count));
       if (queue_.has_stale_hints()) [[unlikely]]
         queue_.lower_hints(Visitors::arming_barrier);
-      if (count > 0) return count;
+      if (count > 0) {
+        vain_.note_success();
+        return count;
+      }
+      vain_.note_glance();
       if (!needs_progress()) return 0;
     }
     return poll_with_progress(into);
+  }
+  /// To be called without any lock by a thread whose poll() has found nothing: now and then it
+  /// gives the processor to a thread that wants it.
+  void rest_after_vain_poll() noexcept {
+    if (vain_.is_long() && adapter_->gives_way()) [[unlikely]]
+      vain_.give_way();
   }
   void arm(transport::Arming what) noexcept;
   /// kNotSupported when it would have to grow and a lane cannot grow with it.
@@ -62,28 +75,30 @@ class CompletionQueue {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return queue_.capacity(); }
   /// Whether a queue pair uses it.
   [[nodiscard]] bool has_users() const noexcept {
-    const std::lock_guard lock(adapter_->mutex());
+    const host::AdapterGuard lock(adapter_->mutex());
     return users_ > 0;
   }
 
   // For queue pairs, with the adapter's lock held.
   /// The address of the board, which producers touch, in the segment.
   [[nodiscard]] const std::byte* board() const noexcept { return block_.data(); }
-  [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept;
-  void detach(const transport::CompletionPort& port) noexcept;
-  void discard(const transport::CompletionPort& port) noexcept;
+  [[nodiscard]] Expected<transport::CompletionPort> attach(transport::CompletionLane lane) noexcept
+      VB_REQUIRES(adapter_role);
+  void detach(const transport::CompletionPort& port) noexcept VB_REQUIRES(adapter_role);
+  void discard(const transport::CompletionPort& port) noexcept VB_REQUIRES(adapter_role);
   /// Moves the lane to another block. The producer keeps the old block.
   [[nodiscard]] transport::CompletionPort move_lane(const transport::CompletionPort& port,
-                                                    std::span<std::byte> block) noexcept;
+                                                    std::span<std::byte> block) noexcept
+      VB_REQUIRES(adapter_role);
   /// A lane of a queue pair on a shared receive queue is only as deep as this queue is at that
   /// time. While there is such a lane, the queue cannot grow.
-  void pin_capacity() noexcept { ++pinned_; }
-  void unpin_capacity() noexcept { --pinned_; }
+  void pin_capacity() noexcept VB_REQUIRES(adapter_role) { ++pinned_; }
+  void unpin_capacity() noexcept VB_REQUIRES(adapter_role) { --pinned_; }
   /// In a forked child: the thread that may have held the lock does not exist there.
   void free_in_child() noexcept { lock_.reset(); }
   /// Writes the events that are due to the channel, and reports an overrun once. True when the
   /// queue has overrun.
-  bool announce() noexcept;
+  bool announce() noexcept VB_REQUIRES(adapter_role);
   /// Counts the work queues whose completions are written without the adapter's lock.
   void count_direct_users(int change) noexcept {
     direct_users_.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_relaxed);
@@ -102,7 +117,7 @@ class CompletionQueue {
   /// Gives the present time to completions that announce() has not seen. With the queue's lock
   /// held, so completions that announce() sees later get later times.
   void stamp(std::span<transport::Completion> collected) noexcept;
-  [[nodiscard]] bool finds_overrun() noexcept;
+  [[nodiscard]] bool finds_overrun() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] std::size_t poll_with_progress(std::span<transport::Completion> into) noexcept;
   /// Whether it is worth looking for packets. If completions also come directly, most calls do not
   /// look, because reading sockets would slow down the poller.
@@ -111,9 +126,9 @@ class CompletionQueue {
     if (adapter_->work().has_work()) return true;
     if (!adapter_->work().has_packet_users()) return false;
     if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
-    return ++empty_polls_ % kPollsPerLook == 0;
+    return ++direct_polls_ % kPollsPerLook == 0;
   }
-  void note_places(std::int64_t change) noexcept;
+  void note_places(std::int64_t change) noexcept VB_REQUIRES(adapter_role);
 
   std::shared_ptr<Adapter> adapter_;
   std::span<std::byte> block_;
@@ -123,17 +138,19 @@ class CompletionQueue {
   EventPipe::Unread unread_events_;  // of the channel
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
-  std::uint32_t users_ = 0;        // lanes attached
-  std::uint32_t pinned_ = 0;       // lanes that keep the queue from growing
-  std::uint64_t lane_places_ = 0;  // sum of the depths: an overrun needs more than the capacity
-  std::uint32_t unchecked_ = 0;    // announcements since the last count
-  bool overrun_ = false;
+  std::uint32_t users_ VB_GUARDED_BY(adapter_role) = 0;   // lanes attached
+  std::uint32_t pinned_ VB_GUARDED_BY(adapter_role) = 0;  // lanes that keep the queue from growing
+  std::uint64_t lane_places_ VB_GUARDED_BY(adapter_role) =
+      0;  // sum of the depths: an overrun needs more than the capacity
+  std::uint32_t unchecked_ VB_GUARDED_BY(adapter_role) = 0;  // announcements since the last count
+  bool overrun_ VB_GUARDED_BY(adapter_role) = false;
   static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
   std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // capacity, if lanes can hold more
   std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
-  std::uint32_t empty_polls_ = 0;                             // approximately in a row
-  host::QueueLock lock_;           // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
+  std::uint32_t direct_polls_ = 0;  // that found nothing, if completions also come directly
+  host::VainPolls vain_;            // written with the queue's lock held
+  host::QueueLock lock_;            // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;   // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

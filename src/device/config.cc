@@ -76,6 +76,10 @@ Expected<Config> parse_devices(std::string_view value, const std::vector<Interfa
                                std::string& message) {
   Config config;
   if (value.empty()) return config;
+  if (known.empty()) {
+    message = kNoList;
+    return Errc::kInvalidArgument;
+  }
   while (true) {
     const std::string_view item = value.substr(0, value.find(','));
     const std::size_t equals = item.find('=');
@@ -148,6 +152,15 @@ Expected<LinkConfig> read_link_config(std::string& message) {
     return Errc::kInvalidArgument;
   }
   config.has_peer_calls = calls != "0";
+  const std::string yield = environment("VERBATIM_YIELD");
+  if (!yield.empty() && yield != "0" && yield != "1") {
+    message =
+        "VERBATIM_YIELD: '" + yield +
+        "' is neither 1 (a thread that polls in vain lets other threads have the processor) " +
+        "nor 0 (it keeps the processor)";
+    return Errc::kInvalidArgument;
+  }
+  config.gives_way = yield != "0";
   const std::string lend = environment("VERBATIM_LEND");
   if (!lend.empty() && lend != "0" && lend != "1") {
     message = "VERBATIM_LEND: '" + lend +

@@ -43,6 +43,7 @@ struct LinkConfig {
   DataPathPolicy path = DataPathPolicy::kAutomatic;            // VERBATIM_PATH
   DataPathCause path_cause = DataPathCause::kNothing;
   bool has_peer_calls = true;  // VERBATIM_CMA=0: no memory is lent or borrowed
+  bool gives_way = true;       // VERBATIM_YIELD=0: threads that poll keep their processors
   bool lends_sockets = true;   // VERBATIM_LEND=0: not to other users (docs/decisions/0025)
   link::FaultRules faults{};   // VERBATIM_FAULTS; without rules: none
   std::string capture;         // VERBATIM_CAPTURE, a file's name; empty: none

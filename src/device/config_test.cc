@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<Interface> three_interfaces() {
   return {test::loopback(), test::interface("eth0", 2, 1), test::interface("wlan0.7", 3, 2),
@@ -38,7 +39,14 @@ std::string refused(std::string_view value) {
   return message;
 }
 
-TEST(Config, NothingNamedIsNothingWanted) { EXPECT_TRUE(accepted("").devices.empty()); }
+/// There is always a loopback interface, so an empty list was refused.
+TEST(Config, AListOfInterfacesThatASandboxRefusesIsNoMistakeOfTheValue) {
+  std::string message;
+  EXPECT_FALSE(parse_devices("lo", {}, message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("AF_NETLINK"), Not(HasSubstr("'lo'"))));
+}
+
+TEST(Config, AnEmptyValueNamesNoDevice) { EXPECT_TRUE(accepted("").devices.empty()); }
 
 TEST(Config, TakesInterfacesAndNamesInTheirOrder) {
   const auto wanted = accepted("lo=vb9,eth0,wlan0.7=w-lan_7.x").devices;
@@ -67,13 +75,13 @@ TEST(Config, RefusesAnInterfaceWithoutAnAddress) {
   EXPECT_THAT(refused("ifb0"), AllOf(HasSubstr("'ifb0'"), HasSubstr("no IP address")));
 }
 
-TEST(Config, RefusesWhatStandsThereTwice) {
+TEST(Config, RefusesARepeatedInterfaceOrName) {
   EXPECT_THAT(refused("eth0,eth0"), HasSubstr("'eth0'"));
   EXPECT_THAT(refused("eth0,lo,eth0=b"), HasSubstr("'eth0'"));
   EXPECT_THAT(refused("eth0=a,lo=a"), HasSubstr("'a'"));
 }
 
-TEST(Config, RefusesNamesThatAreNone) {
+TEST(Config, RefusesInvalidNames) {
   for (const char* name : {"", "a/b", "a b", "../x", ".", "-a", "_a", "a=b", "\xc3\xa4", "a\n"}) {
     EXPECT_THAT(refused("eth0=" + std::string(name)), HasSubstr("no device name")) << name;
   }
@@ -149,6 +157,18 @@ TEST(Config, LendingToOtherUsersCanBeForbidden) {
   EXPECT_FALSE(read_link_config(message).ok());
   EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_LEND"), HasSubstr("'maybe'")));
   ::unsetenv("VERBATIM_LEND");
+}
+
+TEST(Config, SaysWhetherThreadsThatPollGiveWay) {
+  std::string message;
+  ::unsetenv("VERBATIM_YIELD");
+  EXPECT_TRUE(read_link_config(message)->gives_way);
+  ::setenv("VERBATIM_YIELD", "0", 1);
+  EXPECT_FALSE(read_link_config(message)->gives_way);
+  ::setenv("VERBATIM_YIELD", "maybe", 1);
+  EXPECT_FALSE(read_link_config(message).ok());
+  EXPECT_THAT(message, AllOf(HasSubstr("VERBATIM_YIELD"), HasSubstr("'maybe'")));
+  ::unsetenv("VERBATIM_YIELD");
 }
 
 }  // namespace

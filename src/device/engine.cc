@@ -2,9 +2,7 @@
 #include "device/engine.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -16,13 +14,11 @@
 #include <iterator>
 #include <span>
 
-#include "base/own_threads.h"
 #include "device/adapter_work.h"
 #include "device/clock.h"
 #include "device/management_port.h"
 #include "device/peer_service.h"
 #include "device/region_homes.h"
-#include "host/forget_thread.h"
 #include "host/ring.h"
 
 namespace verbatim::device {
@@ -119,29 +115,24 @@ Status Engine::start() noexcept {
   epoll_event bell{.events = EPOLLIN, .data = {.fd = bell_.number()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, bell_.number(), &bell);
   watching_ = true;
-  watch_link();
+  {
+    const host::AdapterGuard lock(parts_.lock);
+    watch_link();
+  }
   // The management port is always watched, also while callers poll.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.management.descriptor()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.management.descriptor(), &requests);
   if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
   // Faults inside guarded() must reach the thread that causes them.
-  for (const int fault : {SIGSEGV, SIGBUS}) ::sigdelset(&all, fault);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  OwnThread::announce();
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread_.native_handle(), "verbatim-engine");
-  return Ok{};
+  return thread_.start(
+      "verbatim-engine", [this] { run(); }, host::LibraryThread::Faults::kOpen);
 }
 
 void Engine::watch_link() {
   const auto of_link = parts_.link->descriptors();
   std::vector<int> sockets(of_link.begin(), of_link.end());
   sockets.push_back(parts_.slot.descriptor());
-  const std::lock_guard lock(sockets_mutex_);
+  const LockGuard lock(sockets_mutex_);
   for (const int socket : sockets) {
     if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
     epoll_event readable{.events = watching_ ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
@@ -151,11 +142,11 @@ void Engine::watch_link() {
 }
 
 void Engine::stop() noexcept {
-  if (thread_.joinable()) {
+  if (thread_.exists()) {
     stop_.store(true);
     stop_.notify_all();
     host::ring(bell_);
-    tether_.ring();  // where the bell is gone
+    tether_.ring();  // in case the program has closed the bell
     thread_.join();
   }
   close();
@@ -164,7 +155,7 @@ void Engine::stop() noexcept {
 Engine::~Engine() { stop(); }
 
 void Engine::abandon_in_child() noexcept {
-  host::forget_thread(thread_);
+  thread_.forget_in_child();
   close();
 }
 
@@ -201,7 +192,7 @@ bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
 
 void Engine::watch_sockets(bool watch) noexcept {
   if (watch == watching_) return;
-  const std::lock_guard lock(sockets_mutex_);
+  const LockGuard lock(sockets_mutex_);
   watching_ = watch;
   for (const int socket : sockets_) {
     epoll_event readable{.events = watch ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
@@ -230,7 +221,6 @@ bool Engine::serve_absent_caller() noexcept {
 }
 
 void Engine::run() noexcept {
-  const OwnThread mine;
   ask_for_prompt_wake_ups();
   int tries = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -238,20 +228,21 @@ void Engine::run() noexcept {
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
     deliver_management_news();
-    std::unique_lock lock(parts_.lock, std::defer_lock);
-    if (tries++ < kTriesForTheLock && (is_superfluous() || !lock.try_lock())) {
+    const bool only_tries = tries++ < kTriesForTheLock;
+    if (only_tries && (is_superfluous() || !parts_.lock.try_lock())) {
       // A caller holds the lock and makes progress. To wait for the lock would slow it down.
       leave_to_callers();
       sleep_until(now() + nap_);
       continue;
     }
     tries = 0;
-    if (!lock.owns_lock()) lock.lock();
+    if (!only_tries) parts_.lock.lock();
+    host::AdapterGuard lock(parts_.lock, std::adopt_lock);
     const Instant deadline = take_turn();
     sleeps_until_.store(deadline.since_start().count(), std::memory_order_relaxed);
     lock.unlock();
     deliver_management_news();
-    if (parts_.homes->has_strays()) parts_.homes->run_moves();
+    parts_.homes->detach_abandoned();
     sleep_until(deadline);
   }
 }
@@ -263,7 +254,7 @@ bool Engine::is_superfluous() const noexcept {
 }
 
 bool Engine::is_link_socket(int descriptor) noexcept {
-  const std::lock_guard lock(sockets_mutex_);
+  const LockGuard lock(sockets_mutex_);
   return std::find(sockets_.begin(), sockets_.end(), descriptor) != sockets_.end();
 }
 
@@ -368,6 +359,7 @@ int Engine::wait(std::span<epoll_event> events, Instant deadline) noexcept {
 /// uses none of them any more.
 void Engine::end_without_descriptors() noexcept {
   parts_.handle_loss();
+  parts_.homes->detach_abandoned();  // of peers that were stopped when the queue pairs failed
   deliver_management_news();
   stop_.wait(false);
 }

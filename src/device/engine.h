@@ -9,12 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "device/adapter_types.h"
+#include "host/library_thread.h"
 #include "host/own_descriptor.h"
 #include "host/queue_lock.h"
 #include "host/slot.h"
@@ -67,7 +69,7 @@ class Engine {
 
   /// Watches the sockets that the link has now. With the adapter's lock held, after each change of
   /// them. The system itself forgets a socket that was closed.
-  void watch_link();
+  void watch_link() VB_REQUIRES(adapter_role);
 
   /// The eventfd that wakes it.
   [[nodiscard]] const host::OwnDescriptor& bell() const noexcept { return bell_; }
@@ -75,7 +77,7 @@ class Engine {
   void note_deadline(Instant deadline) noexcept;
   /// ManagementPort::deliver_news() is to be called, by the engine's thread when it holds no lock.
   /// With the adapter's lock held.
-  void note_management_news() noexcept;
+  void note_management_news() noexcept VB_REQUIRES(adapter_role);
   /// An application thread has just looked at the sockets itself.
   void note_caller(Instant now) noexcept {
     caller_seen_.store(now.since_start().count(), std::memory_order_relaxed);
@@ -86,8 +88,8 @@ class Engine {
   void run() noexcept;
   void watch_sockets(bool watch) noexcept;
   [[nodiscard]] bool is_superfluous() const noexcept;
-  [[nodiscard]] Instant take_turn() noexcept;
-  [[nodiscard]] bool serve_absent_caller() noexcept;
+  [[nodiscard]] Instant take_turn() noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool serve_absent_caller() noexcept VB_REQUIRES(adapter_role);
   void leave_to_callers() noexcept;
   void take_news() noexcept;
   void deliver_management_news() noexcept;
@@ -100,7 +102,7 @@ class Engine {
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
   Parts parts_;
-  std::thread thread_;
+  host::LibraryThread thread_;
   host::OwnDescriptor epoll_;
   host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it as well
   host::WakePipe tether_;              // shows that the program has closed its descriptors
@@ -111,10 +113,10 @@ class Engine {
   bool has_requests_ = false;          // the management port is readable
   bool has_rung_ = false;              // its bell was rung
   bool has_news_ = false;              // PeerService has something to read
-  bool is_in_turn_ = false;            // guarded by the adapter's lock
+  bool is_in_turn_ VB_GUARDED_BY(adapter_role) = false;
   std::atomic<bool> has_management_news_{false};
-  std::mutex sockets_mutex_;  // its thread naps without the adapter's lock
-  std::vector<int> sockets_;
+  Mutex sockets_mutex_;  // its thread naps without the adapter's lock
+  std::vector<int> sockets_ VB_GUARDED_BY(sockets_mutex_);
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
   int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not
   std::atomic<bool> stop_{false};

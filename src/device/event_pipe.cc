@@ -37,7 +37,7 @@ void EventPipe::update_readable() noexcept {
   if (::poll(&readable, 1, 0) == 1) (void)!::read(bell_.number(), &rung, sizeof rung);
 }
 
-void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexcept {
+void EventPipe::write(const PipeEvent& event, Unread* unread, Repeats repeats) noexcept {
   if (!is_own()) return;
   const LockGuard lock(mutex_);
   if (unread == nullptr || ++unread->count == 1) {
@@ -52,7 +52,7 @@ void EventPipe::write(const Event& event, Unread* unread, Repeats repeats) noexc
   host::ring(bell_);  // once for each event, so that edge-triggered readers are woken for each
 }
 
-std::optional<Event> EventPipe::take() noexcept {
+std::optional<PipeEvent> EventPipe::take() noexcept {
   if (waiting_.empty()) {
     update_readable();  // a forked child may have made it readable
     return std::nullopt;

@@ -17,7 +17,7 @@
 namespace verbatim::device {
 
 /// An event for the readers of a completion channel, or of the asynchronous events of a context.
-struct Event {
+struct PipeEvent {
   std::uint32_t kind = 0;     // the type of an asynchronous event
   std::uint64_t subject = 0;  // the object it is about, as the border knows it
 };
@@ -43,15 +43,15 @@ class EventPipe {
   [[nodiscard]] Status open() noexcept;
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
-  void write(const Event& event) noexcept { write(event, nullptr, Repeats::kByCommand); }
+  void write(const PipeEvent& event) noexcept { write(event, nullptr, Repeats::kByCommand); }
   /// Writes an event of a source that may have many unread ones. forget() before the source is
   /// destroyed.
-  void write(const Event& event, Unread& unread) noexcept {
+  void write(const PipeEvent& event, Unread& unread) noexcept {
     write(event, &unread, Repeats::kByCommand);
   }
   /// Writes an event that the program cannot limit by its commands. If the program does not read
   /// such events, only the newest ones of a kind and subject are kept.
-  void write_newest(const Event& event) noexcept { write(event, nullptr, Repeats::kByItself); }
+  void write_newest(const PipeEvent& event) noexcept { write(event, nullptr, Repeats::kByItself); }
 
   /// Waits unless the descriptor is non-blocking: then the result is kTryAgain. kInterrupted when a
   /// signal ends the wait as it would end read(2). `taken` is called with the event before forget()
@@ -84,13 +84,13 @@ class EventPipe {
  private:
   enum class Repeats : std::uint8_t { kByCommand, kByItself };
   struct Waiting {
-    Event event;
+    PipeEvent event;
     Unread* unread = nullptr;  // null: the entry is one event
   };
 
-  void write(const Event& event, Unread* unread, Repeats repeats) noexcept;
+  void write(const PipeEvent& event, Unread* unread, Repeats repeats) noexcept;
   /// The next event if there is one; never blocks.
-  [[nodiscard]] std::optional<Event> take() noexcept VB_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<PipeEvent> take() noexcept VB_REQUIRES(mutex_);
   /// Waits until there may be an event; kTryAgain at once when the descriptor is non-blocking.
   [[nodiscard]] Status wait();
   [[nodiscard]] bool is_own() const noexcept;

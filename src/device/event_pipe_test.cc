@@ -30,7 +30,7 @@ class EventPipeTest : public ::testing::Test {
   std::uint64_t next() {
     if (!is_readable()) return 0;
     std::uint64_t subject = 0;
-    EXPECT_TRUE(pipe.read([&](const Event& event) { subject = event.subject; }));
+    EXPECT_TRUE(pipe.read([&](const PipeEvent& event) { subject = event.subject; }));
     return subject;
   }
   void make_non_blocking() const { ASSERT_EQ(::fcntl(pipe.descriptor(), F_SETFL, O_NONBLOCK), 0); }
@@ -70,14 +70,14 @@ TEST_F(EventPipeTest, ForgetsOneSubjectAndKeepsTheOthers) {
   EXPECT_FALSE(is_readable());
 }
 
-TEST_F(EventPipeTest, KeepsTheNewestOfWhatRepeatsItself) {
+TEST_F(EventPipeTest, KeepsTheNewestOfManyEqualEvents) {
   for (int i = 0; i < 10'000; ++i) {
     pipe.write_newest({.kind = 9, .subject = 1});
     pipe.write_newest({.kind = 10, .subject = 1});
   }
   std::vector<std::uint32_t> kinds;
   while (is_readable()) {
-    ASSERT_TRUE(pipe.read([&](const Event& event) { kinds.push_back(event.kind); }));
+    ASSERT_TRUE(pipe.read([&](const PipeEvent& event) { kinds.push_back(event.kind); }));
   }
   EXPECT_EQ(kinds.size(), EventPipe::kManyUnread);
   EXPECT_EQ(kinds.back(), 10U);
@@ -98,7 +98,7 @@ TEST_F(EventPipeTest, EdgeTriggeredReadersHearOfEachEvent) {
 
 TEST_F(EventPipeTest, DoesNotWaitWhereTheProgramSaysSo) {
   make_non_blocking();
-  const auto ignore = [](const Event&) {};
+  const auto ignore = [](const PipeEvent&) {};
   EXPECT_EQ(pipe.read(ignore).error(), Errc::kTryAgain);
   pipe.write({.kind = 1, .subject = 1});
   EXPECT_TRUE(pipe.read(ignore));
@@ -111,7 +111,7 @@ TEST_F(EventPipeTest, WhatAProgramReadsByItselfDoesNotStopIt) {
   std::uint64_t octets;
   ASSERT_EQ(::read(pipe.descriptor(), &octets, sizeof octets), 8);
   std::uint64_t subject = 0;
-  EXPECT_TRUE(pipe.read([&](const Event& event) { subject = event.subject; }));
+  EXPECT_TRUE(pipe.read([&](const PipeEvent& event) { subject = event.subject; }));
   EXPECT_EQ(subject, 1U);
 }
 
@@ -121,7 +121,7 @@ TEST_F(EventPipeTest, AChildNeitherWritesNorReadsItsParentsEvents) {
   if (child == 0) {
     pipe.write({.kind = 1, .subject = 2});
     pipe.forget(1);
-    const bool is_refused = !pipe.read([](const Event&) {});
+    const bool is_refused = !pipe.read([](const PipeEvent&) {});
     ::_exit(is_refused ? 0 : 1);
   }
   int status = 0;
@@ -147,7 +147,7 @@ TEST_F(EventPipeTest, ReadersCanBeCancelledAtAnyTime) {
                   [](void* argument) -> void* {
                     test::expect_cancellation();
                     auto& self = *static_cast<Reader*>(argument);
-                    for (;;) (void)self.pipe->read([&](const Event&) { ++self.taken; });
+                    for (;;) (void)self.pipe->read([&](const PipeEvent&) { ++self.taken; });
                   },
                   &reader),
               0);

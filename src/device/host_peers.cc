@@ -36,7 +36,8 @@ void HostPeers::abandon_in_child() noexcept {
 std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
   const auto find = [&]() VB_REQUIRES(mutex_) -> std::shared_ptr<host::Peer> {
     for (const auto& peer : peers_) {
-      if (peer->header().slot == slot && !peer->look()) return peer;
+      if (peer->header().slot != slot || peer->look()) continue;
+      if (!peer->has_lost_connection()) return peer;
     }
     return nullptr;
   };
@@ -55,24 +56,24 @@ std::shared_ptr<host::Peer> HostPeers::attach(std::uint32_t slot) {
   return *attached;
 }
 
-void HostPeers::set_listener(const host::Door::Handler& listener) {
-  listener_ = listener;
-  door_.set_handler(listener);
+void HostPeers::set_handler(const host::Door::Handler& handler) {
+  handler_ = handler;
+  door_.set_handler(handler);
 }
 
 HostPeers::News HostPeers::serve() {
   const LockGuard serving(serving_);
   News news;
-  news.guests_gone = door_.serve();
+  news.attached_gone = door_.serve();
   std::vector<std::shared_ptr<host::Peer>> peers;
   {
     const LockGuard lock(mutex_);
     peers = peers_;
   }
-  saying_.resize(host::kMessageOctetsMax);
+  message_.resize(host::kMessageOctetsMax);
   for (const auto& peer : peers) {
-    while (const std::size_t octets = peer->take(saying_)) {
-      if (listener_) listener_(std::span(saying_).first(octets), peer->descriptor());
+    while (const std::size_t octets = peer->take(message_)) {
+      if (handler_) handler_(std::span(message_).first(octets), peer->descriptor());
     }
   }
   const LockGuard lock(mutex_);

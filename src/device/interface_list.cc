@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -43,6 +44,13 @@ class Questions {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
+  [[nodiscard]] bool can_ask() const noexcept { return descriptor_ >= 0; }
+  /// 0 when there is no such interface any more.
+  [[nodiscard]] std::uint32_t index(const std::string& name) const noexcept {
+    ifreq request = request_about(name);
+    if (::ioctl(descriptor_, SIOCGIFINDEX, &request) != 0) return 0;
+    return static_cast<std::uint32_t>(request.ifr_ifindex);
+  }
   [[nodiscard]] std::uint32_t mtu(const std::string& name, std::uint32_t otherwise) const noexcept {
     ifreq request = request_about(name);
     if (::ioctl(descriptor_, SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) return otherwise;
@@ -89,7 +97,6 @@ Interface& entry_of(std::vector<Interface>& interfaces, const std::string& name)
   }
   Interface& added = interfaces.emplace_back();
   added.name = name;
-  added.index = ::if_nametoindex(name.c_str());
   return added;
 }
 
@@ -139,20 +146,22 @@ wire::Gid gid_of_hex(std::string_view text) noexcept {
   return gid;
 }
 
-/// Calls `use` with every line of a file of /proc.
+/// Calls `use` with every line of a file of /proc, which need not exist. False when there is no
+/// descriptor to read it.
 template <typename Use>
-void for_each_line(const char* path, Use&& use) {
+[[nodiscard]] bool for_each_line(const char* path, Use&& use) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "re"), &std::fclose);
-  if (file == nullptr) return;
+  if (file == nullptr) return errno != EMFILE && errno != ENFILE;
   std::array<char, 512> line{};
   while (std::fgets(line.data(), static_cast<int>(line.size()), file.get()) != nullptr) {
     use(line.data());
   }
+  return true;
 }
 
 /// Lines of /proc/net/if_inet6: address, index, prefix length, scope, flags, name; all in hex.
-void remove_unfit_ipv6(std::vector<Interface>& interfaces) {
-  for_each_line("/proc/net/if_inet6", [&](const char* line) {
+[[nodiscard]] bool remove_unfit_ipv6(std::vector<Interface>& interfaces) {
+  return for_each_line("/proc/net/if_inet6", [&](const char* line) {
     std::array<char, 33> address{};
     unsigned index = 0;
     unsigned flags = 0;
@@ -167,10 +176,10 @@ void remove_unfit_ipv6(std::vector<Interface>& interfaces) {
 }
 
 /// Lines of /proc/net/route: interface, destination, gateway, flags, use count, uses, metric, mask.
-void mark_default_route(std::vector<Interface>& interfaces) {
+[[nodiscard]] bool mark_default_route(std::vector<Interface>& interfaces) {
   std::string best;
   unsigned best_metric = 0;
-  for_each_line("/proc/net/route", [&](const char* line) {
+  const bool is_read = for_each_line("/proc/net/route", [&](const char* line) {
     std::array<char, 32> name{};
     unsigned destination = 0;
     unsigned metric = 0;
@@ -183,24 +192,25 @@ void mark_default_route(std::vector<Interface>& interfaces) {
     best_metric = metric;
   });
   for (Interface& interface : interfaces) interface.has_default_route = interface.name == best;
+  return is_read;
 }
 
 std::vector<Interface> read_here() {
   std::vector<Interface> interfaces;
+  const Questions questions;
   ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return interfaces;
+  if (!questions.can_ask() || ::getifaddrs(&first) != 0) return interfaces;
   const Addresses addresses(first, &::freeifaddrs);
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
     add_entry(interfaces, *entry);
   }
-  const Questions questions;
   for (Interface& interface : interfaces) {
+    interface.index = questions.index(interface.name);
     interface.mtu = questions.mtu(interface.name, interface.mtu);
     interface.speed_mbps = questions.speed_mbps(interface.name);
     interface.is_bridge = questions.is_bridge(interface.name);
   }
-  remove_unfit_ipv6(interfaces);
-  mark_default_route(interfaces);
+  if (!remove_unfit_ipv6(interfaces) || !mark_default_route(interfaces)) return {};
   std::sort(interfaces.begin(), interfaces.end(),
             [](const Interface& a, const Interface& b) { return a.index < b.index; });
   return interfaces;
@@ -208,8 +218,8 @@ std::vector<Interface> read_here() {
 
 void* read_apart(void* interfaces) {
   const OwnThread mine;
-#if !defined(__SANITIZE_THREAD__)  // the sanitizer takes equal numbers for one descriptor
-  (void)::unshare(CLONE_FILES);    // on failure the thread shares its descriptors
+#if !VB_THREAD_SANITIZER         // the sanitizer takes equal numbers for one descriptor
+  (void)::unshare(CLONE_FILES);  // on failure the thread shares its descriptors
 #endif
   *static_cast<std::vector<Interface>*>(interfaces) = read_here();
   return nullptr;

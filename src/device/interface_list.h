@@ -29,7 +29,12 @@ struct Interface {
 };
 
 /// The interfaces of this network namespace, by index. IPv6 addresses that are tentative,
-/// deprecated or duplicates of another host's are left out.
+/// deprecated or duplicates of another host's are left out. Empty only where the system refuses the
+/// list, because a sandbox forbids it or no descriptor is left: the loopback interface is always in
+/// it.
 [[nodiscard]] std::vector<Interface> read_interfaces();
+inline constexpr const char* kNoList =
+    "the system does not let this process list the interfaces; a sandbox must allow netlink "
+    "sockets (AF_NETLINK), and `ulimit -n` must leave a descriptor";
 
 }  // namespace verbatim::device

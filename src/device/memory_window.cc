@@ -7,7 +7,7 @@ namespace verbatim::device {
 
 Expected<MemoryWindow> MemoryWindow::create(const MemoryParts& parts, memory::DomainId domain,
                                             memory::KeyKind kind) {
-  const std::lock_guard lock(parts.lock);
+  const host::AdapterGuard lock(parts.lock);
   auto key = parts.keys.allocate_window(domain, kind);
   if (!key) return key.error();
   (void)parts.domains.add_user(domain);  // cannot fail: the domain is open
@@ -15,7 +15,7 @@ Expected<MemoryWindow> MemoryWindow::create(const MemoryParts& parts, memory::Do
 }
 
 Status MemoryWindow::destroy() {
-  const std::lock_guard lock(parts_.lock);
+  const host::AdapterGuard lock(parts_.lock);
   const memory::KeyEntry* entry = parts_.keys.table().find(first_key_);
   auto freed = parts_.keys.free_window(wire::MemoryKey{entry->key});  // the present key
   if (!freed) return freed;

@@ -11,7 +11,7 @@ namespace verbatim::device {
 Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
   const wire::Gid address = loop::group_address(group);
   if (!address.is_multicast() || !qp.is_datagram()) return Errc::kInvalidArgument;
-  const std::lock_guard lock(parts_.lock);
+  const host::AdapterGuard lock(parts_.lock);
   if (is_abandoned_) return Errc::kNoDevice;
   if (table_.members(address).empty()) {
     if (!table_.has_room_for_a_group()) return Errc::kNoMemory;
@@ -24,7 +24,7 @@ Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
 
 Status MulticastGroups::detach(QueuePair& qp, const wire::Gid& group) {
   const wire::Gid address = loop::group_address(group);
-  const std::lock_guard lock(parts_.lock);
+  const host::AdapterGuard lock(parts_.lock);
   auto removed = table_.remove(address, qp);
   if (!removed || !table_.members(address).empty() || is_abandoned_) return removed;
   (void)parts_.udp.leave({.gid = address, .scope = parts_.port.interface_index});  // it had joined
@@ -33,7 +33,7 @@ Status MulticastGroups::detach(QueuePair& qp, const wire::Gid& group) {
 }
 
 bool MulticastGroups::has_member(const QueuePair& qp) const {
-  const std::lock_guard lock(parts_.lock);
+  const host::AdapterGuard lock(parts_.lock);
   return table_.has_member(qp);
 }
 

@@ -5,7 +5,7 @@
 
 namespace verbatim::device {
 
-/// For the layer above, which does not know the host layer.
+/// For `abi`, which may not use the layer `host`.
 using host::OwnDescriptor;
 
 }  // namespace verbatim::device

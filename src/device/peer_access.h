@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "host/queue_lock.h"
+#include "base/adapter_role.h"
+#include "host/adapter_guard.h"
 
 namespace verbatim::device {
 
@@ -21,11 +22,11 @@ class PeerAccess {
 
   /// Returns true when no peer is in the middle of an access. Returns false when a peer was stopped
   /// in the middle of one: the peer may store there when it continues.
-  [[nodiscard]] virtual bool await() = 0;
+  [[nodiscard]] virtual bool await() VB_REQUIRES(adapter_role) = 0;
   /// The same for accesses by system calls: returns when every call into this memory that was
   /// announced before has ended, also those of stopped peers. `lock` is released while it waits.
-  virtual void await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
-                           std::uint64_t octets) = 0;
+  virtual void await_calls(host::AdapterGuard& lock, std::uint64_t address, std::uint64_t octets)
+      VB_REQUIRES(adapter_role) = 0;
 
  protected:
   ~PeerAccess() = default;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/adapter_role.h"
 #include "direct/errand.h"
 
 namespace verbatim::device {
@@ -18,11 +19,12 @@ class PeerEvents {
   PeerEvents& operator=(const PeerEvents&) = delete;
 
   /// The bell of the queue pair at this place has rung. There may be no queue pair any more.
-  virtual void handle_bell(std::uint32_t place) = 0;
+  virtual void handle_bell(std::uint32_t place) VB_REQUIRES(adapter_role) = 0;
   /// The owner of the peer's memory has executed an errand. `octets` follow the reply.
-  virtual void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets) = 0;
+  virtual void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets)
+      VB_REQUIRES(adapter_role) = 0;
   /// A process that this one has attached to has ended.
-  virtual void handle_deaths() = 0;
+  virtual void handle_deaths() VB_REQUIRES(adapter_role) = 0;
 
  protected:
   ~PeerEvents() = default;

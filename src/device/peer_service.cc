@@ -22,7 +22,7 @@ Status PeerService::open(int epoll, const host::OwnDescriptor& bell) noexcept {
     return peers_.open(slot, epoll,
                        {.segment = parts_.segment.descriptor(), .admits_peers = false});
   }
-  peers_.set_listener([this](std::span<const std::byte> message, int connection) {
+  peers_.set_handler([this](std::span<const std::byte> message, int connection) {
     handle_message(message, connection);
   });
   // Peers get the arena when they attach, so it exists before any memory moves.
@@ -43,14 +43,17 @@ direct::Target::Own PeerService::as_target() const noexcept {
 void PeerService::serve() {
   parts_.visitors.note_direct_use();  // before a process is admitted
   const HostPeers::News news = peers_.serve();
-  if (!news.has_deaths && news.guests_gone.empty()) return;
-  const std::lock_guard lock(parts_.lock);
+  if (!news.has_deaths && news.attached_gone.empty()) return;
+  const host::AdapterGuard lock(parts_.lock);
   if (news.has_deaths) parts_.events.handle_deaths();
   parts_.visitors.look_if_any(now());
 }
 
 void PeerService::take_bells() noexcept {
-  parts_.layout.bells().take([&](std::uint32_t place) { parts_.events.handle_bell(place); });
+  parts_.layout.bells().take([&](std::uint32_t place) {
+    assume_adapter_role();
+    parts_.events.handle_bell(place);
+  });
 }
 
 /// A peer asks for an errand in the memory of this process, or replies to an errand.
@@ -58,7 +61,7 @@ void PeerService::handle_message(std::span<const std::byte> message, int connect
   direct::Errand errand;
   if (!errand.parse(message)) return;
   const auto octets = message.subspan(sizeof errand);
-  const std::lock_guard lock(parts_.lock);
+  const host::AdapterGuard lock(parts_.lock);
   if (errand.kind == direct::Errand::Kind::kReply) {
     parts_.events.handle_reply(errand, octets);
     return;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "base/adapter_role.h"
 #include "base/expected.h"
 #include "device/host_peers.h"
 #include "device/peer_events.h"
@@ -55,7 +56,7 @@ class PeerService {
   /// By the engine's thread, without the lock.
   void serve();
   /// Reports the bells that have rung. With the adapter's lock held.
-  void take_bells() noexcept;
+  void take_bells() noexcept VB_REQUIRES(adapter_role);
 
  private:
   void handle_message(std::span<const std::byte> message, int connection);

@@ -104,6 +104,18 @@ std::shared_ptr<host::Peer> attach(TestAdapter& near, TestAdapter& far) {
   return nullptr;
 }
 
+/// Runs `body` with two adapters, the first of which has attached to the second.
+template <typename Body>
+void with_attached_adapters(Body&& body) {
+  host::test::in_a_private_network([&] {
+    TestAdapter near;
+    TestAdapter far;
+    const auto peer = attach(near, far);
+    ASSERT_NE(peer, nullptr);
+    body(near, far, *peer);
+  });
+}
+
 TEST(PeerService, ReportsEachBellOnce) {
   host::test::in_a_private_network([] {
     TestAdapter adapter;
@@ -116,16 +128,12 @@ TEST(PeerService, ReportsEachBellOnce) {
 }
 
 TEST(PeerService, AnErrandForNoQueuePairIsAnsweredWithSilence) {
-  host::test::in_a_private_network([] {
-    TestAdapter near;
-    TestAdapter far;
-    const auto peer = attach(near, far);
-    ASSERT_NE(peer, nullptr);
+  with_attached_adapters([](TestAdapter& near, TestAdapter& far, const host::Peer& peer) {
     direct::Errand errand{.number = 9, .requester = kRequester};
     errand.entry.opcode = transport::SendOpcode::kFetchAdd;
     errand.target =
         wire::QpNumber{far.slot.number() * host::kNumbersPerSlot + 50};  // there is none
-    near.send(*peer, errand);
+    near.send(peer, errand);
     far.serve_next();
     near.serve_next();
     ASSERT_EQ(near.events.replies.size(), 1U);
@@ -139,15 +147,11 @@ TEST(PeerService, AnErrandForNoQueuePairIsAnsweredWithSilence) {
 }
 
 TEST(PeerService, AMessageThatIsNoErrandIsDropped) {
-  host::test::in_a_private_network([] {
-    TestAdapter near;
-    TestAdapter far;
-    const auto peer = attach(near, far);
-    ASSERT_NE(peer, nullptr);
+  with_attached_adapters([](TestAdapter& near, TestAdapter& far, const host::Peer& peer) {
     direct::Errand wrong{.magic = 0, .kind = direct::Errand::Kind::kReply};
-    near.send(*peer, wrong);
+    near.send(peer, wrong);
     direct::Errand reply{.kind = direct::Errand::Kind::kReply, .number = 1};
-    near.send(*peer, reply);
+    near.send(peer, reply);
     while (far.events.replies.empty()) far.serve_next();
     ASSERT_EQ(far.events.replies.size(), 1U);
     EXPECT_EQ(far.events.replies.front().errand.number, 1U);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/version.h"
 #include "device/config.h"
 #include "device/interface_list.h"
 #include "wire/headers/ids.h"
@@ -40,7 +41,7 @@ struct PortInfo {
 /// The capability mask of every port: connection managers are supported, and GIDs are IP addresses.
 inline constexpr std::uint32_t kPortCapabilities = 0x0401'0000;
 /// The firmware version that devices report.
-inline constexpr const char* kFirmwareVersion = "0.1.0";
+inline constexpr const char* kFirmwareVersion = kVersionText;
 
 /// Width and speed in the encoding of the verbs. Their product is close to the real rate.
 struct LinkRate {

@@ -181,7 +181,7 @@ TEST(Ports, AreThoseNamedInThatOrder) {
   EXPECT_TRUE(ports[1].is_up);
 }
 
-TEST(PortChange, NothingHasChangedWhereNothingHas) {
+TEST(PortChange, EqualInterfacesAreNoChange) {
   const Interface ethernet = interface("eth0", 2, 1);
   EXPECT_FALSE(change_of(port_of(ethernet), {loopback(), ethernet}).is_any());
 }

@@ -4,8 +4,6 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,18 +12,19 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/own_threads.h"
 #include "base/process_wide.h"
 #include "device/adapter.h"
 #include "device/interface_list.h"
 #include "device/process.h"
-#include "host/forget_thread.h"
 
 namespace verbatim::device {
 namespace {
 
 // Notices come in groups. One look a moment later covers all of them.
 constexpr int kRestMs = 10;
+// When no descriptor was left to look at the interfaces, until the next look.
+constexpr int kAgainMs = 500;
+constexpr int kForEver = -1;
 
 int open_notices() noexcept {
   const int notices = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
@@ -61,11 +60,11 @@ PortWatch& PortWatch::of_process() {
 }
 
 void PortWatch::abandon_in_child() noexcept {
-  host::forget_thread(thread_);
-  if (life_ != nullptr) {
-    life_->notices.close();
-    life_->bell.close();
-    life_.reset();
+  thread_.forget_in_child();
+  if (thread_state_ != nullptr) {
+    thread_state_->notices.close();
+    thread_state_->bell.close();
+    thread_state_.reset();
   }
   adapters_.clear();
   observer_ = nullptr;
@@ -76,31 +75,25 @@ void PortWatch::abandon_in_child() noexcept {
 void PortWatch::add(Adapter& adapter) {
   const LockGuard lock(mutex_);
   adapters_.push_back(&adapter);
-  if (life_ != nullptr && life_->has_ended) bury();
-  if (life_ == nullptr && !start()) return;
-  life_->bell.ring();
+  if (thread_state_ != nullptr && thread_state_->has_ended) bury();
+  if (thread_state_ == nullptr && !start()) return;
+  thread_state_->bell.ring();
 }
 
 /// For a thread that has ended by itself, which takes no lock any more.
 void PortWatch::bury() noexcept {
   thread_.join();
-  life_.reset();
+  thread_state_.reset();
 }
 
 Status PortWatch::start() {
-  auto life = std::make_shared<Life>();
-  life->notices = host::OwnDescriptor(open_notices());
-  if (!life->notices.is_open()) return Errc::kNoMemory;
-  if (auto opened = life->bell.open(); !opened) return opened;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  OwnThread::announce();
-  thread_ = std::thread([this, life] { run(*life); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread_.native_handle(), "verbatim-watch");
-  life_ = std::move(life);
+  auto state = std::make_shared<ThreadState>();
+  state->notices = host::OwnDescriptor(open_notices());
+  if (!state->notices.is_open()) return Errc::kNoMemory;
+  if (auto opened = state->bell.open(); !opened) return opened;
+  auto started = thread_.start("verbatim-watch", [this, state] { run(*state); });
+  if (!started) return started;
+  thread_state_ = std::move(state);
   return Ok{};
 }
 
@@ -109,17 +102,17 @@ void PortWatch::remove(Adapter& adapter) noexcept {
   {
     const LockGuard lock(mutex_);
     if (std::erase(adapters_, &adapter) == 0) return;
-    is_the_thread = thread_.get_id() == std::this_thread::get_id();
+    is_the_thread = thread_.is_this_thread();
   }
   if (is_the_thread) return;
   { const LockGuard told(telling_); }  // waits until an adapter that is being told has been told
-  std::thread ended;
+  host::LibraryThread ended;
   {
     const LockGuard lock(mutex_);
-    if (!adapters_.empty() || life_ == nullptr) return;
-    life_->is_ending = true;
-    life_->bell.ring();
-    life_.reset();
+    if (!adapters_.empty() || thread_state_ == nullptr) return;
+    thread_state_->is_ending = true;
+    thread_state_->bell.ring();
+    thread_state_.reset();
     ended = std::move(thread_);
   }
   ended.join();
@@ -130,23 +123,23 @@ void PortWatch::set_observer(void (*observer)()) noexcept {
   observer_ = observer;
 }
 
-void PortWatch::run(Life& life) noexcept {
-  const OwnThread mine;
-  for (;;) {
+void PortWatch::run(ThreadState& state) noexcept {
+  for (int patience_ms = kForEver;;) {
     std::array<pollfd, 2> polled = {
-        {{.fd = life.notices.number(), .events = POLLIN, .revents = 0}, life.bell.polled()}};
-    (void)::poll(polled.data(), polled.size(), -1);
-    const bool is_intact = life.bell.take(polled[1]) && life.notices.is_still_own();
-    if (!is_intact) life.has_ended = true;
-    if (!is_intact || life.is_ending) return;
-    throw_away(life.notices.number());
-    look();
+        {{.fd = state.notices.number(), .events = POLLIN, .revents = 0}, state.bell.polled()}};
+    (void)::poll(polled.data(), polled.size(), patience_ms);
+    const bool is_intact = state.bell.take(polled[1]) && state.notices.is_still_own();
+    if (!is_intact) state.has_ended = true;
+    if (!is_intact || state.is_ending) return;
+    throw_away(state.notices.number());
+    patience_ms = look() ? kForEver : kAgainMs;
     (void)::poll(&polled[1], 1, kRestMs);
   }
 }
 
-void PortWatch::look() {
+bool PortWatch::look() {
   const auto interfaces = read_interfaces();
+  if (interfaces.empty()) return false;  // not read: the adapters keep what they know
   {
     const LockGuard told(telling_);
     std::vector<Adapter*> adapters;
@@ -162,6 +155,7 @@ void PortWatch::look() {
     observer = observer_;
   }
   if (observer != nullptr) observer();
+  return true;
 }
 
 }  // namespace verbatim::device

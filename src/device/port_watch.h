@@ -4,12 +4,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/expected.h"
 #include "base/fork_mutex.h"
 #include "base/mutex.h"
+#include "host/library_thread.h"
 #include "host/own_descriptor.h"
 #include "host/wake_pipe.h"
 
@@ -34,8 +34,8 @@ class PortWatch {
   /// From now on the thread calls Adapter::handle_interfaces() after each change, and once at the
   /// beginning, because changes may have happened since the interfaces were read.
   void add(Adapter& adapter);
-  /// Ends that. Waits while the adapter is being told of a change, unless the caller is the thread
-  /// itself.
+  /// The adapter gets no more calls. Waits while a call is under way, unless the caller is the
+  /// thread itself.
   void remove(Adapter& adapter) noexcept;
 
   /// Held while the process forks.
@@ -49,7 +49,7 @@ class PortWatch {
 
  private:
   /// The state of one thread, from its start to its end.
-  struct Life {
+  struct ThreadState {
     host::OwnDescriptor notices;  // from the kernel
     host::WakePipe bell;          // from the library
     std::atomic<bool> is_ending{false};
@@ -57,14 +57,15 @@ class PortWatch {
   };
   [[nodiscard]] Status start() VB_REQUIRES(mutex_);
   void bury() noexcept VB_REQUIRES(mutex_);
-  void run(Life& life) noexcept;
-  void look();
+  void run(ThreadState& state) noexcept;
+  /// False when the interfaces could not be read.
+  [[nodiscard]] bool look();
 
   ForkMutex mutex_;  // not held while adapters are told
   std::vector<Adapter*> adapters_ VB_GUARDED_BY(mutex_);
   void (*observer_)() VB_GUARDED_BY(mutex_) = nullptr;
-  std::shared_ptr<Life> life_ VB_GUARDED_BY(mutex_);  // null: no thread
-  std::thread thread_;
+  std::shared_ptr<ThreadState> thread_state_ VB_GUARDED_BY(mutex_);  // null: no thread
+  host::LibraryThread thread_;
   Mutex telling_;  // held while adapters are told
 };
 

@@ -16,14 +16,14 @@ class ProtectionDomain {
  public:
   /// kNoMemory when the device has as many domains as it can have.
   [[nodiscard]] static Expected<ProtectionDomain> create(Adapter& adapter) noexcept {
-    const std::lock_guard lock(adapter.mutex());
+    const host::AdapterGuard lock(adapter.mutex());
     auto id = adapter.domains().open();
     if (!id) return id.error();
     return ProtectionDomain(adapter, *id);
   }
   /// kBusy while it contains an object.
   [[nodiscard]] Status destroy() noexcept {
-    const std::lock_guard lock(adapter_->mutex());
+    const host::AdapterGuard lock(adapter_->mutex());
     return adapter_->domains().close(id_);
   }
 

@@ -36,7 +36,7 @@ Expected<std::unique_ptr<QueuePair>> QueuePair::create(std::shared_ptr<Adapter> 
   if (qp == nullptr) return Errc::kNoMemory;
   Status built = Ok{};
   {
-    const std::lock_guard lock(adapter->mutex());
+    const host::AdapterGuard lock(adapter->mutex());
     built = qp->build();
   }
   if (!built) return built.error();  // what was built is taken down by the destructor
@@ -85,7 +85,7 @@ Status QueuePair::build() {
   numbered_ = true;
   if (is_datagram) adapter_->link().tell_headers();
   direct::QueuePairRecord& record = adapter_->layout().queue_pair(number_);
-  record = {.number = number_, .life = record.life + 1, .type = setup_.type};
+  record = {.number = number_, .incarnation = record.incarnation + 1, .type = setup_.type};
   receiving_.publish(number_);
   // An earlier queue pair with this number may have chosen packets.
   if (receiving_.exists()) visiting().choose_packets({});
@@ -114,7 +114,7 @@ Status QueuePair::build() {
 
 QueuePair::~QueuePair() {
   const MovesAtEnd moves(adapter_->homes());
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   adapter_->work().serve_owed(now());
   receiving_.end();
   if (machine_) set_data_path(DataPath::kPackets);
@@ -135,11 +135,12 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
                          const Adapter::Destination* to) noexcept {
   const MovesAtEnd moves(adapter_->homes());
   const NearEnd near_end = find_near_end(mask, attributes, to);
+  if (near_end.is_near) share_memory();
   const bool connects = receiving_.exists() && names(mask, transport::QpMask::kState) &&
                         attributes.state == transport::QpState::kReadyToReceive;
   const bool is_direct_or_nothing = adapter_->path_policy() == DataPathPolicy::kDirect;
   if (connects && is_direct_or_nothing && !near_end.is_near) return Errc::kNotSupported;
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   adapter_->work().serve_owed(now());  // the new state may not allow to send answers
   transport::Path path;
   if (names(mask, transport::QpMask::kAddress)) {
@@ -170,14 +171,14 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   return modified;
 }
 
-/// A new life begins: the program must not poll completions of the old one.
+/// The queue pair starts anew: the program must not poll completions of earlier requests.
 void QueuePair::discard_completions() noexcept {
   if (send_port_) setup_.send_cq->discard(*send_port_);
   receiving_.discard_completions();
 }
 
 QueuePair::Present QueuePair::query() noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   catch_up();
   const auto held = hold();
   Present present{.attributes = machine_->attributes(),
@@ -227,7 +228,7 @@ std::unique_lock<host::QueueLock> QueuePair::hold() noexcept {
 }
 
 void QueuePair::end_packet_posting(Sends sends) noexcept {
-  const std::lock_guard lock(adapter_->mutex(), std::adopt_lock);
+  const host::AdapterGuard lock(adapter_->mutex(), std::adopt_lock);
   if (sends != Sends::kNone) {
     adapter_->work().serve(*this, now());
   } else if (machine_->state() == transport::QpState::kError) {
@@ -237,7 +238,7 @@ void QueuePair::end_packet_posting(Sends sends) noexcept {
 
 /// What needs the adapter's lock. The calling thread holds no lock.
 void QueuePair::finish(Rest rest) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   const bool is_quiet = rest == Rest::kAnnounce && !send_cq_->announce();
   if (!is_quiet) adapter_->work().serve(*this, now());
 }
@@ -268,7 +269,7 @@ void QueuePair::announce() noexcept {
   if (setup_.shared != nullptr) setup_.shared->announce();
   if (send_overrun || receive_overrun) {
     bar_half(ReceivingHalf::Then::kEnds);
-    machine_->handle(transport::QueuePairMachine::Outside::kCompletionOverrun);
+    machine_->handle(transport::QueuePairMachine::OwnerEvent::kCompletionOverrun);
     reopen_half();
     while (auto event = machine_->poll_event()) {
       report(setup_.async, async_event_of(*event), setup_.user_tag);

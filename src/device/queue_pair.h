@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "device/adapter.h"
 #include "device/block_pool.h"
 #include "device/completion_queue.h"
@@ -18,6 +19,7 @@
 #include "host/queue_lock.h"
 #include "loop/agenda.h"
 #include "loop/late_receive.h"
+#include "loop/waiting_room.h"
 #include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 
@@ -93,25 +95,25 @@ class QueuePair : public Pooled<QueuePair> {
   };
 
   // For the adapter, with its lock held.
-  /// Excludes threads that post, as long as the result lives. The functions below need it. A thread
-  /// does not call it twice.
-  [[nodiscard]] std::unique_lock<host::QueueLock> hold() noexcept;
+  /// Excludes threads that post, as long as the result exists. The functions below need it. A
+  /// thread does not call it twice.
+  [[nodiscard]] std::unique_lock<host::QueueLock> hold() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] transport::QueuePairMachine& machine() noexcept { return *machine_; }
   void handle_packet(Instant at, const transport::Arrival& arrival) noexcept {
     machine_->handle_packet(at, arrival);
   }
   /// Executes the posted requests, if they take the direct path. False when there is more to do at
   /// once.
-  [[nodiscard]] bool run_directly() noexcept;
+  [[nodiscard]] bool run_directly() noexcept VB_REQUIRES(adapter_role);
   /// The device has been removed.
-  void enter_error() noexcept;
+  void enter_error() noexcept VB_REQUIRES(adapter_role);
   /// In a forked child: the threads that may have held the locks of the queue pair and of its
   /// queues do not exist here. Posted requests stay where they are.
-  void abandon_in_child() noexcept;
+  void abandon_in_child() noexcept VB_REQUIRES(adapter_role);
   /// See Adapter::forget_in_child().
   void forget_in_child() noexcept;
   /// A peer has done something in the receiving half that the owner must finish.
-  void handle_bell() noexcept;
+  void handle_bell() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] bool takes_packets() noexcept { return receiving_.takes_packets(); }
   /// Null when all requests are sent in packets.
   [[nodiscard]] direct::Requester* requester() noexcept { return direct_ ? &*direct_ : nullptr; }
@@ -122,21 +124,28 @@ class QueuePair : public Pooled<QueuePair> {
   }
   [[nodiscard]] bool finds_receive() noexcept { return direct_->target().has_receive(); }
   /// Whether the packet should wait for a receive that the program may be about to post.
-  [[nodiscard]] bool lets_wait(const transport::Arrival& arrival, Instant at) noexcept {
+  [[nodiscard]] bool lets_wait(const transport::Arrival& arrival, Instant at) noexcept
+      VB_REQUIRES(adapter_role) {
     return late_.lets_wait(*machine_, arrival, at);
   }
-  /// The number of packets that wait: Dispatch counts them here.
-  [[nodiscard]] int& waiting_packets() noexcept { return waiting_packets_; }
-  [[nodiscard]] loop::AgendaEntry& agenda_entry() noexcept { return agenda_entry_; }
+  /// The packets that wait: Dispatch counts them here.
+  [[nodiscard]] loop::WaitingPackets& waiting_packets() noexcept VB_REQUIRES(adapter_role) {
+    return waiting_packets_;
+  }
+  [[nodiscard]] loop::AgendaEntry& agenda_entry() noexcept VB_REQUIRES(adapter_role) {
+    return agenda_entry_;
+  }
   /// The communication that the peer's first packet establishes, in case the message that the peer
   /// is ready was lost. Zero: none.
-  [[nodiscard]] wire::CommId awaited() const noexcept { return awaited_; }
-  void set_awaited(wire::CommId communication) noexcept { awaited_ = communication; }
+  [[nodiscard]] wire::CommId awaited() const noexcept VB_REQUIRES(adapter_role) { return awaited_; }
+  void set_awaited(wire::CommId communication) noexcept VB_REQUIRES(adapter_role) {
+    awaited_ = communication;
+  }
   /// Publishes its state and its counters for viewers.
-  void show() noexcept;
+  void show() noexcept VB_REQUIRES(adapter_role);
   /// Reports events, and wakes programs that wait for completions or for the limit of a shared
   /// receive queue.
-  void announce() noexcept;
+  void announce() noexcept VB_REQUIRES(adapter_role);
   /// Whether a program waits for completions, so that announce() comes before packets are sent.
   [[nodiscard]] bool is_waited_for() const noexcept {
     return setup_.send_cq->is_waited_for() || setup_.receive_cq->is_waited_for();
@@ -150,7 +159,7 @@ class QueuePair : public Pooled<QueuePair> {
         send_cq_(setup.send_cq),
         setup_(setup),
         receiving_(*adapter_, setup_) {}
-  [[nodiscard]] Status build();
+  [[nodiscard]] Status build() VB_REQUIRES(adapter_role);
   struct NearEnd {
     bool is_near = false;                // on this host
     std::shared_ptr<host::Peer> peer{};  // none: this very process
@@ -158,17 +167,18 @@ class QueuePair : public Pooled<QueuePair> {
   [[nodiscard]] NearEnd find_near_end(transport::QpMask mask,
                                       const transport::QpAttributes& attributes,
                                       const Adapter::Destination* to);
-  void follow(transport::QpState from, const NearEnd& near_end);
-  void catch_up() noexcept;
+  void share_memory();
+  void follow(transport::QpState from, const NearEnd& near_end) VB_REQUIRES(adapter_role);
+  void catch_up() noexcept VB_REQUIRES(adapter_role);
   void wake_peer() noexcept;
-  void fail_sends() noexcept;
-  void start_directly(bool afresh) noexcept;
-  void set_data_path(DataPath data_path) noexcept;
-  /// What peers read about the sending half of this queue pair.
+  void fail_sends() noexcept VB_REQUIRES(adapter_role);
+  void start_directly(bool afresh) noexcept VB_REQUIRES(adapter_role);
+  void set_data_path(DataPath data_path) noexcept VB_REQUIRES(adapter_role);
+  /// What peers read about the sending side of this queue pair.
   [[nodiscard]] direct::Visiting& visiting() noexcept {
     return adapter_->layout().half(number_).visiting;
   }
-  void recount() noexcept;
+  void recount() noexcept VB_REQUIRES(adapter_role);
   /// Takes the queue pair's own lock and returns true while `alone` is set; otherwise takes the
   /// adapter's and returns false.
   [[nodiscard]] bool lock_for_posting(const std::atomic<bool>& alone) noexcept {
@@ -214,9 +224,9 @@ class QueuePair : public Pooled<QueuePair> {
     return cq.may_overrun() &&
            (++postings_ % kPostingsPerLook == 0 || send_port_->has_more_than(cq.lane_limit()));
   }
-  void bar_half(ReceivingHalf::Then then) noexcept;
-  void reopen_half() noexcept;
-  void discard_completions() noexcept;
+  void bar_half(ReceivingHalf::Then then) noexcept VB_REQUIRES(adapter_role);
+  void reopen_half() noexcept VB_REQUIRES(adapter_role);
+  void discard_completions() noexcept VB_REQUIRES(adapter_role);
 
   // The members that every posting needs come first, close together: many queue pairs share a
   // cache.
@@ -231,24 +241,25 @@ class QueuePair : public Pooled<QueuePair> {
 
   Setup setup_;
   wire::QpNumber number_{};
-  wire::QpNumber dest_qp_{};  // as the machine has it: show() is called with every turn
+  wire::QpNumber dest_qp_
+      VB_GUARDED_BY(adapter_role){};  // as the machine has it: show() is called with every turn
   ReceivingHalf receiving_;
   std::span<std::byte> send_lane_;             // the completions of sends, in the segment
   std::unique_ptr<std::byte[]> send_block_;    // private
   std::unique_ptr<std::byte[]> replay_block_;  // private; READs and atomics that were executed
   std::optional<transport::CompletionPort> send_port_;
-  bool in_domain_ = false;
-  bool numbered_ = false;
+  bool in_domain_ VB_GUARDED_BY(adapter_role) = false;
+  bool numbered_ VB_GUARDED_BY(adapter_role) = false;
   DataPath data_path_ = DataPath::kPackets;
   struct {
     bool uses_packets = false;
     bool sends_directly = false;
     bool receives_directly = false;
-  } counts_;  // what it was last counted as
-  loop::LateReceive late_;
-  int waiting_packets_ = 0;
-  loop::AgendaEntry agenda_entry_;
-  wire::CommId awaited_{};
+  } counts_ VB_GUARDED_BY(adapter_role);  // what it was last counted as
+  loop::LateReceive late_ VB_GUARDED_BY(adapter_role);
+  loop::WaitingPackets waiting_packets_ VB_GUARDED_BY(adapter_role);
+  loop::AgendaEntry agenda_entry_ VB_GUARDED_BY(adapter_role);
+  wire::CommId awaited_ VB_GUARDED_BY(adapter_role){};
 };
 
 }  // namespace verbatim::device

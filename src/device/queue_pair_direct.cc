@@ -29,6 +29,18 @@ QueuePair::NearEnd QueuePair::find_near_end(transport::QpMask mask,
   return {.is_near = true, .peer = std::move(peer)};
 }
 
+/// The memory moves before a peer can reach it. A page must not move while a system call of a peer
+/// stores to it: the kernel holds the page without pinning it, and a peer that loses its processor
+/// in the middle of the copy would store the rest to a page that the program has no longer.
+void QueuePair::share_memory() {
+  {
+    const host::AdapterGuard lock(adapter_->mutex());
+    if (machine_->state() != transport::QpState::kInit) return;
+    for (const auto domain : receiving_.domains()) adapter_->homes().share(domain);
+  }
+  adapter_->homes().run_moves();
+}
+
 /// What a change of state means for the data path of requests.
 void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
   using transport::QpState;
@@ -57,7 +69,6 @@ void QueuePair::follow(transport::QpState from, const NearEnd& near_end) {
     visiting().choose_packets(near_end.is_near ? wire::QpNumber{} : now.dest_qp);
     set_data_path(near_end.is_near ? DataPath::kUndecided : DataPath::kPackets);
     if (!near_end.is_near) return;
-    adapter_->homes().share(setup_.domain);
     direct_.emplace(&machine_->sender().queue(),
                     machine_->sender().port().with(host::Membarrier::global()),
                     adapter_->keys().table(),
@@ -183,7 +194,7 @@ bool QueuePair::run_directly() noexcept {
   }
   if (direct_->has_met() && data_path_ == DataPath::kUndecided) set_data_path(DataPath::kDirect);
   switch (stop) {
-    case direct::Requester::Stop::kStrangers:
+    case direct::Requester::Stop::kMismatch:
       if (adapter_->path_policy() == DataPathPolicy::kDirect) {
         fail_sends();
       } else {
@@ -200,14 +211,14 @@ bool QueuePair::run_directly() noexcept {
     case direct::Requester::Stop::kWaiting:
       break;
   }
-  machine_->handle(transport::QueuePairMachine::Outside::kHalvesChanged);
+  machine_->handle(transport::QueuePairMachine::OwnerEvent::kSidesChanged);
   return true;
 }
 
 void QueuePair::fail_sends() noexcept {
   bar_half(setup_.type == transport::QpType::kRc ? ReceivingHalf::Then::kEnds
                                                  : ReceivingHalf::Then::kGoesOn);
-  machine_->handle(transport::QueuePairMachine::Outside::kSendFailed);
+  machine_->handle(transport::QueuePairMachine::OwnerEvent::kSendFailed);
   reopen_half();
 }
 
@@ -220,7 +231,7 @@ void QueuePair::enter_error() noexcept {
 
 void QueuePair::handle_bell() noexcept {
   if (receiving_.exists() && receiving_.half().has_begun()) {
-    machine_->handle(transport::QueuePairMachine::Outside::kFirstRequest);
+    machine_->handle(transport::QueuePairMachine::OwnerEvent::kFirstRequest);
     recount();
     // A queue pair that only receives meets its peer here; until then each posting of a receive
     // takes the adapter's lock.
@@ -230,7 +241,7 @@ void QueuePair::handle_bell() noexcept {
   }
   if (receiving_.has_failed()) {
     bar_half(ReceivingHalf::Then::kEnds);
-    machine_->handle(transport::QueuePairMachine::Outside::kHalfFailed);
+    machine_->handle(transport::QueuePairMachine::OwnerEvent::kHalfFailed);
     reopen_half();
   }
 }

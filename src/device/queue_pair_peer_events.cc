@@ -31,6 +31,7 @@ void QueuePairPeerEvents::handle_reply(const direct::Errand& reply,
 /// Any requester may have lost its peer: each of them looks at its next turn.
 void QueuePairPeerEvents::handle_deaths() {
   queue_pairs_.for_each([&](QueuePair& qp) {
+    assume_adapter_role();
     if (qp.requester() != nullptr) progress_.list(qp);
   });
 }

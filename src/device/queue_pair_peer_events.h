@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/adapter_role.h"
 #include "device/adapter_types.h"
 #include "device/peer_events.h"
 #include "loop/queue_pair_table.h"
@@ -15,9 +16,10 @@ class QueuePairPeerEvents final : public PeerEvents {
                       AdapterProgress& progress) noexcept
       : queue_pairs_(queue_pairs), progress_(progress) {}
 
-  void handle_bell(std::uint32_t place) override;
-  void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets) override;
-  void handle_deaths() override;
+  void handle_bell(std::uint32_t place) VB_REQUIRES(adapter_role) override;
+  void handle_reply(const direct::Errand& reply, std::span<const std::byte> octets)
+      VB_REQUIRES(adapter_role) override;
+  void handle_deaths() VB_REQUIRES(adapter_role) override;
 
  private:
   const loop::QueuePairTable<QueuePair>& queue_pairs_;

@@ -194,18 +194,18 @@ void ReceivingHalf::LeftBehind::remember(const transport::SharedReceiveRing& que
                                          const transport::ResponderState& state) {
   shared = queue;
   claimant = who;
-  if (!state.receive_taken || !shared.is_claimed_by(claimant, state.shared_slot)) return;
-  const auto elements = shared.list_of(shared.at(state.shared_slot));
-  slot = state.shared_slot;
+  if (!state.receive_taken || !shared.is_claimed_by(claimant, state.shared_cell)) return;
+  const auto elements = shared.list_of(shared.at(state.shared_cell));
+  cell = state.shared_cell;
   wr_id = state.shared_wr_id;
   list.assign(elements.begin(), elements.end());
 }
 
 /// The stray has reported no receive that it had claimed. The receive is there for the next
-/// message, also if the stray filled it and gave the slot back.
+/// message, also if the stray filled it and gave the cell back.
 void ReceivingHalf::LeftBehind::put_back() {
   if (claimant == 0) return;
-  if (slot && !shared.is_claimed_by(claimant, *slot)) {
+  if (cell && !shared.is_claimed_by(claimant, *cell)) {
     (void)shared.post({.wr_id = wr_id, .list = list});  // full: it has been replaced already
   }
   shared.put_back(claimant);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "base/expected.h"
 #include "base/occupancy.h"
 #include "base/time.h"
@@ -28,7 +29,8 @@ class Adapter;
 /// Before the owner changes or takes away something that a requester uses, it calls bar();
 /// afterwards it calls reopen().
 ///
-/// With the locks of the adapter and of the queue pair held.
+/// Locks: each group of functions says which ones are held. "The queue pair's" means as
+/// QueuePair::hold() takes it: before there is a requester of the direct path, it takes none.
 class ReceivingHalf final : public VisitedHalf {
  public:
   /// How long the owner waits for a requester that is inside. A requester that stays longer is
@@ -39,24 +41,33 @@ class ReceivingHalf final : public VisitedHalf {
   ReceivingHalf(Adapter& adapter, const QueuePairSetup& setup) noexcept
       : adapter_(adapter), setup_(setup) {}
 
+  // ---- From its blocks to its end: the adapter's lock. No thread posts yet, or any more. ----
+
   /// Takes the blocks and attaches to the completion queue; puts the results into `parts`.
   /// kNoMemory when something runs out.
-  [[nodiscard]] Status build(transport::QueuePairMachine::Parts& parts);
+  [[nodiscard]] Status build(transport::QueuePairMachine::Parts& parts) VB_REQUIRES(adapter_role);
   /// From now on requesters find the record of this number, for connected types.
-  void publish(wire::QpNumber number);
+  void publish(wire::QpNumber number) VB_REQUIRES(adapter_role);
   /// The machine that works on the blocks. It outlives release().
   void set_machine(transport::QueuePairMachine& machine) noexcept { machine_ = &machine; }
   /// From now on no requester enters. Returns when none is inside.
-  void end();
+  void end() VB_REQUIRES(adapter_role);
   /// Gives back what build() took.
-  void release();
+  void release() VB_REQUIRES(adapter_role);
 
-  /// Whether there is a record.
+  // ---- Its record ----
+
+  /// Whether there is a record. From publish() on it does not change: without a lock.
   [[nodiscard]] bool exists() const noexcept { return half_.exists(); }
+  /// The adapter's lock, except for Half::take_waiting(): a thread that posts a receive has the
+  /// queue pair's lock, or the adapter's.
   [[nodiscard]] direct::Half& half() noexcept override { return half_; }
   /// Whether requests come in packets. A packet for a queue pair whose peer executes its requests
-  /// directly, or has not sent a request yet, does not come from the peer.
+  /// directly, or has not sent a request yet, does not come from the peer. The adapter's lock.
   [[nodiscard]] bool takes_packets() noexcept { return !half_.exists() || half_.admits_packets(); }
+
+  // ---- Its states: the locks of the adapter and of the queue pair ----
+
   /// Whether a requester has marked the half as failed, or was about to.
   [[nodiscard]] bool has_failed() const noexcept;
   /// A new life begins, with this requester. Without a visitor requests come in packets.
@@ -69,24 +80,27 @@ class ReceivingHalf final : public VisitedHalf {
   enum class Then : std::uint8_t { kGoesOn, kEnds };
   /// No requester is inside when this returns. A requester that is stopped inside is locked out,
   /// unless the half goes on: then nothing is taken away.
-  void bar(Then then) noexcept;
+  void bar(Then then) noexcept VB_REQUIRES(adapter_role);
   /// Opens the half if the machine takes requests, and closes it otherwise. Returns which.
   bool reopen() noexcept;
 
-  // What Visitors calls while bar() waits.
-  [[nodiscard]] std::set<memory::DomainId> domains() const override;
-  void note_stray() override;
-  void leave_requester_behind() override;
-
   /// Drops the completions of receives that the program has not polled.
-  void discard_completions() noexcept;
+  void discard_completions() noexcept VB_REQUIRES(adapter_role);
+
+  // ---- For Visitors: the adapter's lock ----
+
+  // The first two also for halves of queue pairs whose lock the thread does not have.
+  [[nodiscard]] std::set<memory::DomainId> domains() const VB_REQUIRES(adapter_role) override;
+  void note_stray() VB_REQUIRES(adapter_role) override;
+  /// From bar(), so with the locks that bar() needs.
+  void leave_requester_behind() VB_REQUIRES(adapter_role) override;
 
  private:
   /// A shared receive that a stray has claimed, if the stray was locked out.
   struct LeftBehind {
     transport::SharedReceiveRing shared;
     std::uint32_t claimant = 0;  // 0: it was not locked out
-    std::optional<std::uint32_t> slot{};
+    std::optional<std::uint32_t> cell{};
     std::uint64_t wr_id = 0;
     std::vector<memory::Sge> list{};
 

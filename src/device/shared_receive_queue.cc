@@ -12,7 +12,7 @@ Expected<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(
   if (limits.depth == 0 || limits.depth > kMaxQueueDepth || limits.sge_limit > kMaxSges) {
     return Errc::kInvalidArgument;
   }
-  const std::lock_guard lock(adapter->mutex());
+  const host::AdapterGuard lock(adapter->mutex());
   if (auto taken = adapter->quotas().shared_queues.take(); !taken) return taken.error();
   if (auto added = adapter->domains().add_user(domain); !added) {
     adapter->quotas().shared_queues.give_back();
@@ -40,26 +40,26 @@ SharedReceiveQueue::SharedReceiveQueue(std::shared_ptr<Adapter> adapter, std::sp
       queue_(transport::SharedReceiveRing::create(block, domain, limits)) {}
 
 SharedReceiveQueue::~SharedReceiveQueue() {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   adapter_->domains().drop_user(domain_);
   adapter_->quotas().shared_queues.give_back();
   adapter_->visitors().give_back(block_);
 }
 
 Status SharedReceiveQueue::post(const transport::ReceiveRequest& request) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   return queue_.post(request);
 }
 
 Status SharedReceiveQueue::arm_limit(std::uint32_t limit) noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   auto armed = queue_.arm_limit(limit, Visitors::arming_barrier);
   announce();
   return armed;
 }
 
 std::uint32_t SharedReceiveQueue::limit() noexcept {
-  const std::lock_guard lock(adapter_->mutex());
+  const host::AdapterGuard lock(adapter_->mutex());
   return queue_.limit();
 }
 

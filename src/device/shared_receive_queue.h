@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/adapter_role.h"
 #include "device/adapter.h"
 #include "device/event_pipe.h"
 #include "transport/queues/shared_receive_ring.h"
@@ -31,7 +32,7 @@ class SharedReceiveQueue {
   [[nodiscard]] wire::SrqNumber number() const noexcept { return number_; }
   /// Whether a queue pair uses it.
   [[nodiscard]] bool has_users() const noexcept {
-    const std::lock_guard lock(adapter_->mutex());
+    const host::AdapterGuard lock(adapter_->mutex());
     return users_ > 0;
   }
 
@@ -39,9 +40,9 @@ class SharedReceiveQueue {
   [[nodiscard]] transport::SharedReceiveRing view() const noexcept { return queue_; }
   /// Where it lies in the segment.
   [[nodiscard]] const std::byte* block() const noexcept { return block_.data(); }
-  void announce() noexcept;
-  void add_user() noexcept { ++users_; }
-  void drop_user() noexcept { --users_; }
+  void announce() noexcept VB_REQUIRES(adapter_role);
+  void add_user() noexcept VB_REQUIRES(adapter_role) { ++users_; }
+  void drop_user() noexcept VB_REQUIRES(adapter_role) { --users_; }
 
  private:
   std::shared_ptr<Adapter> adapter_;
@@ -51,7 +52,7 @@ class SharedReceiveQueue {
   EventPipe* async_ = nullptr;
   std::uint64_t user_tag_ = 0;
   wire::SrqNumber number_{};
-  std::uint32_t users_ = 0;
+  std::uint32_t users_ VB_GUARDED_BY(adapter_role) = 0;
 };
 
 }  // namespace verbatim::device

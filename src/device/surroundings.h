@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
 #include "device/adapter_record.h"
@@ -60,12 +61,15 @@ class Surroundings {
 
   // ---- For Dispatch ----
 
-  /// A process that has gone since is a dead host: the packet is lost, and the sender notices.
-  void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept;
-  [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept;
+  /// If that process has ended, the packet is lost, as with a host that is down, and the sender
+  /// notices.
+  void forward(std::uint32_t slot, const link::Incoming& incoming) noexcept
+      VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept VB_REQUIRES(adapter_role);
   void handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
-                         const wire::IcrcSeed& seed, loop::Came came) noexcept;
-  void handle_first_data(wire::CommId communication) noexcept;
+                         const wire::IcrcSeed& seed, loop::Came came) noexcept
+      VB_REQUIRES(adapter_role);
+  void handle_first_data(wire::CommId communication) noexcept VB_REQUIRES(adapter_role);
 
   // ---- For Progress ----
 
@@ -76,26 +80,30 @@ class Surroundings {
     link::Incoming incoming{};
     std::span<std::byte> octets{};  // the packet's, in the same place
   };
-  [[nodiscard]] std::optional<Forwarded> take_forwarded() noexcept;
+  [[nodiscard]] std::optional<Forwarded> take_forwarded() noexcept VB_REQUIRES(adapter_role);
 
   using Room = link::Backpressure;
   [[nodiscard]] Room::Receiver receiver_at(const wire::Gid& gid,
                                            std::uint32_t slot) const noexcept {
     return {.address = {.gid = gid, .scope = parts_.port.interface_index}, .slot = slot};
   }
-  [[nodiscard]] std::size_t room_at(const Room::Receiver& receiver, Instant at) {
+  [[nodiscard]] std::size_t room_at(const Room::Receiver& receiver, Instant at)
+      VB_REQUIRES(adapter_role) {
     return room_.room_at(receiver, at);
   }
 
   void note_deadline(Instant deadline) noexcept { parts_.engine.note_deadline(deadline); }
   void note_caller(Instant at) noexcept { parts_.engine.note_caller(at); }
-  [[nodiscard]] Instant next_chore() const noexcept { return parts_.visitors.next_look(); }
-  void do_chores(Instant at) { parts_.visitors.look(at); }
+  [[nodiscard]] Instant next_chore() const noexcept VB_REQUIRES(adapter_role) {
+    return parts_.visitors.next_look();
+  }
+  void do_chores(Instant at) VB_REQUIRES(adapter_role) { parts_.visitors.look(at); }
 
  private:
   Parts parts_;
-  Room room_;
-  std::vector<std::byte> forwarded_;  // a packet on its way to or from another process
+  Room room_ VB_GUARDED_BY(adapter_role);
+  std::vector<std::byte> forwarded_
+      VB_GUARDED_BY(adapter_role);  // a packet on its way to or from another process
 };
 
 }  // namespace verbatim::device

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/adapter_role.h"
 #include "direct/half.h"
 #include "memory/domain.h"
 
@@ -17,12 +18,12 @@ class VisitedHalf {
 
   [[nodiscard]] virtual direct::Half& half() noexcept = 0;
   /// The domains of the memory that a requester reaches through this half.
-  [[nodiscard]] virtual std::set<memory::DomainId> domains() const = 0;
+  [[nodiscard]] virtual std::set<memory::DomainId> domains() const VB_REQUIRES(adapter_role) = 0;
   /// The owner of the half no longer waits for the present visit: what the visitor may touch goes
   /// into quarantine.
-  virtual void note_stray() = 0;
+  virtual void note_stray() VB_REQUIRES(adapter_role) = 0;
   /// The visitor keeps the parts of the half that it has, and the half goes on with others.
-  virtual void leave_requester_behind() = 0;
+  virtual void leave_requester_behind() VB_REQUIRES(adapter_role) = 0;
 
  protected:
   ~VisitedHalf() = default;

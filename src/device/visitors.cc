@@ -41,11 +41,13 @@ std::vector<VisitedHalf*> Visitors::find_stopped() {
   return owners;
 }
 
+/// The analysis of locks cannot follow a guard of the caller.
+///
 /// A call that is announced later finds that the key does not work. So this notes the visits in
 /// which a call is announced now, and waits only for these: peers may use other keys of the same
 /// memory all the time.
-void Visitors::await_calls(std::unique_lock<host::AdapterLock>& lock, std::uint64_t address,
-                           std::uint64_t octets) {
+void Visitors::await_calls(host::AdapterGuard& lock, std::uint64_t address,
+                           std::uint64_t octets) VB_UNCHECKED_LOCKING {
   if (!has_direct_use_.load(std::memory_order_relaxed)) return;
   std::vector<std::pair<direct::Visitor, Occupancy::Snapshot>> calling;
   const auto note = [&](const direct::Visitor& visitor) {
@@ -79,6 +81,7 @@ void Visitors::add_stray(const direct::Half& half, host::Quarantine::Stray stray
     return true;
   };
   stray.on_gone = [this, last = std::move(stray.on_gone)] {
+    assume_adapter_role();  // look() calls this
     --stray_count_;
     --g_strays;
     if (last) last();

@@ -173,7 +173,7 @@ TEST_F(VisitorsTest, StraysOfAnAdapterThatIsClosedOrAbandonedAreForgotten) {
 
 TEST_F(VisitorsTest, AwaitsACallIntoTheMemoryWithoutTheLock) {
   host::AdapterLock mutex;
-  std::unique_lock lock(mutex);
+  host::AdapterGuard lock(mutex);
   first.enter();
   first.begin_call(kMemory + kMemoryOctets - 8, 16);
   std::atomic<bool> is_over{false};
@@ -184,7 +184,7 @@ TEST_F(VisitorsTest, AwaitsACallIntoTheMemoryWithoutTheLock) {
   });
   visitors.await_calls(lock, kMemory, kMemoryOctets);
   EXPECT_TRUE(is_over);
-  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_TRUE(lock.is_held());
   lock.unlock();
   ending.join();
   first.leave();
@@ -192,11 +192,11 @@ TEST_F(VisitorsTest, AwaitsACallIntoTheMemoryWithoutTheLock) {
 
 TEST_F(VisitorsTest, ACallIntoOtherMemoryIsNotAwaited) {
   host::AdapterLock mutex;
-  std::unique_lock lock(mutex);
+  host::AdapterGuard lock(mutex);
   first.enter();
   first.begin_call(kMemory + kMemoryOctets, 16);
   visitors.await_calls(lock, kMemory, kMemoryOctets);
-  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_TRUE(lock.is_held());
   first.leave();
 }
 
@@ -206,7 +206,7 @@ TEST_F(VisitorsTest, TheCallOfAStrayIsAwaitedAlthoughItsHalfHasAnotherRequester)
   give_up_visit(nullptr);
   visitors.remove_half(first);
   host::AdapterLock mutex;
-  std::unique_lock lock(mutex);
+  host::AdapterGuard lock(mutex);
   std::atomic<bool> is_over{false};
   std::thread ending([&] {
     const std::lock_guard other(mutex);

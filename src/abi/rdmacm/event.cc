@@ -63,7 +63,7 @@ int status_of(const connect::Event& event) noexcept {
 
 /// The program's part of the private data of a message.
 template <typename Parameters>
-void set_private_data(Parameters& to, const cm::Event& from, std::size_t skipped) noexcept {
+void set_private_data(Parameters& to, const cm::AgentEvent& from, std::size_t skipped) noexcept {
   const auto data = from.private_data();
   if (data.size() <= skipped) return;
   to.private_data = data.data() + skipped;
@@ -82,7 +82,7 @@ void set_parameters(rdma_conn_param& to, const Message& message) noexcept {
 }
 
 /// The parameters in the peer's message.
-void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::Event& from) {
+void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::AgentEvent& from) {
   if (from.as<wire::CmSidrReq>() != nullptr) {
     set_private_data(to.param.ud, from, wire::IpCmHeader::kSize);
     to.param.ud.ah_attr = address_vector(id, from.address);

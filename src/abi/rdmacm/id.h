@@ -68,7 +68,7 @@ struct IdHandle {
 /// The same, or the error if the operation could not be begun.
 [[nodiscard]] int complete(IdHandle& id, const connect::Outcome& begun);
 
-/// The address vector for packets from the id's device to the remote end of `way`.
+/// The address vector for packets from the id's device to the remote end of `path`.
 [[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& path);
 
 /// Copies the device and the addresses of the id to its public part.

@@ -7,6 +7,7 @@
 #include "abi/border.h"
 #include "abi/rdmacm/functions.h"
 #include "abi/rdmacm/id.h"
+#include "base/adapter_role.h"
 #include "connect/error.h"
 
 namespace verbatim::abi {
@@ -85,20 +86,21 @@ int fill_attributes(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   }
 }
 
-struct CompletionQueue {
+/// A completion queue that belongs to an id, with its channel.
+struct OwnQueue {
   ibv_comp_channel* channel = nullptr;
   ibv_cq* queue = nullptr;
 };
 
-void destroy(CompletionQueue& of) noexcept {
+void destroy(OwnQueue& of) noexcept {
   if (of.queue != nullptr) ibv_destroy_cq(of.queue);
   if (of.channel != nullptr) ibv_destroy_comp_channel(of.channel);
   of = {};
 }
 
 /// An armed completion queue with its own channel, for programs that give none.
-CompletionQueue create_queue(IdHandle& id, std::uint32_t depth) noexcept {
-  CompletionQueue made;
+OwnQueue create_queue(IdHandle& id, std::uint32_t depth) noexcept {
+  OwnQueue made;
   made.channel = ibv_create_comp_channel(id.id.verbs);
   if (made.channel == nullptr) return {};
   made.queue =
@@ -109,8 +111,8 @@ CompletionQueue create_queue(IdHandle& id, std::uint32_t depth) noexcept {
 }
 
 void destroy_own_queues(rdma_cm_id& id) noexcept {
-  CompletionQueue receive{.channel = id.recv_cq_channel, .queue = id.recv_cq};
-  CompletionQueue send{.channel = id.send_cq_channel, .queue = id.send_cq};
+  OwnQueue receive{.channel = id.recv_cq_channel, .queue = id.recv_cq};
+  OwnQueue send{.channel = id.send_cq_channel, .queue = id.send_cq};
   destroy(receive);
   destroy(send);
   id.recv_cq = id.send_cq = nullptr;
@@ -243,6 +245,7 @@ void PairOfId::detach(const wire::Gid& group) noexcept {
 }
 
 void PairOfId::await_data(wire::CommId communication) noexcept {
+  assume_adapter_role();  // see PairControl
   handle_of<QpHandle>(owner_.id.qp).object->set_awaited(communication);
 }
 

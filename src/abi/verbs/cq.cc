@@ -28,9 +28,10 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return as_errno_value(EINVAL);
   CqHandle& handle = handle_of_ex(cq);
   if (!handle.is_single_threaded) handle.polling.lock();
-  const int result = advance(handle);
-  if (result != 0 && !handle.is_single_threaded) handle.polling.unlock();
-  return result;
+  if (advance(handle) == 0) return 0;
+  if (!handle.is_single_threaded) handle.polling.unlock();
+  handle.object->rest_after_vain_poll();
+  return ENOENT;
 }
 
 void end_poll(ibv_cq_ex* cq) noexcept {
@@ -69,8 +70,8 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
 CqHandle* create(ibv_context* context, std::uint32_t capacity, void* user_context,
                  ibv_comp_channel* channel, int vector) {
   ContextHandle& owner = handle_of(context);
-  const bool is_stranger = channel != nullptr && channel->context != context;
-  if (vector < 0 || vector >= context->num_comp_vectors || is_stranger) {
+  const bool is_of_another_context = channel != nullptr && channel->context != context;
+  if (vector < 0 || vector >= context->num_comp_vectors || is_of_another_context) {
     return as_null<CqHandle>(Errc::kInvalidArgument);
   }
   auto handle = std::make_unique<CqHandle>();
@@ -126,6 +127,7 @@ struct Places {
     for (std::size_t i = 0; i < found; ++i) show(completions[i], wc[done++]);
     if (found < wanted) break;
   }
+  if (done == 0) handle.object->rest_after_vain_poll();
   return done;
 }
 
@@ -238,14 +240,15 @@ VB_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
 VB_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user_context) {
   // The event is counted before a thread that destroys the queue can read the count. That thread
   // then waits for the acknowledgement.
-  return as_minus_one(handle_of<ChannelHandle>(channel).pipe.read([&](const device::Event& event) {
-    auto* handle = reinterpret_cast<CqHandle*>(static_cast<std::uintptr_t>(event.subject));
-    *cq = handle->classic();
-    *user_context = (*cq)->cq_context;
-    pthread_mutex_lock(&(*cq)->mutex);
-    ++handle->completion_events;
-    pthread_mutex_unlock(&(*cq)->mutex);
-  }));
+  return as_minus_one(
+      handle_of<ChannelHandle>(channel).pipe.read([&](const device::PipeEvent& event) {
+        auto* handle = reinterpret_cast<CqHandle*>(static_cast<std::uintptr_t>(event.subject));
+        *cq = handle->classic();
+        *user_context = (*cq)->cq_context;
+        pthread_mutex_lock(&(*cq)->mutex);
+        ++handle->completion_events;
+        pthread_mutex_unlock(&(*cq)->mutex);
+      }));
 }
 
 VB_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {

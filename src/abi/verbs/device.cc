@@ -28,7 +28,7 @@
 namespace verbatim::abi {
 namespace {
 
-/// The devices that the program has seen. Their pointers stay the same for the life of the process.
+/// The devices that the program has seen. Their pointers stay the same as long as the process runs.
 /// Each ibv_get_device_list writes their ports again, so the ports are read with the lock held,
 /// too.
 struct Devices {
@@ -254,7 +254,13 @@ VB_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   auto context = std::make_unique<ContextHandle>();
   context->adapter = std::move(*adapter);
   context->device = &handle;
-  if (auto opened = context->async.open(); !opened) return as_null<ibv_context>(opened.error());
+  if (auto opened = context->async.open(); !opened) {
+    std::fprintf(stderr,
+                 "verbatim: cannot open %s: no descriptor is left for its events; raise `ulimit "
+                 "-n`\n",
+                 device->name);
+    return as_null<ibv_context>(opened.error());
+  }
   fill_operations(*context);
   ibv_context* result = context->context();
   result->device = device;

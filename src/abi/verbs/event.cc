@@ -50,7 +50,7 @@ void count_and_wake(pthread_mutex_t& mutex, pthread_cond_t& changed, uint32_t& c
 }
 
 /// Fills in the event of the program, and counts it before the object can be destroyed.
-void hand_out(const device::Event& read, ibv_async_event& event) noexcept {
+void hand_out(const device::PipeEvent& read, ibv_async_event& event) noexcept {
   event.event_type = static_cast<ibv_event_type>(read.kind);
   const auto subject = static_cast<std::uintptr_t>(read.subject);
   switch (subject_of(read.kind)) {
@@ -89,8 +89,8 @@ using namespace verbatim::abi;
 extern "C" {
 
 VB_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  return as_minus_one(
-      handle_of(context).async.read([&](const device::Event& read) { hand_out(read, *event); }));
+  return as_minus_one(handle_of(context).async.read(
+      [&](const device::PipeEvent& read) { hand_out(read, *event); }));
 }
 
 VB_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

@@ -150,10 +150,10 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   if (handle == nullptr) return as_null<QpHandle>(Errc::kNoMemory);
   SrqHandle* shared = init.srq == nullptr ? nullptr : &handle_of<SrqHandle>(init.srq);
   // All objects must be of one context: those of another may belong to another adapter.
-  const bool are_strangers = init.send_cq->context != pd->context ||
-                             init.recv_cq->context != pd->context ||
-                             (shared != nullptr && init.srq->context != pd->context);
-  if (are_strangers) return as_null<QpHandle>(Errc::kInvalidArgument);
+  const bool are_of_other_contexts = init.send_cq->context != pd->context ||
+                                     init.recv_cq->context != pd->context ||
+                                     (shared != nullptr && init.srq->context != pd->context);
+  if (are_of_other_contexts) return as_null<QpHandle>(Errc::kInvalidArgument);
   const bool are_intact = is_intact(owner) && is_intact(handle_of<CqHandle>(init.send_cq)) &&
                           is_intact(handle_of<CqHandle>(init.recv_cq)) &&
                           (shared == nullptr || is_intact(*shared));
