@@ -21,7 +21,7 @@ std::size_t Cluster::add_endpoint(Endpoint::Config config) {
   return index;
 }
 
-void Cluster::handle_frame(Instant now, const Frame& frame, Fate fate) {
+void Cluster::handle_frame(Instant now, const NetworkFrame& frame, Fate fate) {
   ++frames_;
   const auto digest = wire::crc32_update(static_cast<std::uint32_t>(trace_), frame.octets);
   trace_ = (trace_ << 7) ^ (trace_ >> 57) ^ digest ^
@@ -58,7 +58,7 @@ void must(Status status) noexcept { VB_ASSERT(status.ok()); }
 
 void connect_one(Endpoint& endpoint, std::size_t index, const Endpoint& peer, wire::QpNumber theirs,
                  bool is_first, const Connection& connection) {
-  QueuePair& qp = endpoint.qp(index);
+  EndpointQueuePair& qp = endpoint.qp(index);
   const QpType type = qp.machine().config().type;
   const bool reliable = type != QpType::kUc;
   const auto path = endpoint.path_to(peer.address(), qp.number(), theirs);
@@ -104,7 +104,7 @@ void connect(Endpoint& first, std::size_t first_qp, Endpoint& second, std::size_
 }
 
 void ready_datagrams(Endpoint& endpoint, std::size_t index, wire::QKey qkey) {
-  QueuePair& qp = endpoint.qp(index);
+  EndpointQueuePair& qp = endpoint.qp(index);
   QpAttributes wanted;
   wanted.qkey = qkey;
   wanted.state = QpState::kInit;

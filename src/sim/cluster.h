@@ -35,7 +35,7 @@ class Cluster final : private Observer {
   /// events of that time. False when no event is left.
   bool step(Instant no_later_than = Instant::never());
   /// Sends a frame that no endpoint has made, as from a peer that breaks the protocol.
-  void inject(Frame frame) { (void)network_.send(now_, std::move(frame)); }
+  void inject(NetworkFrame frame) { (void)network_.send(now_, std::move(frame)); }
 
   /// A number that is equal for two runs with the same frames.
   [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
@@ -43,7 +43,7 @@ class Cluster final : private Observer {
 
  private:
   /// Of the network.
-  void handle_frame(Instant now, const Frame& frame, Fate fate) override;
+  void handle_frame(Instant now, const NetworkFrame& frame, Fate fate) override;
 
   LossyNetwork network_;
   Mailboxes mailboxes_;  // for endpoints that share an address

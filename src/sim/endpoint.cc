@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/endpoint.h"
+#include "base/adapter_role.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +24,7 @@ Endpoint::Endpoint(const Config& config, LossyNetwork& network, Mailboxes& mailb
       domains_(domain_entries_),
       free_keys_(kKeyCount),
       outside_({.address = config.address, .slot = config.slot}, mailboxes),
-      link_(network, config.address),
+      link_(network, {.address = config.address, .slot = config.slot}),
       dispatch_({.queue_pairs = table_, .groups = groups_, .agenda = agenda_, .outside = outside_}),
       progress_(agenda_, dispatch_, outside_) {
   const auto block = take_shared(kKeyCount * sizeof(memory::KeyEntry));
@@ -146,8 +147,9 @@ std::size_t Endpoint::create_qp(const QpSetup& setup) {
   parts.replay = pointer_as<transport::ReplayEntry>(replay.data());
   parts.keys = registry_->table();
 
-  qps_.push_back(
-      std::make_unique<QueuePair>(QueuePair::Parts{.agenda = agenda_, .shared = shared_}));
+  qps_.push_back(std::make_unique<EndpointQueuePair>(
+      EndpointQueuePair::Parts{.agenda = agenda_, .shared = shared_}));
+  const SoleUser simulated;
   const auto number = table_.add(*qps_.back());
   VB_ASSERT(number.ok());
   const bool own_domain = setup.domain == memory::DomainId::kNone;
@@ -178,16 +180,18 @@ transport::Path Endpoint::path_to(const wire::Gid& peer, wire::QpNumber ours,
 void Endpoint::join(const wire::Gid& group, std::size_t qp) {
   const auto joined = groups_.add(group, *qps_[qp]);
   VB_ASSERT(joined.ok());
-  network_.join(group, config_.address);
+  network_.join(group, {.address = config_.address, .slot = config_.slot});
 }
 
 void Endpoint::leave(const wire::Gid& group, std::size_t qp) {
   const auto left = groups_.remove(group, *qps_[qp]);
   VB_ASSERT(left.ok());
-  if (groups_.members(group).empty()) network_.leave(group, config_.address);
+  if (!groups_.members(group).empty()) return;
+  network_.leave(group, {.address = config_.address, .slot = config_.slot});
 }
 
 void Endpoint::receive(Instant now) {
+  const SoleUser simulated;
   outside_.pass_deadline(now);
   if (!config_.polls) {
     (void)progress_.receive(Progress::Look::kEverywhere, now);
@@ -207,12 +211,14 @@ bool Endpoint::take_posted() noexcept {
 }
 
 void Endpoint::transmit(Instant now) {
+  const SoleUser simulated;
   const bool has_posted = take_posted();
   if (config_.polls && !has_posted) return;
   while (progress_.owes_answers()) progress_.serve(now);
 }
 
 Instant Endpoint::next_event() const noexcept {
+  const SoleUser simulated;
   if (outside_.has_forwarded()) return Instant{};
   return std::min(progress_.next_deadline(), outside_.deadline());
 }

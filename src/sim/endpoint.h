@@ -14,11 +14,11 @@
 #include "loop/progress.h"
 #include "loop/queue_pair_table.h"
 #include "memory/key_registry.h"
+#include "sim/endpoint_queue_pair.h"
 #include "sim/lossy_network.h"
 #include "sim/mailboxes.h"
 #include "sim/memory_source.h"
 #include "sim/network_link.h"
-#include "sim/queue_pair.h"
 #include "sim/surroundings.h"
 #include "transport/queue_pair_machine.h"
 
@@ -83,7 +83,7 @@ class Endpoint {
   [[nodiscard]] transport::SharedReceiveRing& shared_queue(std::size_t index) noexcept {
     return shared_[index];
   }
-  [[nodiscard]] QueuePair& qp(std::size_t index) noexcept { return *qps_[index]; }
+  [[nodiscard]] EndpointQueuePair& qp(std::size_t index) noexcept { return *qps_[index]; }
   [[nodiscard]] std::size_t qp_count() const noexcept { return qps_.size(); }
   [[nodiscard]] wire::QpNumber number_of(std::size_t qp) const noexcept;
 
@@ -112,8 +112,8 @@ class Endpoint {
   }
 
  private:
-  using Dispatch = loop::Dispatch<QueuePair, Surroundings>;
-  using Progress = loop::Progress<QueuePair, Dispatch, Surroundings>;
+  using Dispatch = loop::Dispatch<EndpointQueuePair, Surroundings>;
+  using Progress = loop::Progress<EndpointQueuePair, Dispatch, Surroundings>;
 
   static constexpr std::size_t kGuardOctets = 64;
   [[nodiscard]] std::span<std::byte> take_shared(std::size_t octets);
@@ -138,13 +138,13 @@ class Endpoint {
   std::vector<transport::CompletionBoard> boards_;
   std::vector<std::unique_ptr<transport::CompletionLanes>> cqs_;
   std::vector<transport::SharedReceiveRing> shared_;
-  std::vector<std::unique_ptr<QueuePair>> qps_;
+  std::vector<std::unique_ptr<EndpointQueuePair>> qps_;
 
   Surroundings outside_;
   NetworkLink link_;
-  loop::QueuePairTable<QueuePair> table_;
-  loop::MulticastTable<QueuePair> groups_;
-  loop::Agenda<QueuePair> agenda_;
+  loop::QueuePairTable<EndpointQueuePair> table_;
+  loop::MulticastTable<EndpointQueuePair> groups_;
+  loop::Agenda<EndpointQueuePair> agenda_;
   Dispatch dispatch_;
   Progress progress_;
 };

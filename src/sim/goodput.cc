@@ -21,7 +21,7 @@ constexpr std::uint64_t kStepLimit = 5'000'000;  // a run that takes more has fa
 /// Counts frames with data, in either direction.
 class DataFrames : public Observer {
  public:
-  void handle_frame(Instant, const Frame& frame, Fate) override {
+  void handle_frame(Instant, const NetworkFrame& frame, Fate) override {
     constexpr std::size_t kHeadersAlone = 64;
     if (frame.octets.size() > kHeadersAlone) ++count_;
   }

@@ -24,7 +24,7 @@ Hostile::Hostile(Cluster& cluster, Endpoint& victim, std::uint64_t seed)
       allowed_, memory::Access::kLocalWrite | memory::Access::kRemoteWrite |
                     memory::Access::kRemoteRead | memory::Access::kRemoteAtomic);
   payload_.resize(4096);
-  QueuePair& qp = victim.qp(own_qp_);
+  EndpointQueuePair& qp = victim.qp(own_qp_);
   transport::QpAttributes wanted;
   wanted.access = memory::Access::kRemoteWrite | memory::Access::kRemoteRead;
   wanted.dest_qp = wire::QpNumber{kStrangerQp};
@@ -87,7 +87,7 @@ void Hostile::send_one() {
   for (std::size_t i = 0; i < 16; ++i) {
     payload_[prng_.below(payload_.size())] = std::byte{static_cast<std::uint8_t>(prng_.next())};
   }
-  Frame frame;
+  NetworkFrame frame;
   frame.source = address_;
   frame.destination = victim_.address();
   frame.source_port = 0xc123;

@@ -9,7 +9,7 @@
 
 #include "base/prng.h"
 #include "base/time.h"
-#include "sim/frame.h"
+#include "sim/network_frame.h"
 #include "sim/observer.h"
 
 namespace verbatim::sim {
@@ -28,30 +28,36 @@ struct Faults {
 };
 
 /// Carries frames between addresses and applies Faults to them, with every choice from one seed. It
-/// does not look into the frames. A frame to a multicast address arrives at every address that has
-/// joined the group, with one fate for all copies.
+/// does not look into the frames. A frame to a multicast address arrives at every process that has
+/// joined the group, with one fate for all copies. Any other frame arrives at one of the processes
+/// that share its address.
 class LossyNetwork {
  public:
+  /// A process at an address.
+  struct Place {
+    wire::Gid address{};
+    std::uint32_t slot = 0;
+  };
+
   LossyNetwork(const Faults& faults, std::uint64_t seed) noexcept : faults_(faults), prng_(seed) {}
 
   /// The observer sees every frame from now on; null: none. It outlives the network.
   void set_observer(Observer* observer) noexcept { observer_ = observer; }
 
   /// Returns what happens to the frame; a duplicated or corrupted one is delivered as well.
-  Fate send(Instant now, Frame frame);
+  Fate send(Instant now, NetworkFrame frame);
   /// The next frame that has arrived until `now`, at any address.
-  [[nodiscard]] std::optional<Frame> take_arrived(Instant now);
+  [[nodiscard]] std::optional<NetworkFrame> take_arrived(Instant now);
   [[nodiscard]] Instant next_arrival() const noexcept;
-  /// The same for the frames to one address.
-  [[nodiscard]] std::optional<Frame> take_arrived_at(const wire::Gid& address, Instant now);
-  [[nodiscard]] Instant next_arrival_at(const wire::Gid& address) const noexcept;
+  /// The same for the frames that this process gets.
+  [[nodiscard]] std::optional<NetworkFrame> take_arrived_at(const Place& place, Instant now);
+  [[nodiscard]] Instant next_arrival_at(const Place& place) const noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return in_flight_.empty(); }
 
-  /// Frames to the group arrive at this address, or no longer.
-  void join(const wire::Gid& group, const wire::Gid& address);
-  void leave(const wire::Gid& group, const wire::Gid& address);
+  /// Frames to the group arrive at this process, or no longer.
+  void join(const wire::Gid& group, const Place& place);
+  void leave(const wire::Gid& group, const Place& place);
 
-  void set_faults(const Faults& faults) noexcept { faults_ = faults; }
   /// Cuts or restores the connection between two addresses, in both directions.
   void cut(const wire::Gid& a, const wire::Gid& b, bool is_cut);
 
@@ -60,8 +66,11 @@ class LossyNetwork {
   using Direction = std::pair<Address, Address>;
   /// The time of arrival; equal times in order of sending.
   using Arrival = std::pair<Instant, std::uint64_t>;
-  using Frames = std::map<Arrival, Frame>;
-  using InFlight = std::map<Address, Frames>;
+  using Frames = std::map<Arrival, NetworkFrame>;
+  /// An address and a slot.
+  using Receiver = std::pair<Address, std::uint32_t>;
+  using InFlight = std::map<Receiver, Frames>;
+  static constexpr std::uint32_t kAnySlot = ~0U;  // of frames that are not multicast
 
   /// What was chosen for a frame. A corrupted one may come twice; its other copy is whole then.
   struct Choice {
@@ -69,12 +78,14 @@ class LossyNetwork {
     bool comes_twice = false;
     Instant leaves{};  // the sender's buffer
   };
-  [[nodiscard]] Choice choose(Instant now, const Frame& frame);
-  void deliver(Instant leaves, Frame frame);
-  void deliver_at(Address address, Instant leaves, Frame frame);
-  [[nodiscard]] std::optional<Instant> departure(Instant now, const Frame& frame);
-  void corrupt(Frame& frame) noexcept;
-  [[nodiscard]] std::optional<Frame> take_first(InFlight::iterator at, Instant now);
+  [[nodiscard]] Choice choose(Instant now, const NetworkFrame& frame);
+  void deliver(Instant leaves, NetworkFrame frame);
+  void deliver_at(const Receiver& receiver, Instant leaves, NetworkFrame frame);
+  /// The frames for this process that arrive first; end() when there are none.
+  [[nodiscard]] InFlight::const_iterator first_at(const Place& place) const noexcept;
+  [[nodiscard]] std::optional<Instant> departure(Instant now, const NetworkFrame& frame);
+  void corrupt(NetworkFrame& frame) noexcept;
+  [[nodiscard]] std::optional<NetworkFrame> take_first(InFlight::const_iterator at, Instant now);
 
   Faults faults_;
   Prng prng_;
@@ -83,7 +94,7 @@ class LossyNetwork {
   std::uint64_t deliveries_ = 0;
   std::map<Direction, Instant> wire_free_;  // when the sender has sent everything before
   std::set<Direction> cuts_;
-  std::map<Address, std::set<Address>> groups_;
+  std::map<Address, std::set<Receiver>> groups_;
 };
 
 }  // namespace verbatim::sim

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "link/packet_burst.h"
-#include "sim/frame.h"
+#include "sim/network_frame.h"
 
 namespace verbatim::sim {
 
@@ -32,10 +32,10 @@ class Mailboxes {
                            .traffic_class = incoming.traffic_class,
                            .octets = {incoming.octets.begin(), incoming.octets.end()}});
   }
-  [[nodiscard]] std::optional<Frame> take(const Owner& owner) {
-    std::deque<Frame>& box = boxes_[key_of(owner)];
+  [[nodiscard]] std::optional<NetworkFrame> take(const Owner& owner) {
+    std::deque<NetworkFrame>& box = boxes_[key_of(owner)];
     if (box.empty()) return std::nullopt;
-    Frame frame = std::move(box.front());
+    NetworkFrame frame = std::move(box.front());
     box.pop_front();
     return frame;
   }
@@ -50,7 +50,7 @@ class Mailboxes {
     return {owner.address.octets, owner.slot};
   }
 
-  std::map<Key, std::deque<Frame>> boxes_;
+  std::map<Key, std::deque<NetworkFrame>> boxes_;
 };
 
 }  // namespace verbatim::sim

@@ -38,8 +38,8 @@ std::span<const link::Incoming> NetworkLink::receive(Instant now, Look /*look*/)
   incoming_.clear();
   if (!is_open()) return {};
   take_arrived(now);
-  for (std::span<const Frame> left = arrived_; !left.empty();) {
-    const Frame& first = left.front();
+  for (std::span<const NetworkFrame> left = arrived_; !left.empty();) {
+    const NetworkFrame& first = left.front();
     const std::size_t packets = train_length(left);
     const bool is_train = packets > 1;
     incoming_.push_back({.source = first.source,
@@ -57,7 +57,7 @@ std::span<const link::Incoming> NetworkLink::receive(Instant now, Look /*look*/)
 }
 
 void NetworkLink::take_arrived(Instant now) {
-  while (auto frame = network_.take_arrived_at(address_, now)) {
+  while (auto frame = network_.take_arrived_at(place_, now)) {
     const auto seed =
         wire::IcrcSeed::roce_v2(frame->source, frame->destination, frame->source_port);
     if (frame->is_damaged && wire::verify_icrc(seed, frame->octets)) continue;
@@ -66,18 +66,18 @@ void NetworkLink::take_arrived(Instant now) {
 }
 
 Instant NetworkLink::next_due() const noexcept {
-  return is_open() ? network_.next_arrival_at(address_) : Instant::never();
+  return is_open() ? network_.next_arrival_at(place_) : Instant::never();
 }
 
 /// How many of the frames at the front make a train: of one flow, and of one length but for the
 /// last, which may be shorter.
-std::size_t NetworkLink::train_length(std::span<const Frame> frames) const noexcept {
-  const Frame& first = frames.front();
+std::size_t NetworkLink::train_length(std::span<const NetworkFrame> frames) const noexcept {
+  const NetworkFrame& first = frames.front();
   const std::size_t each = first.octets.size();
   std::size_t octets = each;
   std::size_t count = 1;
   for (; count < std::min(frames.size(), link::Burst::kTrainPackets); ++count) {
-    const Frame& next = frames[count];
+    const NetworkFrame& next = frames[count];
     const bool is_alike = next.source == first.source && next.destination == first.destination &&
                           next.source_port == first.source_port &&
                           next.traffic_class == first.traffic_class &&
@@ -94,7 +94,7 @@ std::size_t NetworkLink::train_length(std::span<const Frame> frames) const noexc
 }
 
 /// The frames one behind the other. Over IPv4 the packets of a train are numbered.
-std::span<const std::byte> NetworkLink::join(std::span<const Frame> frames) {
+std::span<const std::byte> NetworkLink::join(std::span<const NetworkFrame> frames) {
   std::vector<std::byte>& train = trains_.emplace_back();
   const bool is_ipv4 = frames.front().source.is_ipv4_mapped();
   for (std::size_t number = 0; number < frames.size(); ++number) {

@@ -9,7 +9,7 @@
 
 namespace verbatim::sim {
 
-/// The link of one address on a simulated network. Packets may be written as trains, as for UDP
+/// The link of one process on a simulated network. Packets may be written as trains, as for UDP
 /// with GSO. On the network each packet is a frame of its own, with identification 0 over IPv4.
 /// Frames of one flow and one length that are taken together arrive as a train, as with GRO.
 ///
@@ -18,14 +18,14 @@ namespace verbatim::sim {
 class NetworkLink final : public link::Link {
  public:
   /// The network outlives the link.
-  NetworkLink(LossyNetwork& network, const wire::Gid& address) noexcept
-      : network_(network), address_(address) {
+  NetworkLink(LossyNetwork& network, const LossyNetwork::Place& place) noexcept
+      : network_(network), place_(place) {
     write_to(&burst_);
   }
 
   void send(Instant now, link::Burst& burst) noexcept override;
   using Link::receive;
-  /// All packets that have arrived at this address until `now`.
+  /// All packets that have arrived for this process until `now`.
   [[nodiscard]] std::span<const link::Incoming> receive(Instant now, Look look) noexcept override;
   /// When the next packet arrives.
   [[nodiscard]] Instant next_due() const noexcept override;
@@ -38,14 +38,14 @@ class NetworkLink final : public link::Link {
 
  private:
   void take_arrived(Instant now);
-  [[nodiscard]] std::size_t train_length(std::span<const Frame> frames) const noexcept;
-  [[nodiscard]] std::span<const std::byte> join(std::span<const Frame> frames);
+  [[nodiscard]] std::size_t train_length(std::span<const NetworkFrame> frames) const noexcept;
+  [[nodiscard]] std::span<const std::byte> join(std::span<const NetworkFrame> frames);
 
   LossyNetwork& network_;
-  wire::Gid address_;
+  LossyNetwork::Place place_;
   link::Burst burst_;
   link::LinkCounters counters_;
-  std::vector<Frame> arrived_;                  // the frames of the last receive()
+  std::vector<NetworkFrame> arrived_;           // the frames of the last receive()
   std::vector<std::vector<std::byte>> trains_;  // those of them that make trains, joined
   std::vector<link::Incoming> incoming_;
 };

@@ -24,8 +24,8 @@ class NetworkLinkTest : public ::testing::Test {
   }
 
   LossyNetwork network{Faults{.delay = std::chrono::milliseconds(1)}, 1};
-  NetworkLink near{network, address(1)};
-  NetworkLink far{network, address(2)};
+  NetworkLink near{network, {address(1)}};
+  NetworkLink far{network, {address(2)}};
 };
 
 TEST_F(NetworkLinkTest, APacketArrivesAtItsAddressWhenItIsDue) {
@@ -46,7 +46,7 @@ TEST_F(NetworkLinkTest, APacketOfATrainIsAloneOnTheNetwork) {
   const link::Outgoing to = outgoing();
   const auto seed = wire::IcrcSeed::roce_v2(to.source, to.destination, to.source_port);
   for (int i = 0; i < 3; ++i) {
-    const auto frame = network.take_arrived_at(address(2), at_ms(1));
+    const auto frame = network.take_arrived_at({address(2)}, at_ms(1));
     ASSERT_TRUE(frame);
     EXPECT_EQ(frame->source, to.source);
     EXPECT_EQ(wire::verify_icrc(seed, frame->octets), 0);
@@ -85,7 +85,7 @@ TEST_F(NetworkLinkTest, PacketsOfDifferentFlowsArriveAlone) {
 
 TEST_F(NetworkLinkTest, ADamagedFrameThatTheIcrcWouldAcceptIsDropped) {
   send_all(near, 1);
-  auto frame = *network.take_arrived_at(address(2), at_ms(1));
+  auto frame = *network.take_arrived_at({address(2)}, at_ms(1));
   wire::change_identification(frame.octets, 0, 77);  // the ICRC cannot tell it from a numbered one
   network.send(at_ms(1), frame);
   EXPECT_EQ(far.receive(at_ms(2)).size(), 1U);
@@ -97,13 +97,13 @@ TEST_F(NetworkLinkTest, ADamagedFrameThatTheIcrcWouldAcceptIsDropped) {
 TEST_F(NetworkLinkTest, AFrameToAGroupArrivesAtEachMember) {
   link::Outgoing to = outgoing();
   to.destination.octets[12] = 239;
-  network.join(to.destination, address(1));
-  network.join(to.destination, address(2));
+  network.join(to.destination, {address(1)});
+  network.join(to.destination, {address(2)});
   put(near, at_ms(0), 1, to);
   near.flush(at_ms(0));
   EXPECT_EQ(received_psns(near, at_ms(1)), (Psns{1}));
   EXPECT_EQ(received_psns(far, at_ms(1)), (Psns{1}));
-  network.leave(to.destination, address(1));
+  network.leave(to.destination, {address(1)});
   put(near, at_ms(1), 2, to);
   near.flush(at_ms(1));
   EXPECT_TRUE(near.receive(at_ms(2)).empty());

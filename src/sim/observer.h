@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/time.h"
-#include "sim/frame.h"
+#include "sim/network_frame.h"
 
 namespace verbatim::sim {
 
@@ -18,7 +18,7 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
-  virtual void handle_frame(Instant now, const Frame& frame, Fate fate) = 0;
+  virtual void handle_frame(Instant now, const NetworkFrame& frame, Fate fate) = 0;
 };
 
 }  // namespace verbatim::sim

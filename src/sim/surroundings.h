@@ -18,7 +18,7 @@ namespace verbatim::sim {
 
 /// The device around the loop of an endpoint: what loop::Dispatch and loop::Progress call
 /// `Outside`. The memory of an endpoint never disappears, no thread is cancelled, receivers always
-/// have room, and queue pair 1 only counts its packets.
+/// have room, and queue pair 1 drops its packets.
 class Surroundings {
  public:
   Surroundings(const Mailboxes::Owner& owner, Mailboxes& mailboxes)
@@ -46,9 +46,7 @@ class Surroundings {
     return gid == owner_.address;
   }
   void handle_management(const link::Incoming&, const wire::PacketView&, const wire::IcrcSeed&,
-                         loop::Came) noexcept {
-    ++management_packets_;
-  }
+                         loop::Came) noexcept {}
   void handle_first_data(wire::CommId) noexcept {}
 
   // ---- For Progress ----
@@ -102,15 +100,13 @@ class Surroundings {
   void pass_deadline(Instant now) noexcept {
     if (deadline_ <= now) deadline_ = Instant::never();
   }
-  [[nodiscard]] std::uint64_t management_packets() const noexcept { return management_packets_; }
 
  private:
   Mailboxes::Owner owner_;
   Mailboxes& mailboxes_;
   loop::PacketCounters counters_;
-  Frame forwarded_;
+  NetworkFrame forwarded_;
   Instant deadline_ = Instant::never();
-  std::uint64_t management_packets_ = 0;
 };
 
 }  // namespace verbatim::sim

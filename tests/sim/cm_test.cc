@@ -116,7 +116,7 @@ TEST(CmWorld, AServerThatIsNotHeardTakesItsReplyBack) {
   world.check_that_nothing_remains();
 }
 
-TEST(CmWorld, BothMayConnectToEachOtherAndHangUpTogether) {
+TEST(CmWorld, BothMayConnectToEachOtherAndDisconnectAtOnce) {
   CmWorld world(kGoodNetwork, {});
   const auto from_a = world.connect(world.a);
   const auto from_b = world.connect(world.b);
@@ -149,19 +149,19 @@ TEST(CmWorld, AnAgentMayConnectToItself) {
   ASSERT_TRUE(client);
   loop();
   const auto request = host.agent.poll_event();
-  ASSERT_TRUE(request && request->kind == EventKind::kConnectRequest);
+  ASSERT_TRUE(request && request->kind == AgentEventKind::kConnectRequest);
   ASSERT_TRUE(host.agent.accept(now, request->id, {.qpn = wire::QpNumber{0x12}}));
   loop();
   const auto reply = host.agent.poll_event();
-  ASSERT_TRUE(reply && reply->kind == EventKind::kReply && reply->id == *client);
+  ASSERT_TRUE(reply && reply->kind == AgentEventKind::kReply && reply->id == *client);
   ASSERT_TRUE(host.agent.establish(now, *client));
   loop();
   const auto established = host.agent.poll_event();
-  ASSERT_TRUE(established && established->kind == EventKind::kEstablished);
+  ASSERT_TRUE(established && established->kind == AgentEventKind::kEstablished);
   ASSERT_TRUE(host.agent.destroy(now, *client));
   loop();
   const auto disconnected = host.agent.poll_event();
-  ASSERT_TRUE(disconnected && disconnected->kind == EventKind::kDisconnected);
+  ASSERT_TRUE(disconnected && disconnected->kind == AgentEventKind::kDisconnected);
   ASSERT_TRUE(host.agent.destroy(now, request->id));
   host.agent.handle_timeout(now + 1h);
   EXPECT_EQ(host.agent.communication_count(), 0U);
@@ -269,11 +269,11 @@ std::uint64_t for_each_seed(std::uint64_t count, Check&& check) {
   return count;
 }
 
-TEST(CmHistory, WhateverHappensAConnectionStandsOnBothSidesOrOnNone) {
+TEST(CmHistory, AConnectionIsEstablishedOnBothSidesOrOnNone) {
   std::uint64_t standing = 0;
   const auto histories = for_each_seed(3000, [&](std::uint64_t seed) {
     SCOPED_TRACE("VERBATIM_SEED=" + std::to_string(seed));
-    History history(seed, 250ms);  // no packet lives longer than it says it does
+    History history(seed, 250ms);  // no packet is delayed longer
     history.run(/*both_must_agree=*/true);
     standing += history.standing();
   });

@@ -191,7 +191,7 @@ class CmWorld {
     return host.agent.next_timeout().value_or(Instant::never());
   }
 
-  void deliver(const sim::Frame& frame) {
+  void deliver(const sim::NetworkFrame& frame) {
     Host& host = frame.destination == a.gid ? a : b;
     (void)host.agent.handle_mad(now, {.local = frame.destination, .remote = frame.source},
                                 frame.octets);
@@ -206,15 +206,15 @@ class CmWorld {
   }
   void carry(const Datagram& datagram) {
     const std::size_t number = datagram_count++;
-    const sim::Frame frame{.source = datagram.address.local,
-                           .destination = datagram.address.remote,
-                           .octets = {datagram.octets.begin(), datagram.octets.end()}};
+    const sim::NetworkFrame frame{.source = datagram.address.local,
+                                  .destination = datagram.address.remote,
+                                  .octets = {datagram.octets.begin(), datagram.octets.end()}};
     for (const Duration late : late_copies(number)) network_.send(now + late, frame);
     if (!is_lost(number)) network_.send(now, frame);
   }
 
-  void handle(Host& host, const Event& event) {
-    if (event.kind == EventKind::kConnectRequest) {
+  void handle(Host& host, const AgentEvent& event) {
+    if (event.kind == AgentEventKind::kConnectRequest) {
       host.sides[event.id] = {.client_id = event.as<wire::CmReq>()->local_comm_id};
       after(manners_.thinking_time(), [this, &host, id = event.id] { answer_request(host, id); });
       return;
@@ -223,28 +223,28 @@ class CmWorld {
     Side& side = host.sides[event.id];
     EXPECT_FALSE(side.is_destroyed) << "an event after the end: " << name_of(event.kind);
     switch (event.kind) {
-      case EventKind::kReply:
+      case AgentEventKind::kReply:
         after(manners_.thinking_time(), [this, &host, id = event.id] { answer_reply(host, id); });
         break;
-      case EventKind::kEstablished:
+      case AgentEventKind::kEstablished:
         EXPECT_FALSE(side.is_made) << "twice";
         side.is_made = true;
         break;
-      case EventKind::kRejected:
-      case EventKind::kUnreachable:
-      case EventKind::kDisconnected:
+      case AgentEventKind::kRejected:
+      case AgentEventKind::kUnreachable:
+      case AgentEventKind::kDisconnected:
         EXPECT_FALSE(side.is_over) << "told twice: " << name_of(event.kind);
         side.is_over = true;
         break;
-      case EventKind::kTimewaitExit:
+      case AgentEventKind::kTimewaitExit:
         EXPECT_TRUE(side.is_over);
         break;
-      case EventKind::kDelayed:
+      case AgentEventKind::kDelayed:
         break;
-      case EventKind::kConnectRequest:
-      case EventKind::kServiceRequest:
-      case EventKind::kServiceReply:
-      case EventKind::kServiceUnreachable:
+      case AgentEventKind::kConnectRequest:
+      case AgentEventKind::kServiceRequest:
+      case AgentEventKind::kServiceReply:
+      case AgentEventKind::kServiceUnreachable:
         ADD_FAILURE() << name_of(event.kind);
         break;
     }

@@ -6,6 +6,7 @@
 #include "loop/late_receive.h"
 #include "test_cluster.h"
 #include "wire/headers/packet.h"
+#include "wire/headers/packet_builder.h"
 
 namespace verbatim::sim {
 namespace {
@@ -150,10 +151,62 @@ TEST(LateReceive, ADatagramIsLostWhenNoReceiveComesInTime) {
   EXPECT_EQ(world.received(1), (Names{{to.number_of(receiver), {3}}}));
 }
 
+TEST(LateReceive, ACopyOfAMulticastDatagramWaitsAsWell) {
+  Datagrams world;
+  add_endpoints(world.cluster, 2);
+  const auto sender = world.add_qp(0);
+  const auto receiver = world.add_qp(1);
+  Endpoint& to = world.cluster.endpoint(1);
+  const wire::Gid group = ipv4_gid(239, 1, 2, 3);
+  to.join(group, receiver);
+  world.send(0, sender, to.address(), to.number_of(receiver), 1);
+  world.send(0, sender, group, wire::QpNumber::kMulticast, 2);
+  world.send(0, sender, to.address(), to.number_of(receiver), 3);
+  (void)run_until(
+      world.cluster, [] { return false; }, world.cluster.now() + milliseconds(1));
+  EXPECT_EQ(world.received(1), Names{});
+  world.post_receives(1, receiver, 0, 3);
+  run_until_quiet(world.cluster);
+  EXPECT_EQ(world.received(1), (Names{{to.number_of(receiver), {1, 2, 3}}}));
+}
+
+/// It has neither a Q_Key nor a receive.
+TEST(LateReceive, ACongestionNotificationDoesNotWaitBehindADatagram) {
+  Datagrams world;
+  add_endpoints(world.cluster, 2);
+  const auto sender = world.add_qp(0);
+  const auto receiver = world.add_qp(1);
+  Endpoint& to = world.cluster.endpoint(1);
+  world.send(0, sender, to.address(), to.number_of(receiver), 1);
+  const auto run = [&] {
+    (void)run_until(
+        world.cluster, [] { return false; }, world.cluster.now() + milliseconds(1));
+  };
+  run();
+  wire::PacketHeaders headers;
+  headers.bth.opcode = wire::Opcode::kCnp;
+  headers.bth.dest_qp = to.number_of(receiver);
+  const auto path =
+      world.cluster.endpoint(0).path_to(to.address(), wire::QpNumber{}, headers.bth.dest_qp);
+  NetworkFrame frame{.source = path.source,
+                     .destination = path.destination,
+                     .source_port = path.source_port,
+                     .octets = std::vector<std::byte>(wire::PacketBuilder::octets_for(headers, 0))};
+  const auto seed = wire::IcrcSeed::roce_v2(frame.source, frame.destination, frame.source_port);
+  wire::PacketBuilder builder(frame.octets, headers, 0, {.seed = &seed});
+  ASSERT_EQ(builder.finish(), frame.octets.size());
+  (void)world.cluster.network().send(world.cluster.now(), frame);
+  run();
+  EXPECT_EQ(to.qp(receiver).machine().sender().requester().rate().notification_count(), 1U);
+  world.post_receives(1, receiver, 0, 1);
+  run_until_quiet(world.cluster);
+  EXPECT_EQ(world.received(1), (Names{{to.number_of(receiver), {1}}}));
+}
+
 /// Writes down which queue pair each data packet goes to.
 class Destinations : public Observer {
  public:
-  void handle_frame(Instant, const Frame& frame, Fate) override {
+  void handle_frame(Instant, const NetworkFrame& frame, Fate) override {
     const auto packet = wire::PacketView::parse(frame.octets);
     if (packet && !packet->info().is_response) numbers.push_back(packet->bth().dest_qp());
   }
@@ -256,10 +309,46 @@ TEST(OneAddress, PacketsForAnotherProcessAreForwarded) {
   }
 }
 
+/// Each process of an address is a member of groups of its own.
+TEST(OneAddress, EachProcessGetsItsOwnCopyOfAMulticastDatagram) {
+  Datagrams world;
+  const wire::Gid shared = ipv4_gid(10, 0, 0, 50);
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    const auto index = world.cluster.add_endpoint(
+        {.address = slot < 2 ? shared : wire::Gid{}, .slot = slot, .seed = slot + 1});
+    ASSERT_EQ(world.cluster.endpoint(index).create_cq(64), kSendCq);
+    ASSERT_EQ(world.cluster.endpoint(index).create_cq(64), kReceiveCq);
+    ASSERT_EQ(world.add_qp(index), 0U);
+    world.post_receives(index, 0, 0, 8);
+  }
+  const wire::Gid group = ipv4_gid(239, 1, 2, 3);
+  const auto number = [&](std::size_t index) { return world.cluster.endpoint(index).number_of(0); };
+  world.cluster.endpoint(1).join(group, 0);
+  world.send(2, 0, group, wire::QpNumber::kMulticast, 1);
+  run_until_quiet(world.cluster);
+  EXPECT_EQ(world.received(0), Names{});
+  EXPECT_EQ(world.received(1), (Names{{number(1), {1}}}));
+
+  world.cluster.endpoint(0).join(group, 0);
+  world.send(2, 0, group, wire::QpNumber::kMulticast, 2);
+  run_until_quiet(world.cluster);
+  world.send(0, 0, group, wire::QpNumber::kMulticast, 3);
+  run_until_quiet(world.cluster);
+  EXPECT_EQ(world.received(0), (Names{{number(0), {2}}}));
+  EXPECT_EQ(world.received(1), (Names{{number(1), {2, 3}}}));
+
+  world.cluster.endpoint(0).leave(group, 0);
+  world.send(2, 0, group, wire::QpNumber::kMulticast, 4);
+  run_until_quiet(world.cluster);
+  EXPECT_EQ(world.received(0), Names{});
+  EXPECT_EQ(world.received(1), (Names{{number(1), {4}}}));
+  EXPECT_EQ(world.cluster.endpoint(0).counters().unknown_qp, 0U);
+}
+
 /// Notes when acknowledgements leave.
 class Acknowledgements : public Observer {
  public:
-  void handle_frame(Instant now, const Frame& frame, Fate) override {
+  void handle_frame(Instant now, const NetworkFrame& frame, Fate) override {
     const auto packet = wire::PacketView::parse(frame.octets);
     if (packet && packet->operation() == wire::Operation::kAcknowledge) times.push_back(now);
   }

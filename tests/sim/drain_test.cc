@@ -56,7 +56,7 @@ TEST(Drain, UnderTrafficFinishesWhatBeganAndStartsNothing) {
     post_writes(peer, sources[1], targets[0], 0, kWrites);
     (void)run_until(
         cluster, [] { return false; }, cluster.now() + microseconds(60));
-    QueuePair& qp = drained.qp(0);
+    EndpointQueuePair& qp = drained.qp(0);
     ASSERT_FALSE(qp.machine().has_no_sends());
 
     QpAttributes wanted;

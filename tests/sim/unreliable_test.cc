@@ -15,7 +15,7 @@ constexpr std::uint64_t kHistories = 60;
 /// How many copies of the packet that ends each message the network has carried, by its immediate.
 class Copies : public Observer {
  public:
-  void handle_frame(Instant, const Frame& frame, Fate fate) override {
+  void handle_frame(Instant, const NetworkFrame& frame, Fate fate) override {
     const auto packet = wire::PacketView::parse(frame.octets);
     if (!packet || !packet->info().has(wire::OpcodeInfo::kImmDt)) return;
     const bool arrives = fate == Fate::kDelivered || fate == Fate::kDuplicated ||

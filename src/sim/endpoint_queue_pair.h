@@ -4,9 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/adapter_role.h"
 #include "base/assert.h"
 #include "loop/agenda.h"
 #include "loop/late_receive.h"
+#include "loop/waiting_room.h"
 #include "transport/queue_pair_machine.h"
 #include "wire/cm/cm_ids.h"
 
@@ -14,16 +16,16 @@ namespace verbatim::sim {
 
 /// A queue pair of an endpoint: the machine, and its place in the loop of the endpoint. All its
 /// requests go through packets.
-class QueuePair {
+class EndpointQueuePair {
  public:
   /// They outlive the queue pair.
   struct Parts {
-    loop::Agenda<QueuePair>& agenda;
+    loop::Agenda<EndpointQueuePair>& agenda;
     const std::vector<transport::SharedReceiveRing>& shared;  // by their numbers, for XRC
   };
-  explicit QueuePair(const Parts& parts) noexcept : parts_(parts) {}
-  QueuePair(const QueuePair&) = delete;
-  QueuePair& operator=(const QueuePair&) = delete;
+  explicit EndpointQueuePair(const Parts& parts) noexcept : parts_(parts) {}
+  EndpointQueuePair(const EndpointQueuePair&) = delete;
+  EndpointQueuePair& operator=(const EndpointQueuePair&) = delete;
 
   void start(const transport::QueuePairMachine::Config& config,
              const transport::QueuePairMachine::Parts& parts) {
@@ -36,11 +38,13 @@ class QueuePair {
 
   [[nodiscard]] Status modify(transport::QpMask mask, const transport::QpAttributes& attributes,
                               const transport::Path* path) {
+    const SoleUser simulated;
     has_posted_ = true;
     parts_.agenda.list(*this);
     return machine_->modify(mask, attributes, path);
   }
   [[nodiscard]] Status post_send(const transport::SendRequest& request) {
+    const SoleUser simulated;
     has_posted_ = true;
     parts_.agenda.list(*this);
     return machine_->post_send(request);
@@ -69,7 +73,7 @@ class QueuePair {
   };
   [[nodiscard]] Hold hold() noexcept { return Hold(is_held_); }
   [[nodiscard]] loop::AgendaEntry& agenda_entry() noexcept { return agenda_entry_; }
-  [[nodiscard]] int& waiting_packets() noexcept { return waiting_packets_; }
+  [[nodiscard]] loop::WaitingPackets& waiting_packets() noexcept { return waiting_packets_; }
   [[nodiscard]] bool is_datagram() const noexcept {
     return machine_->config().type == transport::QpType::kUd;
   }
@@ -102,7 +106,7 @@ class QueuePair {
   std::optional<transport::QueuePairMachine> machine_;
   loop::AgendaEntry agenda_entry_;
   loop::LateReceive late_;
-  int waiting_packets_ = 0;
+  loop::WaitingPackets waiting_packets_;
   bool has_posted_ = false;
   bool is_held_ = false;
 };

@@ -10,7 +10,7 @@
 namespace verbatim::sim {
 
 /// One datagram on the simulated network: the addresses that the ICRC covers, and BTH to ICRC.
-struct Frame {
+struct NetworkFrame {
   wire::Gid source{};
   wire::Gid destination{};
   std::uint16_t source_port = 0;

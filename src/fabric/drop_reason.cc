@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/drop_reason.h"
+
+namespace verbatim::fabric {
+
+const char* name_of(DropReason reason) noexcept {
+  switch (reason) {
+    case DropReason::kMalformed:
+      return "malformed";
+    case DropReason::kPortDown:
+      return "port down";
+    case DropReason::kPortNotActive:
+      return "port not active";
+    case DropReason::kNoSuchPort:
+      return "no such port";
+    case DropReason::kNoRoute:
+      return "no route in the forwarding table";
+    case DropReason::kLooping:
+      return "route back through its own port";
+    case DropReason::kNotForThisPort:
+      return "address of another port";
+    case DropReason::kHopLimit:
+      return "too many hops";
+    case DropReason::kBadPKey:
+      return "partition key";
+    case DropReason::kBadQKey:
+      return "queue key";
+    case DropReason::kBadMKey:
+      return "management key";
+    case DropReason::kUnclaimed:
+      return "no agent for it";
+    case DropReason::kUnmatched:
+      return "answer to no request";
+    case DropReason::kNoRoom:
+      return "programs too slow";
+    case DropReason::kLossOnPurpose:
+      return "loss on purpose";
+    case DropReason::kNodeOff:
+      return "node without power";
+  }
+  return "?";
+}
+
+}  // namespace verbatim::fabric

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/time.h"
+#include "fabric/drop_record.h"
+#include "fabric/link_error.h"
+#include "fabric/mads/registration.h"
+#include "fabric/mads/user_mad.h"
+#include "fabric/port_status.h"
+#include "fabric/topology/topology.h"
+#include "wire/management/port_counters.h"
+
+namespace verbatim::fabric {
+
+struct FabricOptions {
+  std::uint64_t seed = 1;
+  Duration hop_delay{0};             // of each link
+  std::uint32_t loss_per_mille = 0;  // of management datagrams, once on their whole way
+  // Switches show speeds above QDR only where bit 31 of the modifier asks for them, as some do.
+  bool has_strict_switches = false;
+};
+
+/// A datagram or message for a program, and the port that the program has opened.
+struct PortDelivery {
+  PortEnd port{};
+  Delivery delivery{};
+};
+
+/// How far a subnet manager has come: ports of links that are plugged in, without port 0 of
+/// switches.
+struct PortCensus {
+  std::size_t cabled = 0;  // both nodes have power, and the cable is there
+  std::size_t linked = 0;  // the link is up: Initialize, Armed or Active
+  std::size_t active = 0;
+  friend bool operator==(const PortCensus&, const PortCensus&) noexcept = default;
+};
+
+/// An InfiniBand subnet as a whole: nodes with their agents, links between their ports, and what is
+/// on the way between them. Management datagrams travel as in hardware: by directed routes, or by
+/// the forwarding tables that a subnet manager has written (IBA Vol 1, 14.2.2 and 18.2.4).
+///
+/// It performs no I/O, reads no clock and starts no thread; equal calls with equal instants and
+/// seed give equal results. Its owner
+///   1. passes the calls of programs and of the user, with the time, which never goes back;
+///   2. then calls advance(), and drains poll_delivery() and poll_change() until they are empty;
+///   3. then calls again no later than next_due(). Spurious calls are harmless.
+/// Thread: one at a time.
+///
+/// A PortEnd must name a port of the topology; port 0 of a channel adapter is none. Programs can
+/// use the ports of channel adapters and port 0 of switches.
+class Fabric {
+ public:
+  /// At most this many events happen in one advance(), so that its owner can do other things in
+  /// between; the others are due at once.
+  static constexpr std::size_t kEventsMax = 4096;
+
+  /// The topology must be complete, as readers and generators return it.
+  explicit Fabric(Topology topology, const FabricOptions& options = {});
+  Fabric(Fabric&&) noexcept;
+  Fabric& operator=(Fabric&&) noexcept;
+  ~Fabric();
+
+  [[nodiscard]] const Topology& topology() const noexcept;
+
+  /// Does what is due at `now`.
+  void advance(Instant now);
+  [[nodiscard]] std::optional<Instant> next_due() const noexcept;
+
+  // Programs. See MadPort for the meaning and the errors.
+  Expected<AgentId> register_agent(PortEnd port, ClientId client, const Registration& registration);
+  Status unregister_agent(Instant now, PortEnd port, ClientId client, AgentId agent);
+  void close_client(Instant now, PortEnd port, ClientId client);
+  Status post_send(Instant now, PortEnd port, ClientId client, UserMad mad);
+  [[nodiscard]] std::optional<PortDelivery> poll_delivery();
+  /// A subnet manager runs on the port, or does not any more.
+  void set_is_sm(Instant now, PortEnd port, bool is_sm);
+
+  // The user.
+  /// Plugs a cable in or pulls it out; false: the port has none.
+  bool set_cable(Instant now, PortEnd port, bool plugged_in);
+  /// Without power a node forgets all that a subnet manager has written.
+  void set_power(Instant now, std::uint32_t node, bool on);
+  void set_description(Instant now, std::uint32_t node, const std::string& description);
+  void set_loss(std::uint32_t per_mille) noexcept;
+  /// The loss of one link, at each packet and in both directions; false: the port has none.
+  bool set_link_loss(PortEnd port, std::uint32_t per_mille) noexcept;
+  /// Counts an error of a link at the port, and sends the trap that belongs to it.
+  void report_link_error(Instant now, PortEnd port, LinkError error);
+
+  // What is there.
+  [[nodiscard]] PortStatus port_status(PortEnd port) const;
+  /// A port whose status has changed since it was polled last.
+  [[nodiscard]] std::optional<PortEnd> poll_change();
+  [[nodiscard]] std::optional<PortEnd> peer_of(PortEnd port) const noexcept;
+  [[nodiscard]] bool has_cable(PortEnd port) const noexcept;
+  [[nodiscard]] bool has_power(std::uint32_t node) const noexcept;
+  [[nodiscard]] PortCensus census() const noexcept;
+  /// The port through which a switch sends packets to a LID; empty: it discards them.
+  [[nodiscard]] std::optional<std::uint8_t> route_of(std::uint32_t node,
+                                                     wire::Lid lid) const noexcept;
+  [[nodiscard]] std::string description(std::uint32_t node) const;
+  /// What the port has counted in all, whatever management has reset.
+  [[nodiscard]] std::uint64_t counter(PortEnd port, wire::PortCounter counter) const noexcept;
+  [[nodiscard]] std::uint64_t drop_count(DropReason reason) const noexcept;
+  /// The last ones, oldest first.
+  [[nodiscard]] std::vector<DropRecord> recent_drops() const;
+
+ private:
+  class Whole;
+  std::unique_ptr<Whole> whole_;
+};
+
+}  // namespace verbatim::fabric

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/expected.h"
+#include "wire/headers/ids.h"
+#include "wire/headers/lrh.h"
+#include "wire/headers/mad.h"
+#include "wire/headers/wire_error.h"
+
+namespace verbatim::fabric {
+
+/// The part of a global route header that its sender chooses (IBA Vol 1, 8.3).
+struct GlobalRoute {
+  wire::Gid source{};
+  wire::Gid destination{};
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  friend bool operator==(const GlobalRoute&, const GlobalRoute&) noexcept = default;
+};
+
+/// One management datagram on its way between two ports: the fields of its headers that a port or a
+/// switch reads, and its 256 octets. It holds no pointers.
+struct ManagementPacket {
+  wire::Lid source{};
+  wire::Lid destination{};
+  wire::ServiceLevel level{};
+  wire::QpNumber source_qp{};  // 0: subnet management, on lane 15; 1: general services
+  wire::QpNumber dest_qp{};
+  wire::PKey pkey = wire::PKey::kDefault;  // 0xffff for subnet management, which checks none
+  wire::QKey qkey{};                       // 0 for subnet management
+  std::optional<GlobalRoute> global_route{};
+  std::array<std::byte, wire::Mad::kSize> mad{};
+  friend bool operator==(const ManagementPacket&, const ManagementPacket&) noexcept = default;
+
+  /// Subnet management packets travel on lane 15 and pass ports that are not Active.
+  [[nodiscard]] bool is_subnet_management() const noexcept {
+    return dest_qp == wire::QpNumber::kSmi;
+  }
+  [[nodiscard]] Expected<wire::MadView, wire::WireError> view() const noexcept {
+    return wire::MadView::parse(mad);
+  }
+};
+
+}  // namespace verbatim::fabric

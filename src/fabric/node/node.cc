@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/node/node.h"
+
+#include <utility>
+
+#include "fabric/node/link_training.h"
+
+namespace verbatim::fabric {
+namespace {
+
+using wire::PortCapability;
+
+constexpr std::uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000;
+constexpr std::uint32_t kAnyCapability =
+    PortCapability::kTrap | PortCapability::kSlMapping | PortCapability::kSystemImageGuid |
+    PortCapability::kExtendedSpeeds | PortCapability::kCapabilityMask2 |
+    PortCapability::kCapabilityNotice | PortCapability::kClientReregistration |
+    PortCapability::kOtherLocalChangesNotice;
+constexpr std::uint32_t kAdapterCapability = kAnyCapability | PortCapability::kCommunication;
+constexpr std::uint32_t kSwitchCapability =
+    kAnyCapability | PortCapability::kSwitchPortPKeyTrap | PortCapability::kMulticastTop;
+
+constexpr std::uint8_t kEightLanes = 4;      // the code of OperVLs
+constexpr std::uint8_t kPollWhenDown = 2;    // LinkDownDefaultState
+constexpr std::uint8_t kSubnetTimeout = 18;  // 1.07 s
+constexpr std::uint8_t kResponseTime = 8;    // 1 ms
+constexpr std::uint8_t kErrorThreshold = 8;
+
+/// A port before a subnet manager has seen it.
+wire::PortInfo first_port_info(LinkRate rate) {
+  wire::PortInfo info;
+  info.gid_prefix = kDefaultGidPrefix;
+  info.state = wire::PortState::kDown;
+  info.physical_state = wire::PortPhysicalState::kPolling;
+  info.down_default = kPollWhenDown;
+  info.neighbor_mtu = info.mtu_limit = static_cast<std::uint8_t>(wire::PathMtu::k4096);
+  info.vl_limit = info.operational_vls = kEightLanes;
+  info.vl_high_entries = info.vl_low_entries = Port::kArbitrationEntries;
+  info.subnet_timeout = kSubnetTimeout;
+  info.response_time = kResponseTime;
+  info.physical_error_threshold = info.overrun_threshold = kErrorThreshold;
+  set_supported_rate(info, rate);
+  return info;
+}
+
+/// The low table gives every lane the same weight; the high one is empty.
+Port::Arbitration equal_weights() {
+  Port::Arbitration table{};
+  for (std::size_t lane = 0; lane < Port::kArbitrationEntries; ++lane) {
+    table[2 * lane] = static_cast<std::byte>(lane);
+    table[2 * lane + 1] = std::byte{1};
+  }
+  return table;
+}
+
+Port first_port(LinkRate rate, std::size_t pkey_limit) {
+  Port port;
+  port.info = first_port_info(rate);
+  port.pkeys.resize(pkey_limit);
+  port.pkeys.front() = wire::PKey::kDefault;
+  port.low_arbitration = equal_weights();
+  return port;
+}
+
+Port managed_port(LinkRate rate, wire::Guid guid, std::uint32_t capability_mask) {
+  Port port = first_port(rate, Port::kPKeysMax);
+  port.guids.front() = guid;
+  port.info.guid_limit = Port::kGuidsMax;
+  port.info.capability_mask = capability_mask;
+  return port;
+}
+
+/// Port 0 has no link, and so is always Active.
+Port port_zero(wire::Guid guid) {
+  Port port = managed_port({}, guid, kSwitchCapability);
+  port.info.state = wire::PortState::kActive;
+  port.info.physical_state = wire::PortPhysicalState::kLinkUp;
+  port.info.vl_high_entries = port.info.vl_low_entries = 0;
+  return port;
+}
+
+}  // namespace
+
+SwitchPart::SwitchPart(const TopologyNode& node)
+    : info{.linear_limit = ForwardingTables::kLinearLimit,
+           .multicast_limit = ForwardingTables::kMulticastLimit,
+           .partition_enforcement_limit = Port::kExternalPKeysMax,
+           .enforces_inbound = true,
+           .enforces_outbound = true,
+           .filters_raw_inbound = true,
+           .filters_raw_outbound = true,
+           .has_enhanced_port0 = node.has_enhanced_port0},
+      tables(node.port_count) {}
+
+Node::Node(const TopologyNode& node, std::span<const LinkRate> rates)
+    : info_{.type = node.kind == NodeKind::kSwitch ? wire::NodeType::kSwitch
+                                                   : wire::NodeType::kChannelAdapter,
+            .port_count = node.port_count,
+            .system_guid = node.system_guid,
+            .node_guid = node.node_guid,
+            .pkey_limit = Port::kPKeysMax,
+            .device_id = node.device_id,
+            .vendor_id = node.vendor_id},
+      port_count_(node.port_count),
+      description_(node.description) {
+  ports_.reserve(port_count_ + std::size_t{1});
+  if (node.kind == NodeKind::kSwitch) {
+    switch_part_.emplace(node);
+    ports_.push_back(port_zero(node.port_guids.front()));
+    for (std::size_t at = 1; at <= port_count_; ++at) {
+      ports_.push_back(first_port(rates[at], Port::kExternalPKeysMax));
+    }
+    return;
+  }
+  ports_.emplace_back();
+  adapter_lanes_.resize(port_count_ + std::size_t{1}, kFirstLanes);
+  for (std::size_t at = 1; at <= port_count_; ++at) {
+    ports_.push_back(managed_port(rates[at], node.port_guids[at - 1], kAdapterCapability));
+  }
+}
+
+wire::NodeInfo Node::info(std::uint8_t ingress) const noexcept {
+  wire::NodeInfo info = info_;
+  info.port_guid = ports_[management_port(ingress)].guids.front();
+  info.local_port = ingress;
+  return info;
+}
+
+SwitchPart::LaneMap Node::lane_map(std::uint8_t in, std::uint8_t out) const noexcept {
+  if (!is_switch()) return adapter_lanes_[out];
+  const auto& maps = switch_part_->lane_maps;
+  return maps.empty() ? kFirstLanes : maps[lane_map_index(in, out)];
+}
+
+void Node::set_lane_map(std::uint8_t in, std::uint8_t out, const SwitchPart::LaneMap& map) {
+  if (!is_switch()) {
+    adapter_lanes_[out] = map;
+    return;
+  }
+  auto& maps = switch_part_->lane_maps;
+  if (maps.empty()) maps.resize(ports_.size() * ports_.size(), kFirstLanes);
+  maps[lane_map_index(in, out)] = map;
+}
+
+std::optional<std::uint8_t> Node::route_of(wire::Lid lid) const noexcept {
+  if (ports_.front().has_lid(lid)) return std::uint8_t{0};
+  if (static_cast<std::uint16_t>(lid) > switch_part_->info.linear_top) return std::nullopt;
+  const auto port = switch_part_->tables.port_of(lid);
+  if (!port || *port > port_count_) return std::nullopt;
+  return port;
+}
+
+void Node::raise_trap(Instant now, std::uint8_t port, wire::Notice notice, std::uint8_t subject) {
+  const Port& from = ports_[port];
+  if (from.info.sm_lid == wire::Lid::kReserved || from.info.lid == wire::Lid::kReserved) return;
+  notice.producer = info_.type;
+  notice.issuer = from.info.lid;
+  traps_.raise(now, {.number = notice.number, .port = port, .subject = subject}, notice);
+}
+
+}  // namespace verbatim::fabric

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/time.h"
+#include "fabric/alarm_heap.h"
+#include "fabric/drop_book.h"
+#include "fabric/fabric.h"
+#include "fabric/flight_queue.h"
+#include "fabric/mads/mad_port.h"
+#include "fabric/management_packet.h"
+#include "fabric/node/directed_route.h"
+#include "fabric/node/node.h"
+#include "fabric/node/subnet_agent.h"
+
+namespace verbatim::fabric {
+
+/// The parts of a Fabric. Its functions stand in one file per thing that happens: whole.cc makes it
+/// and keeps the time, whole_transit.cc moves packets, whole_delivery.cc hands them to agents,
+/// whole_links.cc brings links up and down.
+class Fabric::Whole {
+ public:
+  Whole(Topology topology, const FabricOptions& options);
+
+  [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
+  [[nodiscard]] const DropBook& drops() const noexcept { return drops_; }
+
+  void advance(Instant now);
+  [[nodiscard]] std::optional<Instant> next_due() const noexcept;
+
+  /// The MAD port of a port that programs can use.
+  [[nodiscard]] MadPort& mad_port(PortEnd port) noexcept { return mad_ports_[mad_index(port)]; }
+  /// To be called after each call of a MAD port.
+  void settle(Instant now, PortEnd port);
+  [[nodiscard]] std::optional<PortDelivery> poll_delivery();
+
+  void set_is_sm(Instant now, PortEnd end, bool is_sm);
+  void set_description(Instant now, std::uint32_t node, const std::string& description);
+  void report_link_error(Instant now, PortEnd end, LinkError error);
+  void set_loss(std::uint32_t per_mille) noexcept { options_.loss_per_mille = per_mille; }
+  bool set_link_loss(PortEnd end, std::uint32_t per_mille) noexcept;
+  bool set_cable(Instant now, PortEnd end, bool plugged_in);
+  void set_power(Instant now, std::uint32_t node, bool on);
+
+  [[nodiscard]] PortStatus port_status(PortEnd end) const;
+  [[nodiscard]] std::optional<PortEnd> poll_change();
+  [[nodiscard]] std::optional<PortEnd> peer_of(PortEnd end) const noexcept;
+  [[nodiscard]] bool has_cable(PortEnd end) const noexcept { return jack(end).is_plugged_in; }
+  [[nodiscard]] bool has_power(std::uint32_t node) const noexcept {
+    return places_[node].has_power;
+  }
+  [[nodiscard]] PortCensus census() const noexcept;
+  [[nodiscard]] const Node& node(std::uint32_t index) const noexcept { return places_[index].node; }
+
+ private:
+  /// A node, and where its ports stand in the tables of all ports.
+  struct Place {
+    Node node;
+    std::size_t first_jack = 0;      // of port 0, in jacks_
+    std::size_t first_mad_port = 0;  // in mad_ports_
+    bool has_power = true;
+  };
+  /// What a port is connected with.
+  struct Jack {
+    PortEnd peer{};
+    std::optional<LinkRate> rate{};  // of its link; empty: the topology has none
+    bool is_plugged_in = false;      // the same at both ends
+    bool is_change_listed = false;
+    std::uint32_t loss_per_mille = 0;  // the same at both ends
+  };
+  /// A packet in a node, and the links that it has passed.
+  struct Transit {
+    ManagementPacket& packet;
+    std::uint8_t hops = 0;
+  };
+
+  [[nodiscard]] Port& port(PortEnd end) noexcept { return places_[end.node].node.port(end.port); }
+  [[nodiscard]] const Port& port(PortEnd end) const noexcept {
+    return places_[end.node].node.port(end.port);
+  }
+  [[nodiscard]] Jack& jack(PortEnd end) noexcept {
+    return jacks_[places_[end.node].first_jack + end.port];
+  }
+  [[nodiscard]] const Jack& jack(PortEnd end) const noexcept {
+    return jacks_[places_[end.node].first_jack + end.port];
+  }
+  /// The port of the same node that has the agents.
+  [[nodiscard]] PortEnd management_end(PortEnd end) const noexcept {
+    return {.node = end.node, .port = places_[end.node].node.management_port(end.port)};
+  }
+  [[nodiscard]] std::size_t mad_index(PortEnd end) const noexcept {
+    const Place& place = places_[end.node];
+    return place.first_mad_port + (place.node.is_switch() ? 0U : end.port - 1U);
+  }
+
+  // whole.cc
+  void add_jacks();
+  void add_node(const TopologyNode& node, std::size_t first_jack);
+  [[nodiscard]] Node make_node(const TopologyNode& node, std::size_t first_jack) const;
+  [[nodiscard]] std::vector<LinkRate> rates_of(std::size_t first_jack,
+                                               std::uint8_t port_count) const;
+  void handle_alarm(Instant now, std::uint32_t owner);
+  void list_change(PortEnd end);
+  void identify(PortEnd end);
+  void drop(Instant now, PortEnd at, DropReason reason, const ManagementPacket& packet);
+
+  // whole_transit.cc
+  void originate(Instant now, PortEnd from, Transit transit);
+  void arrive(Instant now, const Flight& flight);
+  void follow(Instant now, PortEnd at, const DirectedHop& hop, Transit transit);
+  void arrive_directed(Instant now, PortEnd at, Transit transit);
+  void arrive_by_lid(Instant now, PortEnd at, Transit transit);
+  void relay(Instant now, PortEnd ingress, Transit transit);
+  void transmit(Instant now, PortEnd out, Transit transit);
+  [[nodiscard]] bool passes_partition(Instant now, PortEnd end, bool is_outbound,
+                                      const ManagementPacket& packet);
+  [[nodiscard]] bool is_lost(Instant now, PortEnd out, const Transit& transit);
+  void loop_back(Instant now, PortEnd at, const ManagementPacket& packet);
+
+  // whole_delivery.cc
+  void deliver(Instant now, PortEnd at, ManagementPacket& packet);
+  void deliver_subnet(Instant now, PortEnd at, ManagementPacket& packet);
+  void deliver_general(Instant now, PortEnd at, ManagementPacket& packet);
+  [[nodiscard]] bool has_right_keys(Instant now, PortEnd at, const ManagementPacket& packet);
+  void answer_subnet(Instant now, PortEnd at, ManagementPacket& packet);
+  void hand_to_program(Instant now, PortEnd at, ManagementPacket& packet);
+  void answer(Instant now, PortEnd at, ManagementPacket& packet);
+  void send_traps(Instant now, std::uint32_t node);
+  void arm_traps(std::uint32_t node);
+
+  // whole_links.cc
+  void obey(Instant now, std::uint32_t node, const LinkOrder& order);
+  void bring_up(Instant now, PortEnd end);
+  void take_down(Instant now, PortEnd end);
+  [[nodiscard]] bool can_link(PortEnd end) const noexcept;
+  void change_link_state(Instant now, PortEnd end, wire::PortState state);
+
+  Topology topology_;
+  FabricOptions options_;
+  std::vector<Place> places_;  // by node
+  std::vector<Jack> jacks_;    // by node and port
+  std::vector<MadPort> mad_ports_;
+  std::vector<PortEnd> mad_ends_;  // by MAD port
+  FlightQueue flights_;
+  AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
+  std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
+  std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_
+  std::vector<PortEnd> changes_;         // ports to be polled
+  DropBook drops_;
+  Prng prng_;
+};
+
+}  // namespace verbatim::fabric
