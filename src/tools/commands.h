@@ -32,6 +32,8 @@ struct RunOptions {
   std::string devices;               // VERBATIM_DEVICES of the command; empty: unchanged
   std::string faults;                // VERBATIM_FAULTS, likewise
   std::string capture;               // VERBATIM_CAPTURE, likewise
+  std::string fabric;                // a fabric instead of adapters; empty: none
+  std::string node;                  // of the fabric; empty: VERBATIM_NODE
   std::vector<std::string> command;  // not empty
 };
 /// Executes the command, which then finds Verbatim's libraries before the system's. Returns only on

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "device/config.h"
+#include "device/interface_list.h"
 #include "tools/commands.h"
 #include "tools/doctor_peer.h"
 #include "tools/json.h"
@@ -70,7 +71,10 @@ std::vector<device::PortInfo> find_devices(Findings& findings) {
   std::string message;
   const auto config = device::read_config(message);
   if (config) return device::find_ports(*config);
-  add_problem(findings, "configuration", message, "correct the variable, or unset it");
+  // Without a list of interfaces, no value is right; look_at_devices() says why there is none.
+  if (!device::read_interfaces().empty()) {
+    add_problem(findings, "configuration", message, "correct the variable, or unset it");
+  }
   return device::find_ports({});
 }
 

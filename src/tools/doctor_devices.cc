@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "base/pointer.h"
-
+#include "device/interface_list.h"
 #include "tools/doctor.h"
 
 namespace verbatim::tools {
@@ -119,6 +119,11 @@ void look_at_mtu(const PortInfo& port, Findings& findings) {
 }  // namespace
 
 void look_at_devices(const std::vector<PortInfo>& ports, Findings& findings) {
+  if (ports.empty() && device::read_interfaces().empty()) {
+    return add_problem(findings, "devices", device::kNoList,
+                       "allow them in its filter of system calls (seccomp); with systemd, in "
+                       "RestrictAddressFamilies=");
+  }
   if (ports.empty()) {
     return add_problem(findings, "devices",
                        "no interface is up and has an IP address: programs find no device",

@@ -10,6 +10,27 @@
 #include "udp/udp_table.h"
 
 namespace verbatim::tools {
+namespace {
+
+std::string advice_for(Errc error) {
+  switch (error) {
+    case Errc::kAddressInUse:
+    case Errc::kBusy:
+    case Errc::kTimedOut: {
+      const bool has_rxe = std::filesystem::exists("/sys/module/rdma_rxe");
+      return std::string("continue the program that has it, end it, or use another address") +
+             (has_rxe ? "; the kernel's own software adapter takes the port, too: rmmod rdma_rxe"
+                      : "");
+    }
+    case Errc::kNoMemory:
+      return "raise the limit; `ulimit -a` shows those of this process, and a container may have a "
+             "limit on processes of its own";
+    default:
+      return "correct that; the finding \"directory\" says where processes meet";
+  }
+}
+
+}  // namespace
 
 void look_at_port(const std::vector<device::PortInfo>& ports, Findings& findings) {
   for (const device::PortInfo& port : ports) {
@@ -22,9 +43,10 @@ void look_at_port(const std::vector<device::PortInfo>& ports, Findings& findings
     std::string message;
     const auto place = shared.join(addresses, message);
     if (place) {
-      const auto lent = std::ranges::find_if(place->receivers, [](const link::Receiver& receiver) {
-        return link::note_of(receiver.socket.descriptor()).has_value();
-      });
+      const auto lent =
+          std::ranges::find_if(place->receivers, [](const link::ReceivingSocket& receiver) {
+            return link::note_of(receiver.socket.descriptor()).has_value();
+          });
       std::string words = place->slot.number() == 0
                               ? "free"
                               : "shared with other processes of this user, as it should be";
@@ -37,12 +59,7 @@ void look_at_port(const std::vector<device::PortInfo>& ports, Findings& findings
       add_ok(findings, subject, words);
       continue;
     }
-    const bool has_rxe = std::filesystem::exists("/sys/module/rdma_rxe");
-    add_problem(findings, subject, message,
-                std::string("continue the program that has it, end it, or use another address") +
-                    (has_rxe ? "; the kernel's own software adapter takes the port, too: rmmod "
-                               "rdma_rxe"
-                             : ""));
+    add_problem(findings, subject, message, advice_for(place.error()));
   }
 }
 

@@ -23,6 +23,7 @@
 #include "base/pointer.h"
 #include "host/runtime_directory.h"
 #include "tools/doctor.h"
+#include "tools/memory_group.h"
 
 namespace verbatim::tools {
 namespace {
@@ -69,7 +70,11 @@ bool has_steering() {
                       sizeof program) == 0;
 }
 
-bool has_memfd() { return Descriptor(::memfd_create("verbatim-doctor", MFD_CLOEXEC)).is_open(); }
+/// With seals, which keep a peer from making the file shorter.
+bool has_memfd() {
+  const Descriptor file(::memfd_create("verbatim-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  return file.is_open() && ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0;
+}
 
 bool has_short_waits() {
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -108,8 +113,10 @@ constexpr const char* kAllow =
     "use a newer kernel, or allow it where the container or sandbox forbids it (seccomp)";
 
 constexpr Feature kFeatures[] = {
-    {"memfd_create", has_memfd, Finding::Grade::kProblem, "memory that processes share", kAllow},
-    {"epoll_pwait2", has_short_waits, Finding::Grade::kProblem, "timers of microseconds",
+    {"memfd_create", has_memfd, Finding::Grade::kProblem,
+     "memory that processes share; without it devices cannot be opened", kAllow},
+    {"epoll_pwait2", has_short_waits, Finding::Grade::kWarning,
+     "timers of microseconds; without it they are rounded up to milliseconds",
      "use Linux 5.11 or newer, or allow it where the container or sandbox forbids it (seccomp)"},
     {"UDP GSO", has_gso, Finding::Grade::kWarning,
      "many packets per system call out; without it large transfers are several times slower",
@@ -119,12 +126,16 @@ constexpr Feature kFeatures[] = {
     {"SO_REUSEPORT programs", has_steering, Finding::Grade::kWarning,
      "packets straight to their process; without it they take a detour through another", kNewer},
     {"membarrier", has_membarrier, Finding::Grade::kWarning,
-     "the fast path between processes of one host", kAllow},
+     "requests between processes of one host without fences; with them small ones are slower",
+     kAllow},
     {"/proc/self/mem", has_lent_memory, Finding::Grade::kWarning,
      "memory that peers on this host cannot map; without it the process that owns it copies",
      "mount /proc, and allow its use where the container or sandbox forbids it"},
     {"userfaultfd", has_userfaultfd, Finding::Grade::kWarning,
-     "moving memory that is registered to where peers can reach it directly", kAllow},
+     "moving registered memory to where peers of this host can map it; without it they reach it by "
+     "system calls, which is several times slower",
+     "use Linux 5.19 (on Arm 6.10) or newer, or allow it where the container or sandbox forbids it "
+     "(seccomp)"},
 };
 
 unsigned long number_in(const std::string& path, unsigned long otherwise) {
@@ -169,8 +180,8 @@ void look_at_address_space(Findings& findings) {
     const char* option;
   };
   for (const Limit& one :
-       {Limit{RLIMIT_AS, "address space", "-v"},
-        Limit{RLIMIT_FSIZE, "length of files, which shared memory counts as", "-f"}}) {
+       {Limit{RLIMIT_AS, "the address space", "-v"},
+        Limit{RLIMIT_FSIZE, "the length of files, of which shared memory is one,", "-f"}}) {
     const rlimit limit = limit_of(one.resource);
     if (limit.rlim_cur == RLIM_INFINITY) continue;
     const std::string what = std::string(one.what) + " is limited to " + mebibytes(limit.rlim_cur);
@@ -184,6 +195,21 @@ void look_at_address_space(Findings& findings) {
   add_ok(findings, "locked memory",
          "not needed: nothing is locked, whatever `ulimit -l` says (" +
              limit_text(limit_of(RLIMIT_MEMLOCK).rlim_cur) + ")");
+}
+
+/// How much memory the kernel gives the group of this process (a container) before it ends one of
+/// its processes.
+void look_at_memory_group(Findings& findings) {
+  const auto group = tightest_memory_group("/sys/fs/cgroup", content_of("/proc/self/cgroup"));
+  if (!group) return;
+  const std::string what = "the group of this process has " + mebibytes(group->used_octets) +
+                           " of " + mebibytes(group->limit_octets);
+  if (group->used_octets < group->limit_octets / 10 * 9) {
+    return add_ok(findings, "memory group", what);
+  }
+  add_warning(findings, "memory group",
+              what + "; at the limit the kernel ends a process of the group",
+              "raise the limit of the container or service");
 }
 
 void look_at_socket_buffers(Findings& findings) {
@@ -241,7 +267,8 @@ void look_at_directory(Findings& findings) {
   const std::string problem = host::RuntimeDirectory::explain();
   const auto* found = host::RuntimeDirectory::of(socket.get());
   if (!problem.empty() || found == nullptr) {
-    findings.push_back({Finding::Grade::kProblem, subject, problem, "see docs/decisions/0022"});
+    findings.push_back({Finding::Grade::kProblem, subject, problem,
+                        "see VERBATIM_DIR in verbatim-environment(7)"});
     return;
   }
   add_ok(findings, subject,
@@ -271,6 +298,7 @@ void look_at_kernel(Findings& findings) {
 void look_at_limits(Findings& findings) {
   look_at_open_files(findings);
   look_at_address_space(findings);
+  look_at_memory_group(findings);
   look_at_socket_buffers(findings);
   look_at_ptrace_scope(findings);
   look_at_directory(findings);

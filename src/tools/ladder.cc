@@ -35,7 +35,7 @@ Style style_of(sim::Fate fate) noexcept {
 
 }  // namespace
 
-void Ladder::handle_frame(Instant now, const sim::Frame& frame, sim::Fate fate) {
+void Ladder::handle_frame(Instant now, const sim::NetworkFrame& frame, sim::Fate fate) {
   ++frames_;
   const bool arrives = fate == sim::Fate::kDelivered || fate == sim::Fate::kDuplicated;
   if (!arrives) ++lost_;

@@ -15,7 +15,7 @@ class Ladder final : public sim::Observer {
   Ladder(std::FILE* out, const wire::Gid& left, bool colour) noexcept
       : out_(out), left_(left), colour_(colour) {}
 
-  void handle_frame(Instant now, const sim::Frame& frame, sim::Fate fate) override;
+  void handle_frame(Instant now, const sim::NetworkFrame& frame, sim::Fate fate) override;
   [[nodiscard]] std::uint64_t frame_count() const noexcept { return frames_; }
   [[nodiscard]] std::uint64_t lost_count() const noexcept { return lost_; }
 

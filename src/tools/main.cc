@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `verbatim` command: one subcommand per file beside this one.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -9,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/version.h"
 #include "tools/commands.h"
+#include "tools/fabric/command_line.h"
 
 namespace {
 
@@ -30,6 +33,18 @@ constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::uint64_t>::max();
 
 std::string check_not_empty(const std::string& text) {
   return text.empty() ? "a value is missing" : "";
+}
+
+/// Takes the program of `verbatim fabric run` and the `--` before it off the command line.
+std::vector<std::string> take_fabric_program(int& argc, char** argv) {
+  if (argc < 3 || std::string_view(argv[1]) != "fabric" || std::string_view(argv[2]) != "run") {
+    return {};
+  }
+  int at = 3;
+  while (at < argc && std::string_view(argv[at]) != "--") ++at;
+  std::vector<std::string> program(argv + std::min(at + 1, argc), argv + argc);
+  argc = std::min(at, argc);
+  return program;
 }
 
 /// The words of the command line without the `--` that may stand between the options of
@@ -58,6 +73,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Verbatim: an RDMA adapter made of software."};
   app.require_subcommand(0, 1);  // so that the message names an unknown command
   app.failure_message(CLI::FailureMessage::help);
+  app.set_version_flag("--version", std::string("verbatim ") + verbatim::kVersionText,
+                       "Print the version of this command, which is that of its libraries");
 
   DemoOptions demo;
   auto* demo_command = app.add_subcommand(
@@ -101,17 +118,27 @@ int main(int argc, char** argv) {
       ->add_option("--capture", run.capture,
                    "Write all packets to this pcapng file; %p is the process's number")
       ->check(check_not_empty);
+  auto* run_fabric =
+      run_subcommand
+          ->add_option("--fabric", run.fabric,
+                       "Instead: run it in this fabric of `verbatim fabric`, with its libibumad")
+          ->check(check_not_empty);
+  run_subcommand
+      ->add_option("--node", run.node, "On which node of the fabric, as h0 (as VERBATIM_NODE)")
+      ->needs(run_fabric)
+      ->check(check_not_empty);
   run_subcommand->prefix_command();
   run_subcommand->footer(
       "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] [--] PROGRAM "
       "[ARGUMENT...]\n"
+      "  verbatim run --fabric NAME --node NODE [--] PROGRAM [ARGUMENT...]\n"
       "The program and its children see RDMA devices vb0, vb1, ...; nothing is\n"
       "installed, loaded or changed outside it. Two shells, one machine:\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1 localhost\n"
       "Exit status: the program's own; 127 when it is not found, 126 when it cannot be started,\n"
-      "125 when the library or a device of --devices is missing, a rule of --faults has a mistake\n"
-      "in it, or the file of --capture cannot be written.");
+      "125 when the library, the fabric, its node or a device of --devices is missing, a rule of\n"
+      "--faults has a mistake in it, or the file of --capture cannot be written.");
 
   DevicesOptions devices;
   auto* devices_command =
@@ -173,12 +200,16 @@ int main(int argc, char** argv) {
       "octets.\n"
       "docs/STAT.md says more.");
 
+  FabricCommandLine fabric(app);
+  fabric.command = take_fabric_program(argc, argv);
+
   const std::vector<char*> words = without_separator(argc, argv);
   CLI11_PARSE(app, static_cast<int>(words.size()), words.data());
   if (app.get_subcommands().empty()) {
     std::fprintf(stderr, "verbatim: a command is missing\n%s", app.help().c_str());
     return 1;
   }
+  if (fabric.is_chosen()) return fabric.run();
   if (*doctor_command) return run_doctor(doctor);
   if (*devices_command) return list_devices(devices);
   if (*stat_command) return run_stat(stat);

@@ -11,9 +11,15 @@
 #include "capture/capture_file.h"
 #include "device/config.h"
 #include "device/port_info.h"
+#include "host/fabric_client.h"
+#include "host/fabric_place.h"
 #include "host/runtime_directory.h"
 #include "link/fault_rules.h"
 #include "tools/commands.h"
+#include "tools/elf_file.h"
+#include "tools/fabric/fabric_control.h"
+#include "tools/fabric/fabric_environment.h"
+#include "tools/installation.h"
 #include "tools/sysfs_tree.h"
 
 namespace verbatim::tools {
@@ -23,16 +29,6 @@ namespace {
 constexpr int kLauncherFailed = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
-
-constexpr const char* kVerbsLibrary = "libibverbs.so.1";
-constexpr const char* kRedirectLibrary = "libverbatim-preload.so";
-
-/// The folder with Verbatim's libraries: ../lib from the folder of this executable.
-std::filesystem::path library_folder() {
-  std::error_code failed;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  return self.parent_path().parent_path() / "lib";
-}
 
 /// Puts `first` at the front of the list in a variable.
 void prepend(const char* variable, const std::string& first) {
@@ -46,6 +42,17 @@ void prepend(const char* variable, const std::string& first) {
 void export_library(const std::filesystem::path& folder) {
   prepend("LD_LIBRARY_PATH", folder.string());
   prepend("LD_PRELOAD", (folder / kVerbsLibrary).string());
+}
+
+/// The address sanitizer's runtime ends a program in which it is not the first library. It need not
+/// be: it must precede the C library, and Verbatim's libraries define nothing that it replaces. So
+/// it is told not to look, also in programs that the program starts. The user's options follow, and
+/// the last one counts.
+void export_sanitizer() {
+  const char* given = std::getenv("ASAN_OPTIONS");
+  std::string options = "verify_asan_link_order=0";
+  if (given != nullptr && *given != 0) options += std::string(":") + given;
+  ::setenv("ASAN_OPTIONS", options.c_str(), 1);
 }
 
 /// Programs that look under /sys/class/infiniband find the adapters there. If that is not possible,
@@ -110,29 +117,68 @@ bool export_capture(const std::string& name) {
   return true;
 }
 
-/// Whether the dynamic linker can load from the folder; if not, prints why.
+/// Whether programs can load the libraries in the folder; if not, prints why.
 bool is_loadable(const std::filesystem::path& folder) {
-  const auto library = folder / kVerbsLibrary;
-  if (::access(library.c_str(), R_OK) != 0) {
-    std::fprintf(stderr,
-                 "verbatim run: cannot read %s: %s (it belongs beside this command's bin/)\n",
-                 library.c_str(), std::strerror(errno));
-    return false;
+  const auto objection = objection_to_library(folder);
+  if (!objection) return true;
+  std::fprintf(stderr, "verbatim run: %s; %s\n", objection->what.c_str(),
+               objection->advice.c_str());
+  return false;
+}
+
+/// Whether the program will load the libraries; if not, prints why. One that only starts other
+/// programs can be started by env(1).
+bool takes_libraries(const std::string& name) {
+  const auto obstacle = obstacle_in(read_elf_file(find_program(name)));
+  if (!obstacle) return true;
+  std::fprintf(stderr, "verbatim run: %s: %s; %s\n", name.c_str(), obstacle->what.c_str(),
+               obstacle->advice.c_str());
+  if (obstacle->may_start_others) {
+    std::fprintf(stderr, "If it only starts other programs: verbatim run env %s\n", name.c_str());
   }
-  if (folder.string().find_first_of(": ;") != std::string::npos) {
-    std::fprintf(
-        stderr,
-        "verbatim run: the dynamic linker takes no folder with a colon, semicolon or space "
-        "in its name: %s\n",
-        folder.c_str());
-    return false;
+  return false;
+}
+
+/// Replaces this process by the command; returns if that fails.
+int execute(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not change it
   }
-  return true;
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int why = errno;
+  std::fprintf(stderr, "verbatim run: %s: %s\n", arguments[0], std::strerror(why));
+  return why == ENOENT ? kNotFound : kCannotExecute;
+}
+
+/// The program loads libibumad.so.3 of the fabric, and no adapter.
+int run_in_fabric(const RunOptions& options) {
+  const auto refuse = [](const std::string& why) {
+    std::fprintf(stderr, "verbatim run: %s\n", why.c_str());
+    return kLauncherFailed;
+  };
+  std::string node = options.node;
+  if (const char* variable = std::getenv("VERBATIM_NODE"); node.empty() && variable != nullptr) {
+    node = variable;
+  }
+  if (node.empty()) return refuse("a node of the fabric is missing, as in --node h0");
+  std::string message;
+  const auto place = host::FabricPlace::of(options.fabric, message);
+  if (!place) return refuse(message);
+  const auto view = host::look_at_node(*place, node, message);
+  if (!view) {
+    return refuse(message + (view.error() == Errc::kNoSuchObject ? other_fabrics() : ""));
+  }
+  if (!export_fabric(*place, node, view->node, message)) return refuse(message);
+  if (!takes_libraries(options.command.front())) return kCannotExecute;
+  return execute(options.command);
 }
 
 }  // namespace
 
 int run_command(const RunOptions& options) {
+  if (!options.fabric.empty()) return run_in_fabric(options);
   const auto folder = library_folder();
   if (!is_loadable(folder)) return kLauncherFailed;
   if (!options.devices.empty()) {
@@ -146,19 +192,13 @@ int run_command(const RunOptions& options) {
     if (!accepts_faults("VERBATIM_FAULTS", rules)) return kLauncherFailed;
   }
   if (!options.capture.empty() && !export_capture(options.capture)) return kLauncherFailed;
+  if (!takes_libraries(options.command.front())) return kCannotExecute;
   export_sysfs(folder);
   export_library(folder);
+  export_sanitizer();
   export_hints();
 
-  std::vector<char*> arguments;
-  for (const std::string& word : options.command) {
-    arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not change it
-  }
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  const int why = errno;
-  std::fprintf(stderr, "verbatim run: %s: %s\n", arguments[0], std::strerror(why));
-  return why == ENOENT ? kNotFound : kCannotExecute;
+  return execute(options.command);
 }
 
 }  // namespace verbatim::tools

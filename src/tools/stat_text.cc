@@ -109,9 +109,11 @@ std::vector<const QueuePairView*> busiest(const std::vector<QueuePairView>& all,
       return std::tuple(busyness(qp), message_rate(qp),
                         qp.traffic.octets + qp.traffic.served_octets);
     };
-    return key(*a) > key(*b);
+    const auto of_a = key(*a);
+    const auto of_b = key(*b);
+    return of_a == of_b ? a < b : of_a > of_b;  // equal ones in the order of the list
   };
-  std::ranges::stable_sort(chosen, is_busier);
+  std::ranges::sort(chosen, is_busier);
   chosen.resize(kBusiest);
   std::ranges::sort(chosen, {}, [](const QueuePairView* qp) { return qp->number; });
   return chosen;

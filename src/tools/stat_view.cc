@@ -44,7 +44,7 @@ char state_letter(int process) {
 
 /// The note beside a region. The process writes it, so it may have any value.
 rehome::Why why_of(std::uint32_t note) noexcept {
-  const auto last = static_cast<std::uint32_t>(rehome::Why::kRefused);
+  const auto last = static_cast<std::uint32_t>(rehome::Why::kProtectionKey);
   return note <= last ? static_cast<rehome::Why>(note) : rehome::Why::kRefused;
 }
 
@@ -83,8 +83,8 @@ DataPath data_path_of_claim(std::uint64_t claim) noexcept {
 }
 
 /// The path of the peer's requests: that of the first one.
-DataPath way_in(const SegmentReader& segment, const SegmentHeader& header, std::uint32_t index,
-                const QueuePairView& qp) {
+DataPath data_path_of_peer(const SegmentReader& segment, const SegmentHeader& header,
+                           std::uint32_t index, const QueuePairView& qp) {
   HalfRecord half;
   if (!qp.is_connected() || !segment.read(header.halves_at + index * sizeof half, half)) {
     return DataPath::kPackets;
@@ -102,7 +102,7 @@ bool read_queue_pairs(const SegmentReader& segment, const SegmentHeader& header,
         static_cast<std::uint32_t>(record.number) == view.slot * host::kNumbersPerSlot + index;
     if (!is_there || (view.slot == 0 && index == 0)) return;
     QueuePairView qp{.number = record.number,
-                     .life = record.life,
+                     .incarnation = record.incarnation,
                      .dest_qp = record.dest_qp,
                      .type = record.type,
                      .state = record.state,
@@ -110,7 +110,7 @@ bool read_queue_pairs(const SegmentReader& segment, const SegmentHeader& header,
                      .local = record.local,
                      .remote = record.remote,
                      .traffic = record.traffic};
-    qp.receives = way_in(segment, header, index, qp);
+    qp.receives = data_path_of_peer(segment, header, index, qp);
     view.queue_pairs.push_back(qp);
   };
   const std::uint32_t count = std::min(header.half_count, host::kNumbersPerSlot);
@@ -226,7 +226,7 @@ void compute_rates(const HostView& before, HostView& now) {
     if (earlier == nullptr || earlier->process != process.process) continue;
     for (QueuePairView& qp : process.queue_pairs) {
       const QueuePairView* was = find_queue_pair(*earlier, qp.number);
-      if (was == nullptr || was->life != qp.life) continue;
+      if (was == nullptr || was->incarnation != qp.incarnation) continue;
       qp.out = {.messages = rate(was->traffic.messages, qp.traffic.messages),
                 .octets = rate(was->traffic.octets, qp.traffic.octets)};
       qp.in = {.messages = rate(was->traffic.served_messages, qp.traffic.served_messages),

@@ -22,7 +22,7 @@ struct Rates {
 
 struct QueuePairView {
   wire::QpNumber number{};
-  std::uint32_t life = 0;
+  std::uint32_t incarnation = 0;
   wire::QpNumber dest_qp{};
   transport::QpType type{};
   transport::QpState state{};

@@ -15,7 +15,7 @@ using Kind = host::Viewer::Sight::Kind;
 
 QueuePairView connected(std::uint32_t number, DataPath sends, DataPath receives) {
   return {.number = wire::QpNumber{number},
-          .life = 1,
+          .incarnation = 1,
           .type = QpType::kRc,
           .state = QpState::kReadyToSend,
           .sends = sends,
@@ -80,11 +80,11 @@ TEST(ComputeRates, DoNotMixAQueuePairWithItsSuccessor) {
   QueuePairView qp = connected(0x30010, DataPath::kDirect, DataPath::kDirect);
   const HostView before = host_with({qp}, 0);
   qp.traffic.messages = 500;
-  qp.life = 2;
+  qp.incarnation = 2;
   HostView now = host_with({qp}, 1'000'000'000);
   compute_rates(before, now);
   EXPECT_EQ(now.processes[0].queue_pairs[0].out.messages, 0);
-  now.processes[0].queue_pairs[0].life = 1;
+  now.processes[0].queue_pairs[0].incarnation = 1;
   now.processes[0].process = 4712;  // another process in the slot
   compute_rates(before, now);
   EXPECT_EQ(now.processes[0].queue_pairs[0].out.messages, 0);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/expected.h"
+#include "host/fabric_place.h"
+
+/// What a program needs so that it is on a node of a fabric.
+namespace verbatim::tools {
+
+/// Sets the variables of this process, so of programs that it starts, for a node: VERBATIM_FABRIC,
+/// VERBATIM_NODE, the folder of libibumad.so.3 in LD_LIBRARY_PATH, and where they are not set, the
+/// folders in which OpenSM writes. On failure `message` says why.
+[[nodiscard]] Status export_fabric(const host::FabricPlace& place, const std::string& node,
+                                   std::uint32_t node_number, std::string& message);
+
+/// Why programs cannot load libibumad.so.3 of this installation; empty: they can.
+[[nodiscard]] std::string objection_to_umad();
+
+/// The folder of a fabric for what its programs write, which stays when the fabric ends.
+[[nodiscard]] std::string files_of(const host::FabricPlace& place);
+/// Makes a folder in it for a node, if it is not there. Empty, with a message: it cannot be made.
+[[nodiscard]] std::string node_folder(const host::FabricPlace& place, std::uint32_t node_number,
+                                      std::string& message);
+
+}  // namespace verbatim::tools

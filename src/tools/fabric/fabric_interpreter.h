@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "fabric/fabric.h"
+#include "fabric/topology/node_names.h"
+#include "tools/fabric/fabric_command.h"
+
+namespace verbatim::tools {
+
+struct CommandAnswer {
+  bool is_done = true;
+  bool quits = false;  // the user wants the fabric to end
+  std::string text{};  // lines, each with its end; of a command that is not done, the reason
+};
+
+/// Executes what users say to a running fabric. Owns neither the fabric nor the names. Thread: that
+/// of the fabric.
+class FabricInterpreter {
+ public:
+  FabricInterpreter(fabric::Fabric& fabric, const fabric::NodeNames& names) noexcept
+      : fabric_(fabric), names_(names) {}
+
+  [[nodiscard]] CommandAnswer execute(Instant now, std::string_view line);
+
+ private:
+  [[nodiscard]] CommandAnswer execute(Instant now, const FabricCommand& command);
+  [[nodiscard]] CommandAnswer set_cable(Instant now, const FabricCommand& command);
+  [[nodiscard]] CommandAnswer set_power(Instant now, const FabricCommand& command);
+  [[nodiscard]] CommandAnswer set_loss(const FabricCommand& command);
+  [[nodiscard]] CommandAnswer report_errors(Instant now, const FabricCommand& command);
+  [[nodiscard]] CommandAnswer describe(Instant now, const FabricCommand& command);
+  [[nodiscard]] CommandAnswer show(const FabricCommand& command);
+  [[nodiscard]] CommandAnswer show_ports(const FabricCommand& command);
+  [[nodiscard]] CommandAnswer show_route(const FabricCommand& command);
+  /// A port of an adapter that has one, the first of one with several, or port 0 of a switch.
+  [[nodiscard]] Expected<fabric::PortEnd> find_end(std::string_view name,
+                                                   std::string& message) const;
+
+  fabric::Fabric& fabric_;
+  const fabric::NodeNames& names_;
+};
+
+}  // namespace verbatim::tools

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/fabric/fabric_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+namespace verbatim::tools {
+namespace {
+
+constexpr int kEventsPerTurn = 16;
+// After so many bursts of events the programs are looked at, although more is due.
+constexpr int kBurstsPerTurn = 8;
+
+timespec timespec_of(Duration duration) noexcept {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  return {.tv_sec = seconds.count(), .tv_nsec = (duration - seconds).count()};
+}
+
+}  // namespace
+
+FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& options)
+    : fabric_(std::move(topology), options),
+      names_(fabric_.topology()),
+      programs_(fabric_, names_, server_),
+      interpreter_(fabric_, names_),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
+
+Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
+  if (auto opened = server_.open(place, message); !opened) return opened;
+  const auto handle_timer = [this] {
+    std::uint64_t count = 0;
+    (void)!::read(timer_.number(), &count, sizeof count);  // it says only that time has passed
+    armed_ = Instant::never();
+  };
+  if (watch(server_.descriptor(), [this] { handle_server(); }) &&
+      watch(timer_.number(), handle_timer)) {
+    return Ok{};
+  }
+  server_.close();
+  message = "the system gives no epoll or timer; check `ulimit -n`";
+  return Errc::kNoMemory;
+}
+
+bool FabricLoop::watch(int descriptor, std::function<void()> handle) {
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = descriptor}};
+  if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, descriptor, &readable) != 0) return false;
+  handlers_[descriptor] = std::move(handle);
+  return true;
+}
+
+void FabricLoop::unwatch(int descriptor) {
+  (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr);
+  handlers_.erase(descriptor);
+}
+
+Instant FabricLoop::now() const noexcept {
+  return Instant::at(std::chrono::steady_clock::now() - start_);
+}
+
+bool FabricLoop::is_due(Instant now) const noexcept {
+  const auto due = fabric_.next_due();
+  return due && *due <= now;
+}
+
+/// The timer may go off earlier than needed, which is harmless: so it is set only to make it
+/// earlier.
+void FabricLoop::arm(Instant now) {
+  const auto due = fabric_.next_due();
+  if (!due || *due >= armed_) return;
+  armed_ = *due;
+  const Duration wait = std::max<Duration>(*due - now, std::chrono::nanoseconds(1));
+  const itimerspec setting{.it_interval = {}, .it_value = timespec_of(wait)};
+  (void)::timerfd_settime(timer_.number(), 0, &setting, nullptr);
+}
+
+void FabricLoop::wait(Duration at_most) {
+  const Instant before = now();
+  if (is_due(before)) {
+    at_most = Duration(0);
+  } else {
+    arm(before);
+  }
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
+  std::array<epoll_event, kEventsPerTurn> ready;
+  const int count = ::epoll_wait(epoll_.number(), ready.data(), kEventsPerTurn,
+                                 static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
+  for (int at = 0; at < count; ++at) {
+    const auto handler = handlers_.find(ready[static_cast<std::size_t>(at)].data.fd);
+    if (handler == handlers_.end()) continue;              // an earlier one has ended it
+    const std::function<void()> handle = handler->second;  // which may end itself
+    handle();
+  }
+}
+
+void FabricLoop::turn(Duration at_most) {
+  wait(at_most);
+  for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
+    const Instant time = now();
+    fabric_.advance(time);
+    programs_.drain();
+    if (!is_due(time)) return;
+  }
+}
+
+void FabricLoop::handle_server() {
+  server_.handle_ready();
+  const Instant time = now();
+  while (auto event = server_.poll_event()) {
+    if (const auto* command = std::get_if<host::FabricEvent::Commanded>(&event->what)) {
+      handle_command(event->client, command->text);
+    } else {
+      programs_.handle(time, std::move(*event));
+    }
+  }
+}
+
+void FabricLoop::handle_command(host::FabricClientId client, std::string_view line) {
+  const CommandAnswer answer = execute(line);
+  server_.answer(client, answer_text(answer), true);
+}
+
+CommandAnswer FabricLoop::execute(std::string_view line) {
+  CommandAnswer answer = interpreter_.execute(now(), line);
+  if (answer.quits) stop();
+  return answer;
+}
+
+bool FabricLoop::is_active() const noexcept {
+  const fabric::PortCensus census = fabric_.census();
+  return census.active == census.cabled;
+}
+
+std::string answer_text(const CommandAnswer& answer) {
+  return (answer.is_done ? "+" : "-") + answer.text;
+}
+
+}  // namespace verbatim::tools

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "fabric/mads/registration.h"
+#include "fabric/mads/user_mad.h"
+#include "host/fabric_message.h"
+
+/// Between the messages of programs and the values of the fabric.
+namespace verbatim::tools {
+
+[[nodiscard]] fabric::UserMad mad_of(const host::UserMadHeader& header,
+                                     std::vector<std::byte>&& message);
+/// Without `octets`, which depends on how the message is sent.
+[[nodiscard]] host::UserMadHeader header_of(const fabric::UserMad& mad);
+[[nodiscard]] fabric::Registration registration_of(const host::FabricCall& call);
+
+}  // namespace verbatim::tools

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "umad/adapter.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "base/environment.h"
+
+namespace verbatim::umad {
+namespace {
+
+constinit std::atomic<std::size_t> g_told{0};
+
+}  // namespace
+
+void tell_user(std::string_view sentence) noexcept {
+  const std::size_t which = std::hash<std::string_view>()(sentence);
+  if (g_told.exchange(which, std::memory_order_relaxed) == which) return;
+  std::fprintf(stderr, "verbatim: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+}
+
+std::optional<Adapter> Adapter::find() {
+  const char* fabric = environment_variable("VERBATIM_FABRIC");
+  if (fabric == nullptr || *fabric == '\0') return std::nullopt;
+  const char* node = environment_variable("VERBATIM_NODE");
+  std::string message;
+  const auto place = host::FabricPlace::of(fabric, message);
+  if (place && (node == nullptr || *node == '\0')) {
+    tell_user(
+        "VERBATIM_FABRIC is set, but VERBATIM_NODE is not; start the program with `verbatim run "
+        "--fabric " +
+        place->name() + " --node NODE`");
+    return std::nullopt;
+  }
+  if (place) {
+    if (const auto view = host::look_at_node(*place, node, message)) {
+      return Adapter{.place = *place, .node = node, .view = *view};
+    }
+  }
+  tell_user(message);
+  return std::nullopt;
+}
+
+bool Adapter::is_called(const char* name) const noexcept {
+  return name == nullptr || std::strcmp(name, host::kFabricAdapterName) == 0;
+}
+
+const host::FabricPortState* Adapter::port(int number) const noexcept {
+  const auto& ports = view.state.ports;
+  if (number < 0 || static_cast<std::size_t>(number) >= ports.size()) return nullptr;
+  const auto& found = ports[static_cast<std::size_t>(number)];
+  return found.guid != 0 ? &found : nullptr;
+}
+
+int Adapter::last_port() const noexcept {
+  int last = 0;
+  for (int number = 0; number < UMAD_CA_MAX_PORTS; ++number) {
+    if (port(number) != nullptr) last = number;
+  }
+  return last;
+}
+
+int Adapter::best_port() const noexcept {
+  constexpr int kActive = 4;
+  constexpr int kLinkUp = 5;
+  int connected = -1;
+  int any = -1;
+  for (int number = 0; number < UMAD_CA_MAX_PORTS; ++number) {
+    const auto* found = port(number);
+    if (found == nullptr) continue;
+    if (found->state == kActive) return number;
+    if (connected < 0 && found->physical_state == kLinkUp) connected = number;
+    if (any < 0) any = number;
+  }
+  return connected >= 0 ? connected : any;
+}
+
+Expected<ChosenPort> ChosenPort::find(const char* name, int number) {
+  auto adapter = Adapter::find();
+  if (!adapter || !adapter->is_called(name)) return Errc::kNoDevice;
+  const bool is_switch = adapter->view.state.kind == host::FabricNodeState::Kind::kSwitch;
+  if (is_switch) number = 0;
+  if (!is_switch && number == UMAD_ANY_PORT) number = adapter->best_port();
+  if (adapter->port(number) == nullptr) return Errc::kInvalidArgument;
+  return ChosenPort{.adapter = std::move(*adapter), .number = number};
+}
+
+}  // namespace verbatim::umad
