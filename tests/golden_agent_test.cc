@@ -218,7 +218,8 @@ class Player {
   }
   void keep_request(CommId theirs) {
     while (const auto event = agent_.poll_event()) {
-      if (event->kind == EventKind::kConnectRequest || event->kind == EventKind::kServiceRequest) {
+      if (event->kind == AgentEventKind::kConnectRequest ||
+          event->kind == AgentEventKind::kServiceRequest) {
         requests_[theirs] = event->id;
       }
     }

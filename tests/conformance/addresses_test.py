@@ -5,16 +5,14 @@
 
 Usage: addresses_test.py --build build/release
 """
-import argparse
 import json
 import os
 import sys
 import time
 import unittest
 
-from hosts import PATIENCE, Installation, Network, sh
+from hosts import PATIENCE, Network, run_tests, sh
 
-SKIPPED = 77
 COMMAND = ""
 LATE = "10.77.0.9"  # an address that the server's host gets while the servers run
 PORTS = (7001, 7002, 7003)
@@ -101,20 +99,12 @@ class Devices(unittest.TestCase):
 
 
 def main():
-    global COMMAND
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
-    given, rest = options.parse_known_args()
-    if os.geteuid() != 0:
-        print("SKIPPED: making network namespaces needs root")
-        return SKIPPED
-    installation = Installation(given.build)
-    COMMAND = installation.command
-    try:
-        done = unittest.main(argv=[sys.argv[0], *rest], exit=False)
-        return 0 if done.result.wasSuccessful() else 1
-    finally:
-        installation.remove()
+    def use(installation):
+        global COMMAND
+        COMMAND = installation.command
+
+    obstacle = "" if os.geteuid() == 0 else "making network namespaces needs root"
+    return run_tests(__doc__, obstacle, use)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,21 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: Apache-2.0
-"""What `verbatim doctor` finds: on hosts that are well, and on hosts that are made ill on purpose.
+"""What `verbatim doctor` finds: on hosts without faults, and on hosts with faults made on purpose.
 
 Usage: doctor_test.py --build build/release
 Exit status: 0 when all is well, 1 when not, 77 when it could not be tried.
 """
-import argparse
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from hosts import NOBODY, Installation, Network, Process, sh
+from hosts import NOBODY, Network, Process, run_tests, sh
 
-SKIPPED = 77
 PATIENCE = 60.0
 BAD_ROUTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bad_router.py")
 STRANGER = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
@@ -151,6 +149,15 @@ class OneHost(unittest.TestCase):
         self.assertEqual(about(json.loads(done.stdout), "open files")["grade"], "problem")
         self.assertEqual(done.returncode, 1)
 
+    def test_advice_for_a_limit_is_not_that_for_a_port_in_use(self):
+        done = subprocess.run(
+            inside(self.host) + NOBODY + ["prlimit", "--nofile=12:12", INSTALLATION.command, "doctor", "--json"],
+            capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, "VERBATIM_DEVICES": "e0"})
+        finding = about(json.loads(done.stdout), "UDP port 4791")
+        self.assertEqual(finding["grade"], "problem", finding)
+        self.assertIn("ulimit", finding["what"])
+        self.assertNotIn("another address", finding["advice"])
+
     def test_a_foreign_library_in_the_environment_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
@@ -185,6 +192,17 @@ class OneHost(unittest.TestCase):
             sh("gcc", "-o", changer, source)
             os.chmod(changer, 0o4755)
             self.assertIn("changes its user", self.judge_program(changer)["what"])
+            os.chmod(changer, 0o2755)
+            self.assertIn("changes its group", self.judge_program(changer)["what"])
+            os.chmod(changer, 0o755)
+            # Version 2, effective: CAP_NET_RAW (13), as Debian's ping has it.
+            capability = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+            os.setxattr(changer, "security.capability", capability)
+            finding = self.judge_program(changer)
+            self.assertEqual(finding["grade"], "problem")
+            self.assertIn("gets capabilities", finding["what"])
+            os.removexattr(changer, "security.capability")
+            self.assertEqual(self.judge_program(changer)["grade"], "ok")
             foreign = os.path.join(folder, "foreign")
             open(os.path.join(folder, "libibverbs.so.1"), "w").close()
             sh("gcc", "-o", foreign, source, f"-Wl,-rpath,{folder}")
@@ -326,20 +344,12 @@ class ARouterBetween(unittest.TestCase):
 
 
 def main():
-    global INSTALLATION
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
-    options.add_argument("tests", nargs="*", help="only these: OneHost, TwoHosts.test_...")
-    given = options.parse_args()
-    if os.geteuid() != 0:
-        print("SKIPPED: needs root for the namespaces")
-        return SKIPPED
-    INSTALLATION = Installation(given.build)
-    try:
-        run = unittest.main(argv=sys.argv[:1] + given.tests, exit=False)
-        return 0 if run.result.wasSuccessful() else 1
-    finally:
-        INSTALLATION.remove()
+    def use(installation):
+        global INSTALLATION
+        INSTALLATION = installation
+
+    obstacle = "" if os.geteuid() == 0 else "needs root for the namespaces"
+    return run_tests(__doc__, obstacle, use)
 
 
 if __name__ == "__main__":

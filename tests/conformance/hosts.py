@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network namespaces as hosts, and programs in them as an ordinary user without capabilities."""
+import argparse
 import json
 import os
 import shutil
@@ -8,17 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
           "--inh-caps=-all", "--bounding-set=-all"]
 CM_LIBRARY = "lib/librdmacm.so.1"
 REDIRECT_LIBRARY = "lib/libverbatim-preload.so"
+UMAD_LIBRARY = "lib/fabric/libibumad.so.3"
 PORT_SPACES = ("2", "106", "111", "13f")  # of rdma_cm, as hexadecimal digits
+SKIPPED = 77  # exit status of tests that cannot run here
 PATIENCE = 60.0  # seconds any one program gets; nothing here is about speed
 
 
 def sh(*words, check=True):
-    """Runs one command of the set-up; its complaint is ours."""
+    """Runs one command of the set-up. If it fails, the error says what the command has printed."""
     done = subprocess.run(words, capture_output=True, text=True)
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
@@ -33,7 +37,7 @@ class Installation:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         self.folder = tempfile.mkdtemp(prefix="verbatim-conformance-")
         os.chmod(self.folder, 0o755)
-        for part in ("bin/verbatim", "lib/libibverbs.so.1", CM_LIBRARY, REDIRECT_LIBRARY):
+        for part in ("bin/verbatim", "lib/libibverbs.so.1", CM_LIBRARY, REDIRECT_LIBRARY, UMAD_LIBRARY):
             target = os.path.join(self.folder, part)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.realpath(os.path.join(build, part)), target)
@@ -42,6 +46,25 @@ class Installation:
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run_tests(description, obstacle, use):
+    """The main function of a test program: runs the tests that the command line names, or all of them. `use` gets the
+    installation that they test. `obstacle` says why they cannot run here; empty: they can."""
+    options = argparse.ArgumentParser(description=description.splitlines()[0])
+    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
+    options.add_argument("tests", nargs="*", help="only these: Class, Class.test_...")
+    given, rest = options.parse_known_args()
+    if obstacle:
+        print(f"SKIPPED: {obstacle}")
+        return SKIPPED
+    installation = Installation(given.build)
+    use(installation)
+    try:
+        done = unittest.main(argv=[sys.argv[0], *given.tests, *rest], exit=False)
+        return 0 if done.result.wasSuccessful() else 1
+    finally:
+        installation.remove()
 
 
 class Host:

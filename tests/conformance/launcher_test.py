@@ -69,6 +69,27 @@ class Run(unittest.TestCase):
                         OMPI_MCA_pml_ucx_tls="rc")
         self.assertEqual(done.stdout, "rc any\n")
 
+    def test_options_of_the_address_sanitizer_are_kept(self):
+        show = ("run", "sh", "-c", "echo $ASAN_OPTIONS")
+        self.assertEqual(verbatim(*show, ASAN_OPTIONS="detect_leaks=0").stdout,
+                         "verify_asan_link_order=0:detect_leaks=0\n")
+        self.assertEqual(verbatim(*show, ASAN_OPTIONS="").stdout, "verify_asan_link_order=0\n")
+
+    def test_without_descriptors_a_device_is_refused_with_a_message_that_names_the_limit(self):
+        opened = 0
+        for limit in range(4, 44):
+            done = verbatim("run", "prlimit", f"--nofile={limit}:{limit}", "ibv_devinfo", VERBATIM_DEVICES="lo")
+            if done.returncode == 0:
+                opened += 1
+                continue
+            refusals = [line for line in done.stderr.splitlines() if line.startswith("verbatim: ")]
+            # With fewest, the program itself does not start, or the list of devices cannot be read.
+            if limit > 6:
+                self.assertTrue(refusals, f"{limit}: {done.stdout}{done.stderr}")
+            for refusal in refusals:
+                self.assertIn("ulimit -n", refusal, limit)
+        self.assertGreater(opened, 0)
+
     def test_nccl_is_kept_from_the_transport_that_only_mellanox_adapters_have(self):
         show = ("run", "sh", "-c", "echo $NCCL_GIN_TYPE")
         unset = {name: value for name, value in os.environ.items() if name != "NCCL_GIN_TYPE"}
@@ -83,7 +104,89 @@ class Run(unittest.TestCase):
             alone = shutil.copy(os.path.join(BUILD, "bin/verbatim"), os.path.join(folder, "bin"))
             done = subprocess.run([alone, "run", "true"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 125)
-        self.assertIn("lib/libibverbs.so.1", done.stderr)
+        self.assertIn("lib/verbatim/libibverbs.so.1", done.stderr)
+
+
+class OtherPrograms(unittest.TestCase):
+    """Programs that would not load the library are refused, by name and with the reason."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def expect_refusal(self, program, reason):
+        done = verbatim("run", program)
+        self.assertEqual((done.returncode, done.stdout), (126, ""), done.stderr)
+        self.assertIn(program, done.stderr)
+        self.assertIn(reason, done.stderr)
+
+    def changed_echo(self, change):
+        path = os.path.join(self.folder, "changed")
+        with open(shutil.which("echo"), "rb") as file:
+            octets = file.read()
+        with open(path, "wb") as file:
+            file.write(change(octets))
+        os.chmod(path, 0o755)
+        return path
+
+    @unittest.skipUnless(shutil.which("gcc"), "needs gcc")
+    def test_one_that_is_linked_statically(self):
+        source = os.path.join(self.folder, "a.c")
+        with open(source, "w") as text:
+            text.write("int main(void) { return 0; }\n")
+        for option in ("-static", "-static-pie"):
+            program = os.path.join(self.folder, "a" + option)
+            subprocess.run(["gcc", option, "-o", program, source], check=True)
+            self.expect_refusal(program, "it is linked statically")
+            # One that starts others has a way: only its children are on the adapter.
+            self.assertEqual(verbatim("run", "env", program).returncode, 0)
+
+    @unittest.skipUnless(shutil.which("gcc"), "needs gcc")
+    def test_one_with_the_address_sanitizer_starts(self):
+        source = os.path.join(self.folder, "a.c")
+        with open(source, "w") as text:
+            text.write('#include <stdio.h>\nint main(void) { return puts("ran") < 0; }\n')
+        program = os.path.join(self.folder, "sanitized")
+        if subprocess.run(["gcc", "-fsanitize=address", "-o", program, source], capture_output=True).returncode != 0:
+            self.skipTest("gcc has no address sanitizer here")
+        done = verbatim("run", program, ASAN_OPTIONS="detect_leaks=0")
+        self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+
+    def test_one_whose_c_library_is_musl(self):
+        def change(octets):
+            name = next(name for name in (b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-linux-aarch64.so.1")
+                        if name in octets)
+            musl = b"/lib/ld-musl-" + os.uname().machine.encode() + b".so.1"
+            return octets.replace(name, musl.ljust(len(name), b"\0"), 1)
+
+        self.expect_refusal(self.changed_echo(change), "its C library is musl")
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "needs musl-tools")
+    def test_one_that_musl_gcc_has_made(self):
+        source = os.path.join(self.folder, "a.c")
+        with open(source, "w") as text:
+            text.write("int main(void) { return 0; }\n")
+        for options, reason in (((), "its C library is musl"), (("-static",), "it is linked statically")):
+            program = os.path.join(self.folder, "musl" + "".join(options))
+            subprocess.run(["musl-gcc", *options, "-o", program, source], check=True)
+            self.expect_refusal(program, reason)
+
+    def test_one_for_another_processor(self):
+        # e_machine, octets 18 and 19: RISC-V.
+        self.expect_refusal(self.changed_echo(lambda octets: octets[:18] + b"\xf3\0" + octets[20:]),
+                            "for another kind of processor")
+
+    def test_a_damaged_one_is_left_to_the_kernel(self):
+        done = verbatim("run", self.changed_echo(lambda octets: octets[:40]))
+        self.assertNotIn("verbatim run:", done.stderr)
+
+    def test_the_dynamic_linker_itself_may_start_a_program(self):
+        linker = next((path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
+                       if os.path.exists(path)), None)
+        if linker is None:
+            self.skipTest("no dynamic linker with a known name")
+        self.assertEqual(verbatim("run", linker, shutil.which("echo"), "x").stdout, "x\n")
 
 
 class Nonsense(unittest.TestCase):

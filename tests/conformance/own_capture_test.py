@@ -7,7 +7,6 @@ what tshark saw on the wire, packet by packet.
 Usage: own_capture_test.py --build build/release
 Exit status: 0 when all is well, 1 when not, 77 when it could not be tried.
 """
-import argparse
 import collections
 import glob
 import os
@@ -19,9 +18,8 @@ import time
 import unittest
 
 import capture
-from hosts import Installation, Network, Process, sh
+from hosts import Network, Process, run_tests, sh
 
-SKIPPED = 77
 PATIENCE = 60.0
 INSTALLATION = None
 # Their options for GID index and port differ.
@@ -220,20 +218,13 @@ class OwnCapture(unittest.TestCase):
 
 
 def main():
-    global INSTALLATION
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
-    options.add_argument("tests", nargs="*", help="only these: OwnCapture.test_...")
-    given = options.parse_args()
-    if os.geteuid() != 0 or not shutil.which("tshark") or not shutil.which("ib_write_bw"):
-        print("SKIPPED: needs root for the namespaces, tshark and perftest")
-        return SKIPPED
-    INSTALLATION = Installation(given.build)
-    try:
-        run = unittest.main(argv=sys.argv[:1] + given.tests, exit=False)
-        return 0 if run.result.wasSuccessful() else 1
-    finally:
-        INSTALLATION.remove()
+    def use(installation):
+        global INSTALLATION
+        INSTALLATION = installation
+
+    is_ready = os.geteuid() == 0 and shutil.which("tshark") and shutil.which("ib_write_bw")
+    obstacle = "" if is_ready else "needs root for the namespaces, tshark and perftest"
+    return run_tests(__doc__, obstacle, use)
 
 
 if __name__ == "__main__":

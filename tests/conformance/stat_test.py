@@ -94,8 +94,8 @@ class World(unittest.TestCase):
         return sorted(view, key=lambda p: -p["queue_pairs"][0]["out"]["messages"])
 
 
-class Nobody(World):
-    def test_where_nobody_is_it_says_so_and_what_to_do(self):
+class NoProcess(World):
+    def test_without_processes_it_says_so_and_what_to_do(self):
         text = self.stat()
         self.assertIn("No process of nobody (uid 65534)", text)
         self.assertIn("verbatim run", text)
@@ -174,7 +174,7 @@ class Others(World):
 
 
 class Disturbed(World):
-    def test_who_is_stopped_is_listed_and_keeps_nobody_waiting(self):
+    def test_a_stopped_process_is_listed_and_does_not_delay_the_view(self):
         server, client = self.start_pair(DIRECT)
         writer, target = self.await_traffic()
         os.kill(target["pid"], signal.SIGSTOP)
@@ -276,15 +276,15 @@ class Liars(World):
         fcntl.fcntl(segment, 1033, 2)  # F_ADD_SEALS, F_SEAL_SHRINK
         ready.send(b"!")
         while True:
-            guest, _ = door.accept()
-            guest.recv(64)
+            connection, _ = door.accept()
+            connection.recv(64)
             # It keeps its secret where the viewer may read it, and does not check the answer.
-            guest.send(struct.pack("<Ii", CHALLENGE_MAGIC, secret))
-            guest.recv(64)
+            connection.send(struct.pack("<Ii", CHALLENGE_MAGIC, secret))
+            connection.recv(64)
             answer = struct.pack("<IIII", ATTACH_MAGIC, VERSION, 0, 1)
-            guest.sendmsg([answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+            connection.sendmsg([answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
                                       array.array("i", [segment]))])
-            kept.append(guest)
+            kept.append(connection)
 
     def check(self, content, octets):
         child = self.lie(content, octets)

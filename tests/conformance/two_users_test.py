@@ -5,16 +5,14 @@ other, are killed or stopped; and the two users' programs with each other. Needs
 
 Usage: two_users_test.py --build build/release
 """
-import argparse
 import os
 import signal
 import sys
 import time
 import unittest
 
-from hosts import PATIENCE, Installation, Network, Process
+from hosts import PATIENCE, Network, Process, run_tests
 
-SKIPPED = 77
 COMMAND = ""
 FIRST, SECOND = 61001, 61002  # users; they need no names
 SECONDS = 4  # that a stream takes
@@ -162,20 +160,12 @@ class TwoUsers(unittest.TestCase):
 
 
 def main():
-    global COMMAND
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
-    given, rest = options.parse_known_args()
-    if os.geteuid() != 0:
-        print("SKIPPED: becoming two users, and making network namespaces, needs root")
-        return SKIPPED
-    installation = Installation(given.build)
-    COMMAND = installation.command
-    try:
-        done = unittest.main(argv=[sys.argv[0], *rest], exit=False)
-        return 0 if done.result.wasSuccessful() else 1
-    finally:
-        installation.remove()
+    def use(installation):
+        global COMMAND
+        COMMAND = installation.command
+
+    obstacle = "" if os.geteuid() == 0 else "becoming two users, and making network namespaces, needs root"
+    return run_tests(__doc__, obstacle, use)
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ TEST_F(AdapterHostile, WhatIsRefusedAnywayDoesNotWaitForAReceive) {
   }
   EXPECT_EQ(seen, expected);
   const std::lock_guard lock(adapter->mutex());
-  EXPECT_EQ(datagrams->waiting_packets(), 0);
+  EXPECT_EQ(datagrams->waiting_packets().count, 0);
 }
 
 }  // namespace

@@ -35,13 +35,13 @@ void Generator::add_failing_round() {
   turn.requests.back().flags |= IBV_SEND_SIGNALED;
   ++turn.sends_done;
   round.turns[peer].receives_done = arrivals_[peer].receives;
-  if (!program_.is_reliable() && program_.fails_peer) return;  // the sender goes on
+  if (!program_.is_reliable() && program_.fails_peer) return;  // the sender does not fail
   // Requests after a READ may be done before the octets of the READ come back and cannot be stored.
   if (turn.requests.back().opcode == IBV_WR_RDMA_READ) return;
   const Program::Turn expected = round.turns[peer];
   const std::size_t before = turn.requests.size();
   add_requests(side, round, prng_.below(4));
-  round.turns[peer] = expected;  // nothing of it happens
+  round.turns[peer] = expected;  // the requests behind the failed one have no effect
   if (!program_.is_reliable() && turn.requests.size() > before) turn.requests.pop_back();
   turn.sends_marker = false;
   turn.sends_done += static_cast<std::uint32_t>(turn.requests.size() - before);
@@ -93,7 +93,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
   };
   switch (failure) {
     case Failure::kWrongKey:
-      break;  // below
+      break;  // made below
     case Failure::kBeyondRegion: {
       choose_rdma();
       const std::uint32_t whole = region_octets(kMain);
@@ -136,7 +136,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
       } while (has_right(request.opcode));
       if (is_atomic(request.opcode)) request.octets = 8;
       fail_remotely();
-      program_.fails_receive = false;  // it is looked at before a receive is
+      program_.fails_receive = false;  // the right is checked before a receive is taken
       return finish("the queue pair denies it");
     }
     case Failure::kInvalidatesNothing:
@@ -146,7 +146,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
           std::min<std::uint64_t>(request.octets, standing_[peer].receives.front().octets()));
       request.invalidates = -1;
       fail_remotely();
-      return finish("invalidates what is not there");
+      return finish("invalidates a key that does not exist");
     case Failure::kTooLong:
       ensure_receive();
       request.octets = static_cast<std::uint32_t>(standing_[peer].receives.front().octets() +
@@ -176,7 +176,7 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
       if (program_.is_reliable() && prng_.one_in(3)) request.opcode = IBV_WR_RDMA_READ;
       if (!has_right(request.opcode)) request.opcode = IBV_WR_SEND;
       if (prng_.one_in(3)) request.opcode = IBV_WR_SEND;
-      request.octets = some_octets(mtu_octets());  // nothing of it is sent
+      request.octets = some_octets(mtu_octets());  // no packet of it is sent
       if (request.opcode == IBV_WR_SEND) ensure_receive();
       request.target.region = kMain;
       mark_undefined(peer, {{.region = kMain, .octets = request.octets}});
@@ -186,8 +186,8 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
         bad = {.region = kPrivate, .offset = whole - request.octets + 1, .octets = request.octets};
       }
       request.local = {{.region = kMain, .has_wrong_key = true}, bad};
-      return finish(failure == Failure::kWrongLocalKey ? "a wrong key of its own"
-                                                       : "beyond a region of its own");
+      return finish(failure == Failure::kWrongLocalKey ? "a wrong local key"
+                                                       : "beyond its local region");
     }
     case Failure::kReadOnlyLanding:
       if (!has_right(IBV_WR_RDMA_READ)) break;
@@ -195,12 +195,12 @@ std::string Generator::add_failure(Failure failure, int side, Program::Round& ro
       request.octets = some_octets(mtu_octets());
       request.target.region = kMain;
       request.local = {{.region = kReadOnly, .octets = request.octets}};
-      return finish("lands where nothing may land");
+      return finish("reads into a region without local write");
     case Failure::kLocalInvalidate:
       request.opcode = IBV_WR_LOCAL_INV;
       request.octets = 0;
       request.invalidates = -1;
-      return finish("invalidates nothing of its own");
+      return finish("invalidates a local key that does not exist");
     case Failure::kCount:
       break;
   }

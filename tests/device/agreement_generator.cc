@@ -231,7 +231,8 @@ void Generator::add_requests(int side, Program::Round& round, std::uint64_t coun
   if (!turn.requests.empty()) turn.requests.back().flags |= IBV_SEND_SIGNALED;
 }
 
-/// Unreliable requests are over when they are sent; the last one of a round is waited for.
+/// Unreliable requests complete when they are sent. So the last one of a round is a marker, whose
+/// arrival the peer awaits.
 void Generator::add_marker(int side, Program::Turn& turn) {
   turn.requests.push_back({.opcode = IBV_WR_RDMA_WRITE,
                            .flags = 0,
@@ -368,7 +369,7 @@ void Generator::take_receive(int side, Program::Round& round, Request& request) 
 bool Generator::pick_target(int side, Request& request) {
   const int peer = 1 - side;
   const unsigned right = right_of(request.opcode);
-  if (request.octets == 0) {  // then nothing about it matters
+  if (request.octets == 0) {  // then neither key nor place matters
     request.target = {.region = static_cast<int>(prng_.below(kForeign + 1)),
                       .has_wrong_key = prng_.one_in(2)};
     return true;

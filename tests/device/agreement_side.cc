@@ -396,7 +396,7 @@ void Executor::build(const std::vector<Program::Request>& requests, std::size_t 
         break;
       case IBV_WR_ATOMIC_WRITE:
         ibv_wr_atomic_write(qp, key, address, &request.swap);
-        continue;  // it has its octets
+        continue;  // the request contains its octets
       case IBV_WR_LOCAL_INV:
         ibv_wr_local_inv(qp, invalidated_key(request.invalidates));
         continue;

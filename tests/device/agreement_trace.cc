@@ -36,7 +36,7 @@ std::uint64_t hash_of(const std::vector<std::uint8_t>& octets) noexcept {
 void Executor::check(std::size_t round) {
   if (board_.is_given_up) return;
   const Program::Turn& turn = program_.rounds[round].turns[side_];
-  collect();  // what should not be there
+  collect();  // completions that should not be there
   note("side %d, round %zu", side_, round);
   note_completions();
   pollfd readable{.fd = channel_->fd, .events = POLLIN, .revents = 0};

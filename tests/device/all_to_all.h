@@ -20,6 +20,7 @@
 
 #include "datagrams.h"
 #include "heap_in_use.h"
+#include "qp_capacity.h"
 
 /// Many processes, each connected to all others by reliable connections. They write into each
 /// other's memory, read from it and count in it at random, and check every octet. They also send
@@ -88,7 +89,7 @@ class Worker {
     std::uint64_t round = 0;
   };
   /// The connection to one peer.
-  struct Way {
+  struct Connection {
     ibv_qp* qp = nullptr;
     bool is_connected = false;
     bool is_lost = false;
@@ -148,12 +149,12 @@ class Worker {
     }
     if (cq_ == nullptr) return fail("no completion queue");
     if (!datagrams_.open(pd_, self_, random_())) return fail("no datagrams");
-    ways_.resize(peers);
+    connections_.resize(peers);
     Board::Entry& mine = board_.entries[self_];
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
       if (peer == self_) continue;
       if (!make_queue_pair(peer)) return false;
-      mine.numbers[peer] = way(peer).qp->qp_num;
+      mine.numbers[peer] = connection(peer).qp->qp_num;
     }
     mine.areas = reinterpret_cast<std::uintptr_t>(areas_.data());
     mine.rkey = areas_mr_->rkey;
@@ -174,14 +175,10 @@ class Worker {
   bool make_queue_pair(std::uint32_t peer) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {.max_send_wr = 16,
-                .max_recv_wr = kReceives,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(16, kReceives);
     init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
-    ibv_qp* qp = way(peer).qp = ibv_create_qp(pd_, &init);
+    ibv_qp* qp = connection(peer).qp = ibv_create_qp(pd_, &init);
     if (qp == nullptr) return fail("no queue pair");
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
@@ -219,7 +216,7 @@ class Worker {
     attr.ah_attr.grh.hop_limit = 1;
     int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    if (ibv_modify_qp(way(peer).qp, &attr, mask) != 0) return fail("RTR");
+    if (ibv_modify_qp(connection(peer).qp, &attr, mask) != 0) return fail("RTR");
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = board_.timeout;
     attr.retry_cnt = 7;
@@ -227,8 +224,8 @@ class Worker {
     attr.max_rd_atomic = 1;
     mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
            IBV_QP_MAX_QP_RD_ATOMIC;
-    if (ibv_modify_qp(way(peer).qp, &attr, mask) != 0) return fail("RTS");
-    way(peer).is_connected = true;
+    if (ibv_modify_qp(connection(peer).qp, &attr, mask) != 0) return fail("RTS");
+    connection(peer).is_connected = true;
     return true;
   }
 
@@ -242,7 +239,7 @@ class Worker {
       if (now > end) return fail("stuck: " + what_is_missing());
       for (std::uint32_t peer = first_; peer < last_; ++peer) {
         if (peer == self_) continue;
-        Way& to = way(peer);
+        Connection& to = connection(peer);
         if (!to.is_connected && board_.entries[peer].is_ready.load() && !connect(peer)) {
           return false;
         }
@@ -289,7 +286,7 @@ class Worker {
   bool handle(const ibv_wc& wc) {
     const std::uint32_t peer = static_cast<std::uint32_t>(wc.wr_id) & 0xff;
     if (wc.status != IBV_WC_SUCCESS) {
-      way(peer).is_lost = true;
+      connection(peer).is_lost = true;
       if (board_.entries[peer].is_victim) return true;
       return fail("lost " + std::to_string(peer) + ": " + ibv_wc_status_str(wc.status));
     }
@@ -303,7 +300,7 @@ class Worker {
   }
 
   bool check(std::uint32_t peer, const Note& note) {
-    Way& from = way(peer);
+    Connection& from = connection(peer);
     if (note.round != from.received || note.octets > area_octets()) return fail("a wrong note");
     ++from.received;
     const std::uint8_t* area = areas_.data() + index_of(peer) * area_octets();
@@ -316,10 +313,10 @@ class Worker {
   }
 
   bool check_read(std::uint32_t peer) {
-    way(peer).is_reading = false;
+    connection(peer).is_reading = false;
     const std::uint8_t* read = read_.data() + index_of(peer) * area_octets();
-    for (std::uint32_t i = 0; i < way(peer).read_octets; ++i) {
-      if (read[i] != octet(peer, peer, 0, way(peer).read_from + i)) {
+    for (std::uint32_t i = 0; i < connection(peer).read_octets; ++i) {
+      if (read[i] != octet(peer, peer, 0, connection(peer).read_from + i)) {
         return fail("a wrong octet read from " + std::to_string(peer));
       }
     }
@@ -327,15 +324,15 @@ class Worker {
   }
 
   bool check_count(std::uint32_t peer) {
-    way(peer).is_counting = false;
-    if (counted_[index_of(peer)] != way(peer).added++) {
+    connection(peer).is_counting = false;
+    if (counted_[index_of(peer)] != connection(peer).added++) {
       return fail("a wrong count at " + std::to_string(peer));
     }
     return true;
   }
 
   bool confirm(std::uint32_t peer, const Note& note) {
-    Way& to = way(peer);
+    Connection& to = connection(peer);
     if (!to.is_waiting || note.round + 1 != to.sent) return fail("a wrong confirmation");
     to.is_waiting = false;
     if (board_.entries[self_].rounds.fetch_add(1) == kWarmRounds) warm_octets_ = resident_octets();
@@ -344,7 +341,7 @@ class Worker {
   }
 
   bool begin_round(std::uint32_t peer) {
-    Way& to = way(peer);
+    Connection& to = connection(peer);
     if (to.is_waiting || to.afterwards >= kRoundsAfterwards) return true;
     const std::uint64_t round = to.sent++;
     // Requests of the last round may not have completed yet, although the peer has confirmed it.
@@ -370,7 +367,7 @@ class Worker {
   }
 
   bool read_from(std::uint32_t peer) {
-    Way& to = way(peer);
+    Connection& to = connection(peer);
     to.is_reading = true;
     to.read_octets = some_octets();
     to.read_from = below(area_octets() - to.read_octets + 1);
@@ -391,7 +388,7 @@ class Worker {
   }
 
   bool count_at(std::uint32_t peer) {
-    way(peer).is_counting = true;
+    connection(peer).is_counting = true;
     ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(&counted_[index_of(peer)]),
                 .length = 8,
                 .lkey = counted_mr_->lkey};
@@ -404,7 +401,7 @@ class Worker {
     wr.wr.atomic.rkey = board_.entries[peer].counters_rkey;
     wr.wr.atomic.compare_add = 1;
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(way(peer).qp, &wr, &bad) != 0) return fail("cannot post an atomic");
+    if (ibv_post_send(connection(peer).qp, &wr, &bad) != 0) return fail("cannot post an atomic");
     return true;
   }
 
@@ -420,7 +417,7 @@ class Worker {
     wr.num_sge = 1;
     wr.opcode = IBV_WR_SEND;
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(way(peer).qp, &wr, &bad) != 0) return fail("cannot post a send");
+    if (ibv_post_send(connection(peer).qp, &wr, &bad) != 0) return fail("cannot post a send");
     return true;
   }
 
@@ -432,13 +429,13 @@ class Worker {
     ibv_recv_wr wr{
         .wr_id = peer | place << 8 | kReceiveTag, .next = nullptr, .sg_list = &sge, .num_sge = 1};
     ibv_recv_wr* bad = nullptr;
-    if (ibv_post_recv(way(peer).qp, &wr, &bad) != 0) return fail("cannot post a receive");
+    if (ibv_post_recv(connection(peer).qp, &wr, &bad) != 0) return fail("cannot post a receive");
     return true;
   }
 
   void close() {
     if (!datagrams_.close()) (void)fail("datagrams");
-    for (Way& to : ways_) {
+    for (Connection& to : connections_) {
       if (to.qp != nullptr && ibv_destroy_qp(to.qp) != 0) (void)fail("destroy_qp");
     }
     for (ibv_mr* mr : regions()) {
@@ -454,7 +451,7 @@ class Worker {
     if (!board_.is_enough.load()) return false;
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
       if (peer == self_ || board_.entries[peer].is_victim) continue;
-      if (way(peer).afterwards < kRoundsAfterwards) return false;
+      if (connection(peer).afterwards < kRoundsAfterwards) return false;
     }
     return true;
   }
@@ -469,7 +466,7 @@ class Worker {
     std::string missing;
     for (std::uint32_t peer = first_; peer < last_; ++peer) {
       if (peer == self_ || board_.entries[peer].is_victim) continue;
-      const Way& to = way(peer);
+      const Connection& to = connection(peer);
       if (to.afterwards >= kRoundsAfterwards && board_.entries[peer].is_finished.load()) continue;
       missing += std::to_string(peer) + (to.is_connected ? "" : " not connected") +
                  (to.is_waiting ? " unconfirmed" : "") + " sent " + std::to_string(to.sent) +
@@ -483,7 +480,7 @@ class Worker {
             constants_mr_, counters_mr_, read_mr_, counted_mr_};
   }
   [[nodiscard]] std::size_t index_of(std::uint32_t peer) const { return peer - first_; }
-  Way& way(std::uint32_t peer) { return ways_[index_of(peer)]; }
+  Connection& connection(std::uint32_t peer) { return connections_[index_of(peer)]; }
   [[nodiscard]] std::uint32_t area_octets() const { return board_.area_octets; }
   [[nodiscard]] std::uint32_t below(std::uint32_t limit) {
     return static_cast<std::uint32_t>(random_() % limit);
@@ -550,7 +547,7 @@ class Worker {
   std::vector<std::uint64_t> counters_;
   std::vector<std::uint8_t> read_;      // by peer
   std::vector<std::uint64_t> counted_;  // by peer: what its counter said
-  std::vector<Way> ways_;
+  std::vector<Connection> connections_;
   std::size_t warm_octets_ = 0;
 };
 

@@ -248,6 +248,31 @@ TEST(ClosedDescriptors, AForkedChildGetsOut) {
             0);
 }
 
+/// Memory that has moved lies in a file whose descriptor the program has closed. A child has what
+/// it contained at the fork, and a store of the one does not show in the other.
+TEST(ClosedDescriptors, AForkedChildHasTheMemoryThatWasRegistered) {
+  EXPECT_EQ(in_process([] {
+              Pair pair;
+              if (!pair.open()) return 10;
+              std::byte* const own = pair.ends[0].buffer;
+              std::memset(own, 0x11, End::kOctets);
+              const Files files;
+              const int child = in_process([&] {
+                for (std::uint32_t i = 0; i < End::kOctets; ++i) {
+                  if (own[i] != std::byte{0x11}) return 1;
+                }
+                std::memset(own, 0x22, End::kOctets);
+                return 0;
+              });
+              if (child != 0) return 11;
+              const bool is_kept = std::all_of(own, own + End::kOctets, [](std::byte octet) {
+                return octet == std::byte{0x11};
+              });
+              return is_kept && files.are_open() ? 0 : 12;
+            }),
+            0);
+}
+
 /// The descriptors of the device have numbers that such loops do not reach.
 TEST(ClosedDescriptors, ALoopOverSmallNumbersLeavesTheDeviceWorking) {
   EXPECT_EQ(in_process([] {

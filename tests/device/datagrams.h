@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "qp_capacity.h"
+
 namespace verbatim::testing {
 
 /// Datagrams of random lengths to random peers, one at a time, and a check of every octet of those
@@ -32,11 +34,7 @@ class Datagrams {
     if (cq_ == nullptr || in_mr_ == nullptr || out_mr_ == nullptr) return false;
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {.max_send_wr = 1,
-                .max_recv_wr = kReceives,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(1, kReceives);
     init.qp_type = IBV_QPT_UD;
     init.sq_sig_all = 1;
     qp_ = ibv_create_qp(pd, &init);

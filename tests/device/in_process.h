@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 
@@ -22,6 +23,17 @@ pid_t start_process(Body&& body) {
     ::_exit(static_cast<int>(body()));
   }
   return child;
+}
+
+/// start_process(), and the process sets `has_failed`, which is in shared memory, unless `body`
+/// returns 0.
+template <typename Body>
+pid_t start_process(std::atomic<bool>& has_failed, Body&& body) {
+  return start_process([&] {
+    const int failed = body();
+    if (failed != 0) has_failed = true;
+    return failed;
+  });
 }
 
 /// Waits for the process: its exit status, or -1 when a signal has ended it.

@@ -102,7 +102,7 @@ int be_peer(Notes& notes) {
   if (!end.connect(end.qp, notes.parent.number, {})) return 3;
   ++notes.connected;
   const bool is_over = await([&] { return notes.is_over.load(); });
-  // The memory has the parent's last value, and nothing of the children.
+  // The memory has the last value of the parent, and no value of the children.
   return is_over && end.buffer[0] == std::byte{1} ? 0 : 4;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events of the network below a device: neighbours that do not answer, addresses
 // and interfaces that come and go.
+#include <sys/resource.h>
+
 #include "rdmacm_world.h"
 #include "wired_network.h"
 
@@ -13,8 +15,8 @@ TEST(InterfaceChanges, ANeighbourThatDoesNotAnswerDelaysNoCall) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* id = channel.create_id();
-    sockaddr_in nobody = ipv4("10.9.0.9", kPort);
-    ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(nobody), 500), 0);
+    sockaddr_in absent = ipv4("10.9.0.9", kPort);
+    ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(absent), 500), 0);
     EXPECT_FALSE(channel.has_event(0)) << "the call has waited for the answer";
     EXPECT_EQ(rdma_resolve_route(id, 500), -1);
     EXPECT_EQ(errno, EINVAL);
@@ -29,11 +31,11 @@ TEST(InterfaceChanges, NeighboursOfBothFamiliesAreSought) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* id = channel.create_id();
-    sockaddr_in6 nobody{};
-    nobody.sin6_family = AF_INET6;
-    nobody.sin6_port = htons(kPort);
-    inet_pton(AF_INET6, "fd09::9", &nobody.sin6_addr);
-    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&nobody), 200), 0);
+    sockaddr_in6 absent{};
+    absent.sin6_family = AF_INET6;
+    absent.sin6_port = htons(kPort);
+    inet_pton(AF_INET6, "fd09::9", &absent.sin6_addr);
+    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&absent), 200), 0);
     const SeenEvent failed = channel.next();
     EXPECT_EQ(failed.kind, RDMA_CM_EVENT_ADDR_ERROR);
     EXPECT_EQ(failed.status, -ETIMEDOUT);
@@ -45,8 +47,8 @@ TEST(InterfaceChanges, AnIdMayGoWhileItsNeighbourIsSought) {
   in_a_wired_network([] {
     Channel channel;
     rdma_cm_id* id = channel.create_id();
-    sockaddr_in nobody = ipv4("10.9.0.9", kPort);
-    ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(nobody), 50), 0);
+    sockaddr_in absent = ipv4("10.9.0.9", kPort);
+    ASSERT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(absent), 50), 0);
     destroy(id);
     EXPECT_FALSE(channel.has_event(200));
   });
@@ -56,8 +58,8 @@ TEST(InterfaceChanges, ASynchronousIdWaitsForTheOutcome) {
   in_a_wired_network([] {
     rdma_cm_id* id = nullptr;
     ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
-    sockaddr_in nobody = ipv4("10.9.0.9", kPort);
-    EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(nobody), 200), -1);
+    sockaddr_in absent = ipv4("10.9.0.9", kPort);
+    EXPECT_EQ(rdma_resolve_addr(id, nullptr, as_sockaddr(absent), 200), -1);
     EXPECT_EQ(errno, ETIMEDOUT);
     destroy(id);
   });
@@ -135,6 +137,30 @@ TEST(InterfaceChanges, AddressesComeAndGoInTheTableOfGids) {
     ip("addr add 10.9.0.2/24 dev e0");
     device.await(IBV_EVENT_GID_CHANGE);
     EXPECT_GT(device.index_of("10.9.0.2"), first);
+  });
+}
+
+/// The list of interfaces cannot be read without a descriptor. It is not empty because of that.
+TEST(InterfaceChanges, AProcessWithoutDescriptorsLosesNoDeviceAndHearsOfTheChangeLater) {
+  in_a_wired_network([] {
+    const Device device;
+    std::FILE* shell = ::popen("sh", "w");
+    ASSERT_NE(shell, nullptr);
+    rlimit enough{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &enough), 0);
+    const rlimit few{.rlim_cur = 128, .rlim_max = enough.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (::dup(0) >= 0) {
+    }
+    std::fputs("ip addr add 10.9.0.2/24 dev e0\n", shell);
+    std::fflush(shell);
+    pollfd readable{.fd = device.context->async_fd, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&readable, 1, 300), 0) << "nothing is known of the interfaces";
+
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &enough), 0);
+    device.await(IBV_EVENT_GID_CHANGE);
+    EXPECT_GT(device.index_of("10.9.0.2"), 0);
+    EXPECT_EQ(::pclose(shell), 0);
   });
 }
 

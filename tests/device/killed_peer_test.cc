@@ -52,7 +52,7 @@ struct Notes {
   std::atomic<std::uint32_t> survivor_connected{0};
   std::atomic<std::uint32_t> killed{0};
   std::atomic<std::int64_t> killed_at{0};  // CLOCK_MONOTONIC
-  std::atomic<std::uint32_t> over{0};      // the survivor has drawn the consequences
+  std::atomic<std::uint32_t> over{0};      // the survivor has handled the death
   std::atomic<std::int64_t> longest{0};    // until the survivor heard of a death, nanoseconds
   std::atomic<std::uint32_t> heard{0};
   Belongings early;
@@ -300,7 +300,7 @@ TEST_F(KilledPeer, AsAnInitiatorLeavesItsTargetWhole) {
       });
 }
 
-TEST_F(KilledPeer, AsATargetIsMissedByItsInitiator) {
+TEST_F(KilledPeer, AsATargetIsNoticedByItsInitiator) {
   run([&](Notes& notes,
           std::uint32_t rounds) { return be_surviving_initiator(notes, rounds, seed_); },
       [](Notes& notes, std::uint32_t round) { return be_victim_that_receives(notes, round); });

@@ -33,12 +33,12 @@ struct Notes {
   EndNotes requester;
   std::uint32_t second_owner = 0;  // the numbers of another connection, if there is one
   std::uint32_t second_requester = 0;
-  std::atomic<int> holds{0};         // so many accesses of the requester are to wait inside
-  std::atomic<int> inside{0};        // so many do
-  std::atomic<bool> goes_on{false};  // it may
+  std::atomic<int> holds{0};         // how many accesses of the requester are to wait inside
+  std::atomic<int> inside{0};        // how many accesses wait there now
+  std::atomic<bool> goes_on{false};  // the accesses that wait may continue
   std::atomic<bool> is_over{false};  // the requester has seen its completion
   std::atomic<bool> may_end{false};
-  std::atomic<bool> has_failed{false};  // either of them: the other need not wait
+  std::atomic<bool> has_failed{false};  // one process has failed: the other need not wait
 
   template <typename Condition>
   [[nodiscard]] bool await(Condition&& condition) const {
@@ -242,20 +242,13 @@ class LateVisit : public ::testing::TestWithParam<ibv_wr_opcode> {
   void run(const char* rehome, int (*meanwhile)(Owner&), bool has_second = false) {
     const Scene scene{
         .rehome = rehome, .opcode = GetParam(), .meanwhile = meanwhile, .has_second = has_second};
-    const pid_t owner = start([&] { return be_owner(notes_, scene); });
-    const pid_t requester = start([&] { return be_requester(notes_, scene); });
+    const pid_t owner = start_process(notes_.has_failed, [&] { return be_owner(notes_, scene); });
+    const pid_t requester =
+        start_process(notes_.has_failed, [&] { return be_requester(notes_, scene); });
     const int failed = exit_status_of(requester);
     EXPECT_EQ(failed, 0) << "the requester "
                          << (failed > 100 ? ibv_wc_status_str(ibv_wc_status(failed - 100)) : "");
     EXPECT_EQ(exit_status_of(owner), 0) << "the owner";
-  }
-  template <typename Body>
-  pid_t start(Body&& body) {
-    return start_process([&] {
-      const int failed = body();
-      if (failed != 0) notes_.has_failed = true;
-      return failed;
-    });
   }
   void TearDown() override { ::munmap(&notes_, sizeof notes_); }
 

@@ -86,8 +86,8 @@ bool arrives(int socket) {
   return ::poll(&readable, 1, 30'000) == 1;
 }
 
-TEST(LetIn, AUserThatLooksLikeTheVictimInItsNamespaceIsNot) {
-#if defined(__SANITIZE_THREAD__)
+TEST(LetIn, AUserWithTheVictimsNumberInItsNamespaceIsKeptOut) {
+#if VB_THREAD_SANITIZER
   GTEST_SKIP() << "a process with the sanitizer's thread cannot have a user namespace of its own";
 #endif
   constexpr uid_t kOverflow = 65534;  // as which the kernel shows all users that are not mapped
@@ -305,7 +305,7 @@ TEST(LetIn, AWriteDoesNotReachTheProgramThatThePeerHasExecuted) {
     ASSERT_NE(notes, nullptr);
     int to[2];
     int from[2];
-    ASSERT_TRUE(::pipe(to) == 0 && ::pipe(from) == 0);  // the next program has them, too
+    ASSERT_TRUE(::pipe(to) == 0 && ::pipe(from) == 0);  // the executed program inherits them
     const pid_t target = ::fork();
     if (target == 0) ::_exit(be_target_and_execute(*notes, to[0], from[1]));
     const pid_t requester = ::fork();
@@ -315,7 +315,7 @@ TEST(LetIn, AWriteDoesNotReachTheProgramThatThePeerHasExecuted) {
     ASSERT_EQ(::waitpid(requester, &status, 0), requester);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     char octet = 0;
-    (void)!::read(from[0], &octet, 1);  // the program is there, or had no place
+    (void)!::read(from[0], &octet, 1);  // the program runs, and has its memory or not
     EXPECT_EQ(::write(to[1], "?", 1), 1);
     ASSERT_EQ(::waitpid(target, &status, 0), target);
     ASSERT_TRUE(WIFEXITED(status));

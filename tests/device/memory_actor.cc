@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "qp_capacity.h"
+
 namespace verbatim::testing {
 
 namespace {
@@ -111,11 +113,7 @@ bool MemoryActor::join(Line& line) {
   if (line.cq == nullptr) return false;
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = line.cq;
-  init.cap = {.max_send_wr = 4,
-              .max_recv_wr = 4,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(4, 4);
   init.qp_type = IBV_QPT_RC;
   line.near = ibv_create_qp(end.pd, &init);
   line.far = ibv_create_qp(end.pd, &init);

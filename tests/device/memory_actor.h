@@ -27,11 +27,12 @@ struct Stage {
   }
 };
 
-/// A thread of a program that owns buffers and does at random what programs do with memory. After
-/// each deed the buffer is compared with its model.
+/// A thread of a program that owns buffers and does at random what programs do with memory. Each
+/// such action is a Deed. After each deed the buffer is compared with its model.
 ///
-/// The actor outlives its thread: a thread that is cancelled between two deeds is followed by
-/// another. Other threads call is_waiting(), send_what_is_awaited(), note_cancelled() and shown().
+/// The actor outlives its thread: another thread takes the place of one that is cancelled between
+/// two deeds. Other threads call is_waiting(), send_what_is_awaited(), note_cancelled() and
+/// shown().
 class MemoryActor {
  public:
   MemoryActor(Stage& stage, unsigned number, std::uint64_t seed)
@@ -50,7 +51,8 @@ class MemoryActor {
   /// Waits in recv(2), with a registered buffer; the thread may be cancelled there.
   void receive_or_die();
   [[nodiscard]] bool is_waiting() const { return waits_.load() % 2 != 0; }
-  /// Lets it go on, and returns when it has what it waited for. Not where the thread is cancelled.
+  /// Sends the message for which the thread waits, and returns when the thread has received it. Not
+  /// for a thread that is cancelled.
   void send_what_is_awaited();
   void note_cancelled() { waits_.fetch_add(waits_.load() % 2); }
 

@@ -225,7 +225,7 @@ void MemoryActor::fork_and_compare() {
   const pid_t child = ::fork();
   if (child < 0) return board_.fail("fork");
   if (child == 0) {
-    ::close(go[1]);  // else it would wait for itself when its parent ends
+    ::close(go[1]);  // else the read would not end when the parent ends
     ::_exit(run_child(go[0]));
   }
   // The child must not see what happens from now on.

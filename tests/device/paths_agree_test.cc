@@ -25,17 +25,17 @@ constexpr std::uint64_t kPrograms = 150;
 constexpr int kPatienceMs = 120'000;  // ends a hang, nothing else
 
 /// How the two processes of a pair reach each other.
-struct Way {
+struct Variant {
   const char* name;
   const char* path;    // VERBATIM_PATH
   const char* rehome;  // VERBATIM_REHOME
   const char* cma;     // VERBATIM_CMA
 };
-constexpr std::array kWays{
-    Way{"packets", "packet", "auto", "1"},
-    Way{"directly", "direct", "1", "1"},
-    Way{"directly, by system calls", "direct", "0", "1"},
-    Way{"directly, by errands", "direct", "0", "0"},
+constexpr std::array kVariants{
+    Variant{"packets", "packet", "auto", "1"},
+    Variant{"directly", "direct", "1", "1"},
+    Variant{"directly, by system calls", "direct", "0", "1"},
+    Variant{"directly, by errands", "direct", "0", "0"},
 };
 
 bool write_all(int to, const void* from, std::size_t octets) {
@@ -114,10 +114,10 @@ struct Order {
 /// Reads seeds and writes traces. For programs in one process the first of the two runs both sides.
 constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
 
-[[noreturn]] void work(int which, int orders, int results, Board& board, const Way& way) {
-  ::setenv("VERBATIM_PATH", way.path, 1);
-  ::setenv("VERBATIM_REHOME", way.rehome, 1);
-  ::setenv("VERBATIM_CMA", way.cma, 1);
+[[noreturn]] void work(int which, int orders, int results, Board& board, const Variant& variant) {
+  ::setenv("VERBATIM_PATH", variant.path, 1);
+  ::setenv("VERBATIM_REHOME", variant.rehome, 1);
+  ::setenv("VERBATIM_CMA", variant.cma, 1);
   std::array<OpenDevice, 2> devices;
   for (OpenDevice& device : devices) {
     if (!device.open()) ::_exit(1);
@@ -144,7 +144,7 @@ constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
 
 class Workers {
  public:
-  explicit Workers(const Way& way) {
+  explicit Workers(const Variant& variant) {
     board_ = static_cast<Board*>(
         ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     for (int i = 0; i < 2; ++i) {
@@ -156,7 +156,7 @@ class Workers {
         ::close(orders[1]);
         ::close(results[0]);
         for (const int other : orders_) ::close(other);
-        work(i, orders[0], results[1], *board_, way);
+        work(i, orders[0], results[1], *board_, variant);
       }
       ::close(orders[0]);
       ::close(results[1]);
@@ -247,26 +247,26 @@ TEST(Paths, AgreeOnEveryProgram) {
   const std::uint64_t first = only != 0 ? only : 1;
   const std::uint64_t count = only != 0 ? 1 : from_environment("VERBATIM_PROGRAMS", kPrograms);
   std::vector<std::unique_ptr<Workers>> workers;
-  for (const Way& way : kWays) workers.push_back(std::make_unique<Workers>(way));
+  for (const Variant& variant : kVariants) workers.push_back(std::make_unique<Workers>(variant));
   int failures = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
     std::string expected;
     bool has_failed = false;
-    for (std::size_t i = 0; i < kWays.size(); ++i) {
+    for (std::size_t i = 0; i < kVariants.size(); ++i) {
       workers[i]->begin(seed);
       const std::string found = workers[i]->end();
       if (i == 0) expected = found;
       if (only != 0 && std::getenv("VERBATIM_TRACE") != nullptr) std::puts(found.c_str());
       if (found != expected || workers[i]->has_given_up()) {
-        ADD_FAILURE() << (has_failed ? "" : to_text(make_program(seed))) << kWays[0].name
-                      << " (-) and " << kWays[i].name << " (+) differ:\n"
+        ADD_FAILURE() << (has_failed ? "" : to_text(make_program(seed))) << kVariants[0].name
+                      << " (-) and " << kVariants[i].name << " (+) differ:\n"
                       << difference(expected, found) << "VERBATIM_SEED=" << seed
                       << " runs only this one";
         has_failed = true;
       }
       if (workers[i]->has_given_up()) {
         workers[i].reset();
-        workers[i] = std::make_unique<Workers>(kWays[i]);
+        workers[i] = std::make_unique<Workers>(kVariants[i]);
       }
     }
     failures += has_failed ? 1 : 0;

@@ -6,12 +6,15 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -145,6 +148,44 @@ TEST(ForkBeside, SpawnedProgramsNeedNoHandlers) {
                   });
             }),
             0);
+}
+
+std::size_t address_space_octets() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  unsigned long pages = 0;
+  const bool is_read = file != nullptr && std::fscanf(file, "%lu", &pages) == 1;
+  if (file != nullptr) std::fclose(file);
+  return is_read ? pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+/// The limit lets the library have its segment, and then perhaps not the stack of a thread.
+TEST(Limits, OfTheAddressSpaceAreAnErrorOfTheCall) {
+#if VB_ADDRESS_SANITIZER || VB_THREAD_SANITIZER
+  GTEST_SKIP() << "sanitizers need terabytes of addresses";
+#endif
+  constexpr std::size_t kStep = std::size_t{3} << 20;
+  constexpr int kSteps = 48;
+  constexpr int kOpened = 10;
+  constexpr int kRefused = 11;
+  int refused = 0;
+  int opened = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const int status = in_process([&] {
+      const rlim_t octets = address_space_octets() + static_cast<std::size_t>(step) * kStep;
+      const rlimit limit{.rlim_cur = octets, .rlim_max = octets};
+      if (::setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+      ibv_device** const list = ibv_get_device_list(nullptr);
+      if (list == nullptr || list[0] == nullptr) return 2;
+      errno = 0;
+      if (ibv_open_device(list[0]) != nullptr) return kOpened;
+      return errno == ENOMEM ? kRefused : 3;
+    });
+    EXPECT_TRUE(status == kOpened || status == kRefused) << status << " at step " << step;
+    refused += status == kRefused ? 1 : 0;
+    opened += status == kOpened ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(opened, 0);
 }
 
 TEST(Exit, EndsAProcessWhoseThreadsPollAndWait) {
@@ -340,7 +381,7 @@ TEST(Events, AQueueThatIsArmedAgainUnreadHasOneForEachTime) {
 }
 
 /// The thread that uses verbs blocks all signals, and the memory of a request is unmapped.
-TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
+TEST(Signals, AFaultOfAThreadThatBlocksThemFailsTheRequest) {
   EXPECT_EQ(in_process([] {
               Connected pair;
               if (!pair.open()) return 10;
@@ -376,7 +417,7 @@ TEST(Signals, BlockedOnesDoNotMakeAFaultDeadly) {
 
 /// The thread blocks all signals around each request, as in a critical section. The file that the
 /// memory maps is shorter when the last one comes, and the pages behind its end are gone.
-TEST(Signals, BlockedTimeAndAgainDoNotMakeAFaultDeadly) {
+TEST(Signals, AFaultOfAThreadThatBlocksThemAroundEachRequestFailsTheRequest) {
   EXPECT_EQ(in_process([] {
               Connected pair;
               if (!pair.open()) return 10;

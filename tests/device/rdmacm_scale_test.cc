@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "heap_in_use.h"
+#include "qp_capacity.h"
 #include "rdmacm_world.h"
 
 namespace verbatim::testing {
@@ -100,11 +101,7 @@ TEST(RdmacmScale, ManyConnectionsAtOnceLeaveNothingBehind) {
     ibv_qp_init_attr init{};
     init.qp_type = IBV_QPT_RC;
     init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 1,
-                .max_recv_wr = 1,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(1, 1);
     ASSERT_EQ(rdma_create_qp(id, nullptr, &init), 0) << std::strerror(errno);
     ids.push_back(id);
   };

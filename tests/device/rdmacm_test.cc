@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "in_process.h"
+#include "qp_capacity.h"
 #include "rdmacm_world.h"
 
 namespace verbatim::testing {
@@ -54,6 +56,77 @@ int in_a_child(Body&& body) {
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
 }
+
+/// An id that asks for a connection to kPort.
+rdma_cm_id* ask_for_connection(const Channel& channel) {
+  rdma_cm_id* active = channel.create_id();
+  channel.resolve(active, kPort);
+  create_qp(active);
+  EXPECT_EQ(rdma_connect(active, nullptr), 0);
+  return active;
+}
+rdma_cm_id* connect_to_port(const Channel& channel) {
+  rdma_cm_id* active = ask_for_connection(channel);
+  (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  return active;
+}
+void accept(rdma_cm_id* id) {
+  create_qp(id);
+  EXPECT_EQ(rdma_accept(id, nullptr), 0);
+}
+
+/// A process that listens at a port of the loopback address, and then runs `body(process,
+/// channel)`. It is killed at the end of the scope if it still runs.
+class ListeningProcess {
+ public:
+  template <typename Body>
+  ListeningProcess(std::uint16_t port, Body&& body) {
+    EXPECT_EQ(pipe(reports_), 0);
+    number_ = fork();
+    if (number_ == 0) {
+      Channel channel;
+      (void)channel.listen(port);
+      report('l');
+      body(*this, channel);
+      _exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    EXPECT_EQ(next_report(), 'l');
+  }
+  ListeningProcess(const ListeningProcess&) = delete;
+  ListeningProcess& operator=(const ListeningProcess&) = delete;
+  ~ListeningProcess() {
+    if (number_ > 0) end();
+    close(reports_[0]);
+    close(reports_[1]);
+  }
+
+  /// For `body`: what next_report() returns in the process of the test.
+  void report(char what) const { (void)!write(reports_[1], &what, 1); }
+  [[nodiscard]] char next_report() const {
+    char what = 0;
+    EXPECT_EQ(read(reports_[0], &what, 1), 1);
+    return what;
+  }
+  void send(int signal) const { kill(number_, signal); }
+  void end() {
+    send(SIGKILL);
+    (void)wait();
+  }
+  /// Waits for its end, and returns the status of waitpid(2).
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(number_, -1), &status, 0);
+    return status;
+  }
+  void stop() const {
+    send(SIGSTOP);
+    waitpid(number_, nullptr, WUNTRACED);
+  }
+
+ private:
+  int reports_[2]{};
+  pid_t number_ = -1;
+};
 
 TEST(Rdmacm, TheRequestCarriesWhatTheActiveSideAsksFor) {
   Connection connection;
@@ -156,7 +229,7 @@ TEST(Rdmacm, AnAddressOfAnotherHostCannotBeBound) {
   destroy(id);
 }
 
-TEST(Rdmacm, APortIsOnesOwnUntilItIsGivenBack) {
+TEST(Rdmacm, APortBelongsToOneIdUntilItIsGivenBack) {
   Channel channel;
   rdma_cm_id* first = channel.listen(kPort);
   rdma_cm_id* second = channel.create_id();
@@ -178,188 +251,93 @@ TEST(Rdmacm, APortIsOnesOwnUntilItIsGivenBack) {
 }
 
 TEST(Rdmacm, AProcessThatDiesFreesItsPorts) {
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    Channel channel;
-    (void)channel.listen(kPort);
-    (void)!write(ready[1], "x", 1);
+  ListeningProcess(kPort, [](auto&, Channel&) {
     for (;;) pause();
-  }
-  char octet;
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  }).end();
   Channel channel;
   destroy(channel.listen(kPort));
-  close(ready[0]);
-  close(ready[1]);
 }
 
 /// A request finds its listener while a process between them is stopped, whichever came first.
 TEST(Rdmacm, AStoppedProcessDelaysNoOtherProcess) {
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t bystander = fork();
-  if (bystander == 0) {
-    Channel channel;
-    (void)channel.listen(static_cast<std::uint16_t>(kPort + 1));
-    (void)!write(ready[1], "x", 1);
+  const ListeningProcess bystander(kPort + 1, [](auto&, Channel&) {
     for (;;) pause();
-  }
-  char octet;
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
-  kill(bystander, SIGSTOP);
-  const pid_t server = fork();
-  if (server == 0) {
-    Channel channel;
-    (void)channel.listen(kPort);
-    (void)!write(ready[1], "x", 1);
-    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-    create_qp(request.id);
-    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+  });
+  bystander.send(SIGSTOP);
+  ListeningProcess server(kPort, [](auto&, Channel& channel) {
+    accept(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id);
     (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
     (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
-    _exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  });
   const int ended = in_a_child([&] {
-    Channel channel;
-    rdma_cm_id* active = channel.create_id();
-    channel.resolve(active, kPort);
-    create_qp(active);
-    ASSERT_EQ(rdma_connect(active, nullptr), 0);
-    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    const Channel channel;
+    rdma_cm_id* active = connect_to_port(channel);
     EXPECT_EQ(rdma_disconnect(active), 0);
     (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
   });
   EXPECT_EQ(ended, 0);
-  int status = 0;
-  waitpid(server, &status, 0);
-  EXPECT_EQ(status, 0);
-  kill(bystander, SIGKILL);
-  waitpid(bystander, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
+  EXPECT_EQ(server.wait(), 0);
 }
 
 /// The end of a program that does not disconnect is noticed all the same.
 TEST(Rdmacm, ThePeerOfAProgramThatEndsHearsOfIt) {
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t server = fork();
-  if (server == 0) {
-    Channel channel;
-    (void)channel.listen(kPort);
-    (void)!write(ready[1], "x", 1);
-    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-    create_qp(request.id);
-    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+  ListeningProcess server(kPort, [](auto&, Channel& channel) {
+    accept(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id);
     (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
     exit(0);
-  }
-  char octet;
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
-  Channel channel;
-  rdma_cm_id* active = channel.create_id();
-  channel.resolve(active, kPort);
-  create_qp(active);
-  ASSERT_EQ(rdma_connect(active, nullptr), 0);
-  (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  });
+  const Channel channel;
+  rdma_cm_id* active = connect_to_port(channel);
   (void)channel.expect(RDMA_CM_EVENT_DISCONNECTED);
   destroy(active);
-  waitpid(server, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
+  (void)server.wait();
 }
 
 TEST(Rdmacm, ThePeerOfAKilledProgramHearsOfIt) {
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t server = fork();
-  if (server == 0) {
-    Channel channel;
-    (void)channel.listen(kPort);
-    (void)!write(ready[1], "x", 1);
-    const SeenEvent request = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-    create_qp(request.id);
-    EXPECT_EQ(rdma_accept(request.id, nullptr), 0);
+  ListeningProcess server(kPort, [](auto&, Channel& channel) {
+    accept(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id);
     for (;;) pause();
-  }
-  char octet;
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
-  Channel channel;
-  rdma_cm_id* active = channel.create_id();
-  channel.resolve(active, kPort);
-  create_qp(active);
-  ASSERT_EQ(rdma_connect(active, nullptr), 0);
-  (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
-  kill(server, SIGKILL);
-  waitpid(server, nullptr, 0);
+  });
+  const Channel channel;
+  rdma_cm_id* active = connect_to_port(channel);
+  server.end();
   EXPECT_EQ(channel.next().kind, RDMA_CM_EVENT_DISCONNECTED);
   destroy(active);
-  close(ready[0]);
-  close(ready[1]);
 }
 
 /// The next process gets the slot of a program that was killed. Its connections are its own, even
-/// if the other end learns of the death and of the new connections at the same time.
+/// if the other end learns of the end of the first and of the new connections at the same time.
 TEST(Rdmacm, TheNextProcessInTheSlotOfAKilledProgramIsNotTakenForIt) {
   const Channel bystander;  // keeps the sockets of the killed process
   destroy(bystander.listen(0));
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t server = fork();
-  if (server == 0) {
-    Channel channel;
-    (void)channel.listen(kPort);
-    (void)!write(ready[1], "x", 1);
+  const ListeningProcess server(kPort, [](const ListeningProcess& process, Channel& channel) {
     for (;;) {
       const SeenEvent event = channel.next();
-      if (event.kind == RDMA_CM_EVENT_CONNECT_REQUEST) {
-        create_qp(event.id);
-        EXPECT_EQ(rdma_accept(event.id, nullptr), 0);
-      }
-      if (event.kind == RDMA_CM_EVENT_ESTABLISHED) (void)!write(ready[1], "x", 1);
-      if (event.kind == RDMA_CM_EVENT_DISCONNECTED) (void)!write(ready[1], "d", 1);
+      if (event.kind == RDMA_CM_EVENT_CONNECT_REQUEST) accept(event.id);
+      if (event.kind == RDMA_CM_EVENT_ESTABLISHED) process.report('x');
+      if (event.kind == RDMA_CM_EVENT_DISCONNECTED) process.report('d');
     }
-  }
-  char octet;
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
+  });
   const pid_t victim = fork();
   if (victim == 0) {
-    Channel channel;
-    rdma_cm_id* active = channel.create_id();
-    channel.resolve(active, kPort);
-    create_qp(active);
-    EXPECT_EQ(rdma_connect(active, nullptr), 0);
-    (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    const Channel channel;
+    (void)connect_to_port(channel);
     for (;;) pause();
   }
-  ASSERT_EQ(read(ready[0], &octet, 1), 1);
-  kill(server, SIGSTOP);
-  waitpid(server, nullptr, WUNTRACED);
+  ASSERT_EQ(server.next_report(), 'x');
+  server.stop();
   kill(victim, SIGKILL);
   waitpid(victim, nullptr, 0);
   const int ended = in_a_child([&] {
-    Channel channel;
-    rdma_cm_id* active = channel.create_id();
-    channel.resolve(active, kPort);
-    create_qp(active);
-    ASSERT_EQ(rdma_connect(active, nullptr), 0);
-    kill(server, SIGCONT);
+    const Channel channel;
+    (void)ask_for_connection(channel);
+    server.send(SIGCONT);
     (void)channel.expect(RDMA_CM_EVENT_ESTABLISHED);
     EXPECT_FALSE(channel.has_event(1000)) << rdma_event_str(channel.next().kind);
   });
   EXPECT_EQ(ended, 0);
-  char news[2];  // the end of one connection and the beginning of another, in any order
-  for (char& of : news) ASSERT_EQ(read(ready[0], &of, 1), 1);
-  EXPECT_NE(news[0], news[1]);
-  kill(server, SIGKILL);
-  waitpid(server, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
+  // The end of one connection and the beginning of another, in any order.
+  EXPECT_NE(server.next_report(), server.next_report());
 }
 
 TEST(Rdmacm, AChannelThatMustNotBlockDoesNot) {
@@ -431,11 +409,7 @@ TEST(Rdmacm, ARequestNamesAQueuePairOfItsOwnProcessOnly) {
   ibv_qp_init_attr init{};
   init.qp_type = IBV_QPT_RC;
   init.send_cq = init.recv_cq = queue;
-  init.cap = {.max_send_wr = 1,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(1, 1);
   ibv_pd* domain = ibv_alloc_pd(id->verbs);
   ibv_qp* own = ibv_create_qp(domain, &init);
   ASSERT_NE(own, nullptr);
@@ -511,11 +485,7 @@ TEST(Rdmacm, SynchronousIdsNeedNoChannel) {
   rdma_addrinfo* info = nullptr;
   ASSERT_EQ(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &info), 0);
   ibv_qp_init_attr init{};
-  init.cap = {.max_send_wr = 1,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(1, 1);
   rdma_cm_id* listener = nullptr;
   ASSERT_EQ(rdma_create_ep(&listener, info, nullptr, &init), 0);
   ASSERT_EQ(rdma_listen(listener, 1), 0);

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "qp_capacity.h"
+
 namespace verbatim::testing {
 
 /// Longer than any wait of these tests, also on a busy machine.
@@ -107,11 +109,7 @@ class Channel {
 inline void create_qp(rdma_cm_id* id) {
   ibv_qp_init_attr init{};
   init.qp_type = id->qp_type;
-  init.cap = {.max_send_wr = 1,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(1, 1);
   ASSERT_EQ(rdma_create_qp(id, nullptr, &init), 0) << std::strerror(errno);
 }
 

@@ -159,11 +159,11 @@ class Party {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr unsigned kLeader = 0;
-  static constexpr std::chrono::nanoseconds kRunUp{300};  // until the other knows when
+  static constexpr std::chrono::nanoseconds kRunUp{300};  // from the announcement to the start
   static constexpr std::chrono::nanoseconds kJitter{400};
 
-  /// The two that race have a processor each where there are two: what happens one behind the other
-  /// shows nothing.
+  /// The two processes that race run on different processors if there are two: on one processor
+  /// they do not run at the same time, and a round shows nothing.
   void take_processor() const {
     cpu_set_t allowed;
     if (self_ > 1 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -173,7 +173,7 @@ class Party {
       cpu_set_t own;
       CPU_ZERO(&own);
       CPU_SET(processor, &own);
-      (void)::sched_setaffinity(0, sizeof own, &own);  // a wish
+      (void)::sched_setaffinity(0, sizeof own, &own);  // on failure the system chooses
       return;
     }
   }

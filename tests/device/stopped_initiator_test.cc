@@ -65,7 +65,7 @@ int be_initiator(Notes& notes, std::uint64_t seed) {
   }
 }
 
-/// Whether the memory lives where peers map it.
+/// Whether the memory lies where peers map it.
 bool is_in_shared_memory(const void* at) {
   std::ifstream maps("/proc/self/maps");
   const auto address = reinterpret_cast<std::uintptr_t>(at);
@@ -267,12 +267,11 @@ void StoppedInitiator::exchange_with_self(std::uint32_t messages, bool is_shared
 
 /// Each of the shared receives that are left takes a message.
 ///
-/// All but one, perhaps: the initiator may have been stopped when its message had filled a receive
-/// and the completion was not there for us to poll yet. Then RESET and destruction take the
-/// completion away with the queue pair, as those of any adapter do with what has not been polled,
-/// and so the one receive that it was about. ERR does not: what is under way completes, or is
-/// flushed. A receive that was taken and not filled comes back, a moment after the initiator has
-/// gone on.
+/// One receive may be missing. The initiator may have been stopped when its message had filled a
+/// receive and the completion was not published yet. RESET and destruction of the queue pair drop
+/// completions that were not polled, as on any adapter, so this receive is lost. ERR loses none: a
+/// receive that is in use completes or is flushed. A receive that was taken and not filled returns
+/// to the shared queue a moment after the initiator has continued.
 void StoppedInitiator::use_up_shared_receives(bool may_lose_one) {
   ASSERT_FALSE(posted_.empty());
   exchange_with_self(static_cast<std::uint32_t>(posted_.size()) - (may_lose_one ? 1 : 0), true);
@@ -334,7 +333,7 @@ void StoppedInitiator::run_round(std::uint32_t round, bool is_shared, Action act
 }
 
 TEST_F(StoppedInitiator, DelaysNoProcessAndDisturbsNothing) {
-  if (goes_through_packets()) GTEST_SKIP() << "nobody is inside";
+  if (goes_through_packets()) GTEST_SKIP() << "packets do not enter a half";
   for (std::uint32_t round = 1; round <= rounds_; ++round) {
     const auto action = Action(random_() % static_cast<unsigned>(Action::kCount));
     run_round(round, random_() % 3 == 0, action);

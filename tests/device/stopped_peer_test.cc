@@ -165,17 +165,17 @@ class StoppedPeer : public ::testing::Test {
 
 TEST_F(StoppedPeer, TakesWritesReadsAtomicsAndSendsInSharedMemory) { run({}); }
 
-TEST_F(StoppedPeer, TakesThemInSharedMemoryWhateverIsForbidden) { run({.has_calls = false}); }
+TEST_F(StoppedPeer, TakesThemInSharedMemoryWhereCallsAreForbidden) { run({.has_calls = false}); }
 
-TEST_F(StoppedPeer, TakesAllButAtomicsInMemoryOfItsOwn) {
+TEST_F(StoppedPeer, TakesAllButAtomicsInMemoryThatHasNotMoved) {
   run({.rehome = "0", .atomics_need_it = true});
 }
 
-TEST_F(StoppedPeer, MustGoOnWhereTheSystemForbidsOthersItsMemory) {
+TEST_F(StoppedPeer, MustRunWhereTheSystemForbidsCallsIntoOtherProcesses) {
   run({.rehome = "0", .has_calls = false, .atomics_need_it = true, .data_needs_it = true});
 }
 
-TEST_F(StoppedPeer, MustGoOnWhereItsPeerIsToldNotToReachIntoOthers) {
+TEST_F(StoppedPeer, MustRunWhereItsPeerMakesNoCallsIntoOtherProcesses) {
   run({.rehome = "0", .cma = "0", .atomics_need_it = true, .data_needs_it = true});
 }
 

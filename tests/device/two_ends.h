@@ -13,6 +13,8 @@
 #include <cstring>
 #include <new>
 
+#include "qp_capacity.h"
+
 namespace verbatim::testing {
 
 /// Longer than any wait of these tests, also on a busy machine.
@@ -93,11 +95,7 @@ struct End {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
     init.srq = is_shared ? srq : nullptr;
-    init.cap = {.max_send_wr = kDepth,
-                .max_recv_wr = kDepth,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(kDepth, kDepth);
     init.qp_type = IBV_QPT_RC;
     *made = ibv_create_qp(pd, &init);
     return *made != nullptr && to_init(*made);
@@ -123,8 +121,8 @@ struct End {
     notes.ready = round;
   }
 
-  /// Both ends are at an IPv4 address of ours: the loopback interface does not have the address
-  /// that its first GID is, and no packet comes from there.
+  /// Finds the GID of an IPv4 address of this host, which both ends use. The first GID of the
+  /// loopback interface is an address that the interface does not have, so no packet comes from it.
   bool find_gid(ibv_global_route& route) const {
     ibv_gid_entry entry{};
     for (std::uint32_t index = 0; ibv_query_gid_ex(context, 1, index, &entry, 0) == 0; ++index) {

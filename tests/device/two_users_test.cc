@@ -10,6 +10,7 @@
 
 #include "device/forwarded_packet.h"
 #include "host/request_box.h"
+#include "qp_capacity.h"
 #include "rdmacm_world.h"
 #include "two_users.h"
 #include "wire/crc/icrc.h"
@@ -135,11 +136,7 @@ struct Target {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = queue;
     init.qp_type = IBV_QPT_RC;
-    init.cap = {.max_send_wr = 1,
-                .max_recv_wr = 1,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(1, 1);
     qp = ibv_create_qp(domain, &init);
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;

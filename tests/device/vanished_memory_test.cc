@@ -14,7 +14,7 @@ namespace verbatim::testing {
 namespace {
 
 /// How peers reach memory on the direct path; it makes no difference for packets.
-enum class Way : std::uint8_t {
+enum class Reach : std::uint8_t {
   kMapped,   // both processes map it
   kByCall,   // process_vm_readv(2) and its like
   kByOwner,  // its owner does the work
@@ -174,16 +174,16 @@ class Party {
   unsigned count_ = 0;
 };
 
-class VanishedMemory : public ::testing::TestWithParam<Way> {
+class VanishedMemory : public ::testing::TestWithParam<Reach> {
  protected:
   void SetUp() override {
     if (goes_through_packets()) {
-      if (GetParam() != Way::kMapped) GTEST_SKIP() << "packets go their own way";
+      if (GetParam() != Reach::kMapped) GTEST_SKIP() << "packets do not use the reach";
       return;
     }
     ::setenv("VERBATIM_PATH", "direct", 1);
-    ::setenv("VERBATIM_REHOME", GetParam() == Way::kMapped ? "1" : "0", 1);
-    ::setenv("VERBATIM_CMA", GetParam() == Way::kByOwner ? "0" : "1", 1);
+    ::setenv("VERBATIM_REHOME", GetParam() == Reach::kMapped ? "1" : "0", 1);
+    ::setenv("VERBATIM_CMA", GetParam() == Reach::kByOwner ? "0" : "1", 1);
   }
   void TearDown() override { ::munmap(&notes_, sizeof notes_); }
 
@@ -218,7 +218,7 @@ std::string text_of(const Case& of) {
          (of.is_targets ? "target" : "initiator");
 }
 
-TEST_P(VanishedMemory, IsAnErrorWhereItWasAndNothingWorse) {
+TEST_P(VanishedMemory, IsAnErrorOfTheRequestsThatUseIt) {
   run();
   const auto cases = all_cases();
   ASSERT_EQ(cases.size(), kCaseCount);
@@ -233,7 +233,7 @@ TEST_P(VanishedMemory, IsAnErrorWhereItWasAndNothingWorse) {
       EXPECT_EQ(receive, kNothing) << "nothing has happened there";
     } else if (request == IBV_WC_SUCCESS) {
       // The pages still exist for a peer that maps them, as with hardware.
-      EXPECT_TRUE(GetParam() == Way::kMapped && !goes_through_packets());
+      EXPECT_TRUE(GetParam() == Reach::kMapped && !goes_through_packets());
       EXPECT_EQ(receive, is_send ? int{IBV_WC_SUCCESS} : kNothing);
     } else {
       // A key whose memory was unmapped does not work any more; where the kernel does not tell of
@@ -245,12 +245,13 @@ TEST_P(VanishedMemory, IsAnErrorWhereItWasAndNothingWorse) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<Way>& of) {
+std::string name_of(const ::testing::TestParamInfo<Reach>& of) {
   constexpr std::array kNames = {"Mapped", "ByCall", "ByOwner"};
   return kNames[static_cast<unsigned>(of.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Ways, VanishedMemory,
-                         ::testing::Values(Way::kMapped, Way::kByCall, Way::kByOwner), name_of);
+                         ::testing::Values(Reach::kMapped, Reach::kByCall, Reach::kByOwner),
+                         name_of);
 
 }  // namespace
 }  // namespace verbatim::testing

@@ -16,6 +16,8 @@
 #include <new>
 #include <vector>
 
+#include "qp_capacity.h"
+
 namespace verbatim::testing {
 namespace {
 
@@ -92,11 +94,7 @@ class Party {
     end.cq = ibv_create_cq(context_, 2 * kMessages, nullptr, nullptr, 0);
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = end.cq;
-    init.cap = {.max_send_wr = kMessages,
-                .max_recv_wr = kMessages,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(kMessages, kMessages);
     init.qp_type = type;
     init.sq_sig_all = 1;
     end.qp = ibv_create_qp(pd_, &init);

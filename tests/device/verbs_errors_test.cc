@@ -248,7 +248,7 @@ TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUp) {
   expect_failure_then_flush(near_sends, near, IBV_WC_RETRY_EXC_ERR, 1, 1);
 }
 
-TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUpWithoutAnybodyPolling) {
+TEST_F(VerbsErrors, APeerThatIsGoneIsGivenUpAlsoIfNoThreadPolls) {
   ibv_comp_channel* channel = make_channel();
   ibv_cq* sends = make_cq(16, channel);
   ibv_cq* others = make_cq();

@@ -18,15 +18,15 @@ using wire::Transport;
 
 constexpr std::size_t kMessageMax = 12'000;
 constexpr std::size_t kReceives = 16;
-constexpr std::uint32_t kFirstPsn = 0xfffffe;  // of every queue pair here
-constexpr std::uint32_t kEnd = 0xe4d;          // the immediate of the last message
-constexpr std::uint32_t kNobody = 0x3333;      // a queue pair number that does not exist
+constexpr std::uint32_t kFirstPsn = 0xfffffe;   // of every queue pair here
+constexpr std::uint32_t kEnd = 0xe4d;           // the immediate of the last message
+constexpr std::uint32_t kNoQueuePair = 0x3333;  // a queue pair number that does not exist
 // The real connections stay within a few hundred thousand packets of kFirstPsn; these are far
 // behind and far ahead of them.
 constexpr std::uint32_t kFarPsns[2] = {0x300000, 0xd00000};
 constexpr int kOfEachKind = 300;
 constexpr int kFlood = 200'000;
-constexpr int kFloodPiece = 250;  // then others may breathe
+constexpr int kFloodPiece = 250;  // packets, before other threads may run
 
 const Attributes kPatient{.timeout = 16, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
@@ -139,7 +139,7 @@ class VerbsHostile : public Pair {
     for (std::size_t i = 0; i < victims.size(); ++i) {
       victims[i] = make_qp({.send_cq = others});
       EXPECT_EQ(to_init(victims[i]), 0);
-      EXPECT_EQ(to_rtr(victims[i], kNobody), 0);
+      EXPECT_EQ(to_rtr(victims[i], kNoQueuePair), 0);
       own.victims[i] = victims[i]->qp_num;
     }
     Card peer;
@@ -240,7 +240,7 @@ class Attack {
     poison();
     for (int i = 0; i < kOfEachKind; ++i) {
       const std::uint32_t qp = targets_[static_cast<std::size_t>(i) % 2];
-      near_.send(make_for_nobody());
+      near_.send(make_for_no_queue_pair());
       near_.send(near_.make_some(Transport::kRc, qp, far_psn()));
       near_.send(make_answer(qp));
       near_.send(make_of_another_service(qp));
@@ -300,14 +300,14 @@ class Attack {
       }
     }
   }
-  Packet make_for_nobody() {
-    static constexpr std::uint32_t kSpecial[] = {0, 1, 0xffffff, kNobody};
+  Packet make_for_no_queue_pair() {
+    static constexpr std::uint32_t kSpecial[] = {0, 1, 0xffffff, kNoQueuePair};
     Prng& prng = near_.prng();
     auto qp = static_cast<std::uint32_t>(prng.below(1U << 24));  // of any process, there or not
     if (prng.one_in(4)) qp = kSpecial[prng.below(4)];
-    if (qp == targets_[0] || qp == targets_[1] || qp == card_.datagram_qp) qp = kNobody;
+    if (qp == targets_[0] || qp == targets_[1] || qp == card_.datagram_qp) qp = kNoQueuePair;
     for (const std::uint32_t victim : card_.victims) {
-      if (qp == victim) qp = kNobody;
+      if (qp == victim) qp = kNoQueuePair;
     }
     const auto transport = prng.one_in(2) ? Transport::kRc : Transport::kUd;
     return near_.make_some(transport, qp, any_psn());
@@ -381,7 +381,7 @@ class Attack {
   void flood() {
     std::vector<Packet> packets;
     for (int i = 0; i < 500; ++i) {
-      packets.push_back(make_for_nobody());
+      packets.push_back(make_for_no_queue_pair());
       packets.push_back(
           near_.make_some(Transport::kRc, targets_[static_cast<std::size_t>(i) % 2], far_psn()));
     }
@@ -399,7 +399,7 @@ class Attack {
   Stranger elsewhere_{INADDR_LOOPBACK + 1, 2};
 };
 
-TEST_F(VerbsHostile, TwoProcessesTalkOnWhateverStrangersSend) {
+TEST_F(VerbsHostile, TwoProcessesContinueWhateverAttackersSend) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const pid_t child = ::fork();

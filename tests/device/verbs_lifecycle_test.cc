@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that are made, used and destroyed in any order, twice or never; their limits; processes
-// that fork.
+// Objects that a program makes, uses and destroys in any order, or destroys twice or never; limits
+// of objects; processes that fork.
 #include <linux/membarrier.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "qp_capacity.h"
 #include "world.h"
 
 namespace verbatim::testing {
@@ -18,12 +19,12 @@ class VerbsLifecycle : public Pair {};
 
 // ---- Opening ----
 
-// The first test, before anything else has asked for it.
+// This test comes first: no later code has registered the process then.
 TEST_F(VerbsLifecycle, OpeningRegistersForBarriersSoThatTrafficNeedNotWaitForIt) {
   constexpr int kGetRegistrations = 1 << 9;  // since Linux 6.3
   const long registered = ::syscall(SYS_membarrier, kGetRegistrations, 0, 0);
   if (registered < 0) GTEST_SKIP() << "the system does not tell";
-#if defined(__SANITIZE_THREAD__)
+#if VB_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer sees no barriers, so nothing relies on them";
 #endif
   EXPECT_TRUE((registered & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0);
@@ -49,7 +50,7 @@ TEST_F(VerbsLifecycle, ADomainIsBusyWithEachKindOfUser) {
   const auto is_busy = [&](ibv_pd* domain) { return ibv_dealloc_pd(domain) == EBUSY; };
   ibv_pd* one = ibv_alloc_pd(context);
   std::uint64_t memory = 0;
-  ibv_mr* mr = ibv_reg_mr(one, &memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* mr = ibv_reg_mr(one, &memory, sizeof memory, static_cast<int>(IBV_ACCESS_LOCAL_WRITE));
   ASSERT_NE(mr, nullptr);
   EXPECT_TRUE(is_busy(one));
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
@@ -154,11 +155,7 @@ TEST_F(VerbsLifecycle, NothingIsMadeOfAnObjectThatCarriesAnotherNumber) {
   init.send_cq = cq;
   init.recv_cq = other;
   init.srq = srq;
-  init.cap = {.max_send_wr = 1,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(1, 1);
   init.qp_type = IBV_QPT_RC;
   for (std::uint32_t* number : {&cq->handle, &other->handle, &srq->handle, &pd->handle}) {
     const Altered altered(*number, *number + 1);
@@ -169,7 +166,8 @@ TEST_F(VerbsLifecycle, NothingIsMadeOfAnObjectThatCarriesAnotherNumber) {
   const Altered altered(pd->handle, pd->handle + 1);
   std::uint64_t memory = 0;
   ibv_ah_attr address = local_address();
-  EXPECT_EQ(ibv_reg_mr(pd, &memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd, &memory, sizeof memory, static_cast<int>(IBV_ACCESS_LOCAL_WRITE)),
+            nullptr);
   EXPECT_EQ(ibv_alloc_mw(pd, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(ibv_create_ah(pd, &address), nullptr);
   EXPECT_EQ(ibv_create_srq(pd, &srq_init), nullptr);
@@ -472,7 +470,8 @@ TEST_F(VerbsLifecycle, NonsenseIsRefused) {
   EXPECT_EQ(errno, EINVAL);
   std::uint64_t memory = 0;
   errno = 0;
-  EXPECT_EQ(ibv_reg_mr(pd, &memory, 8, IBV_ACCESS_REMOTE_WRITE), nullptr);  // without local write
+  EXPECT_EQ(ibv_reg_mr(pd, &memory, 8, static_cast<int>(IBV_ACCESS_REMOTE_WRITE)),
+            nullptr);  // without local write
   EXPECT_EQ(errno, EINVAL);
   ibv_cq* cq = make_cq();
   ibv_qp_init_attr init{};

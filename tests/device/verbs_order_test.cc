@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "qp_capacity.h"
 #include "world.h"
 
 /// Set in processes that exit in the middle of their work: the leak checker cannot stop all of
@@ -51,11 +52,7 @@ class VerbsOrder : public Pair {
     ibv_qp_init_attr init{};
     init.send_cq = sends;
     init.recv_cq = receives;
-    init.cap = {.max_send_wr = 16,
-                .max_recv_wr = 16,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(16, 16);
     init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
     ibv_qp* one = ibv_create_qp(domain, &init);
@@ -138,7 +135,7 @@ TEST_F(VerbsOrder, NothingGoesTwice) {
   for (const Object& object : gone) EXPECT_EQ(object.destroy(), EINVAL) << object.name;
 }
 
-TEST_F(VerbsOrder, WhatWasNeverOursIsRefused) {
+TEST_F(VerbsOrder, ObjectsThatTheLibraryDidNotMakeAreRefused) {
   alignas(64) std::byte junk[1024]{};
   EXPECT_EQ(ibv_dealloc_pd(reinterpret_cast<ibv_pd*>(junk)), EINVAL);
   EXPECT_EQ(ibv_dereg_mr(reinterpret_cast<ibv_mr*>(junk)), EINVAL);

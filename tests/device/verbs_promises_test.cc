@@ -2,6 +2,7 @@
 // Behaviour that the manual pages and other adapters promise and that programs rely on.
 #include <endian.h>
 
+#include "qp_capacity.h"
 #include "world.h"
 
 namespace verbatim::testing {
@@ -80,11 +81,7 @@ TEST_F(VerbsPromises, ABuilderBindsLikeAPost) {
   near_sends = make_cq();
   ibv_qp_init_attr_ex init{};
   init.send_cq = init.recv_cq = near_sends;
-  init.cap = {.max_send_wr = 4,
-              .max_recv_wr = 4,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(4, 4);
   init.qp_type = IBV_QPT_RC;
   init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   init.pd = pd;

@@ -145,7 +145,8 @@ TEST_F(VerbsStream, WhenItIsOverTheTargetRests) {
 }
 
 TEST_F(VerbsStream, ATargetOnTheProcessorOfASenderThatSpinsGetsItInTime) {
-  if (does_system_let_spinners_finish()) GTEST_SKIP() << "nobody gets it in time here";
+  if (does_system_let_spinners_finish())
+    GTEST_SKIP() << "this system lets a thread that spins use up its time";
   stay_on_one_processor();
   ASSERT_NO_FATAL_FAILURE(connect());
   Clock::duration spinning = Clock::duration::max();

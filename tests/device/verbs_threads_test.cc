@@ -6,6 +6,7 @@
 #include <span>
 #include <thread>
 
+#include "qp_capacity.h"
 #include "world.h"
 
 namespace verbatim::testing {
@@ -17,7 +18,7 @@ const Attributes kPatient{.timeout = 14, .retry_count = 7, .rnr_retry = 7};
 
 class VerbsThreads : public Pair {
  protected:
-  /// Runs all of them at once, to their ends.
+  /// Runs each body in a thread of its own, all at once, and waits for their ends.
   static void run(const std::vector<std::function<void()>>& bodies) {
     std::vector<std::thread> threads;
     for (const auto& body : bodies) threads.emplace_back(body);
@@ -37,15 +38,12 @@ class VerbsThreads : public Pair {
       }
     }
   }
-  /// Two queue pairs on one queue, which only the caller knows.
+  /// Two queue pairs on one completion queue. The caller destroys them, and no other thread uses
+  /// them.
   std::array<ibv_qp*, 2> make_own_pair(ibv_cq* cq) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 16,
-                .max_recv_wr = 16,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
+    init.cap = qp_capacity(16, 16);
     init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
     const std::array<ibv_qp*, 2> pair{ibv_create_qp(pd, &init), ibv_create_qp(pd, &init)};
@@ -93,11 +91,7 @@ TEST_F(VerbsThreads, MakeUseAndDestroyTheirOwn) {
         ibv_cq* cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
         ibv_qp_init_attr init{};
         init.send_cq = init.recv_cq = cq;
-        init.cap = {.max_send_wr = 4,
-                    .max_recv_wr = 4,
-                    .max_send_sge = 1,
-                    .max_recv_sge = 1,
-                    .max_inline_data = 0};
+        init.cap = qp_capacity(4, 4);
         init.qp_type = IBV_QPT_RC;
         init.sq_sig_all = 1;
         ibv_qp* one = ibv_create_qp(domain, &init);
@@ -510,11 +504,7 @@ TEST_F(VerbsThreads, BuildersAndExtendedPollingTakeTurns) {
   ibv_cq* sends = make_cq(256);
   ibv_qp_init_attr_ex init{};
   init.send_cq = init.recv_cq = sends;
-  init.cap = {.max_send_wr = 64,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  init.cap = qp_capacity(64, 1);
   init.qp_type = IBV_QPT_RC;
   init.sq_sig_all = 1;
   init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
