@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Thin calls of the presets in CMakePresets.json. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test bench bench-report bench-turns check compilers mutants test-all test-x86 format clean
+.PHONY: help setup configure build demo test bench bench-report bench-turns check compilers mutants test-all test-x86 package package-other test-packages test-versions format clean
 JOBS := $(shell nproc)
+# The preset that builds for the other architecture.
+OTHER := $(if $(filter x86_64,$(shell uname -m)),arm64,x86)
 
 help: ## this list
 	@echo "Verbatim: an RDMA adapter made of software. Targets:"
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  while IFS='	' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+	  while IFS='	' read -r name what; do printf '  make %-13s %s\n' "$$name" "$$what"; done
 
 setup: ## install the Debian packages that are missing (or say which)
 	@scripts/setup.sh
@@ -25,9 +27,9 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@scripts/demo.sh build/release
 
 test: setup ## the suite for every push, half an hour on two cores
-	@scripts/test.sh format layers release dev tsan
+	@scripts/test.sh format layers release sanitizers tsan
 
-bench: ## how fast, compared with what; PART=core, host, wire or connections: only that
+bench: ## how fast, compared with what; PART=core, host, wire, connections or crowd: only that
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@cmake --build --preset release -j $(JOBS) --target bench_programs
@@ -38,7 +40,7 @@ bench-turns: ## this build and an earlier one (BEFORE=its build folder) in turns
 	@$(MAKE) --no-print-directory build
 	@bench/turns.py --before $(BEFORE) --build build/release $(OPTIONS)
 
-bench-report: bench ## the same, then its numbers into README.md and docs/BENCH.md
+bench-report: bench ## the same, then its numbers into README.md, docs/SPEED.md and docs/BENCH.md
 	@bench/report.py build/release
 
 check: setup ## before a push: format, layers, both compilers, tests
@@ -60,6 +62,27 @@ test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 
 test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu
 	@scripts/setup.sh x86
 	@scripts/test.sh x86
+
+package: ## Debian packages and a tarball in build/release/packages, judged by lintian
+	@scripts/setup.sh package
+	@$(MAKE) --no-print-directory configure
+	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs rdmacm verbatim-preload
+	@scripts/package.sh build/release
+
+package-other: ## the same for the other architecture (arm64 or amd64), cross-built
+	@scripts/setup.sh package
+	@scripts/setup.sh cross
+	@mkdir -p build
+	@cmake --preset $(OTHER) >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@cmake --build --preset $(OTHER) -j $(JOBS) --target verbatim ibverbs rdmacm verbatim-preload
+	@scripts/package.sh build/$(OTHER)
+
+test-packages: package ## install and remove the packages in a clean Debian, and run perftest there (needs root)
+	@/usr/bin/python3 tests/packaging/packages_test.py --build build/release
+
+test-versions: build ## two versions on one host: this one and a copy with another layout of shared memory
+	@scripts/other_version.sh build/other-version
+	@/usr/bin/python3 tests/packaging/two_versions_test.py --build build/release --other build/other-version/prefix
 
 format: setup ## format src, tests and bench with clang-format
 	@scripts/check_format.sh --fix

@@ -5,8 +5,13 @@
 #
 # vb_precompiled(target vb_pch): the target's compile options must be those of the named one.
 set(VB_PRECOMPILED FALSE)
+set(VB_PCH_OPTIONS "")
 if(VB_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(VB_PRECOMPILED TRUE)
+  set(VB_PCH_OPTIONS -fpch-preprocess)  # for ccache
+elseif(VB_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL Clang AND NOT VB_FUZZ)
+  set(VB_PRECOMPILED TRUE)
+  set(VB_PCH_OPTIONS -Xclang -fno-pch-timestamp)  # for ccache
 endif()
 
 function(vb_precompiled_headers name)
@@ -16,15 +21,19 @@ function(vb_precompiled_headers name)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cc CONTENT "// Compiled for its precompiled headers.\n")
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cc)
   target_precompile_headers(${name} PRIVATE ${ARGN})
-  target_compile_options(${name} PRIVATE -fpch-preprocess)  # for ccache
+  target_compile_options(${name} PRIVATE ${VB_PCH_OPTIONS})
 endfunction()
 
 # g++ 12 has false warnings about std::string, which it suppresses in system headers but not in precompiled ones.
-# `make compilers` compiles without these headers and with these warnings.
+# `make compilers` builds the libraries and the tool without these headers and with these warnings. They come from
+# the optimiser, so tests and benchmarks, which it only checks, are compiled without them.
 function(vb_precompiled target from)
   if(TARGET ${from})
     target_precompile_headers(${target} REUSE_FROM ${from})
-    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+    target_compile_options(${target} PRIVATE ${VB_PCH_OPTIONS})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+    endif()
   endif()
 endfunction()
 

@@ -13,6 +13,12 @@ if(VB_SANITIZE MATCHES address)
     add_link_options(-static-libasan)
   endif()
 endif()
+# What code that is different with a sanitizer asks for: compilers differ in how they say it.
+set(VB_SANITIZES_THREADS FALSE)
+if(VB_SANITIZE MATCHES thread)
+  set(VB_SANITIZES_THREADS TRUE)
+endif()
+add_compile_definitions(VB_ADDRESS_SANITIZER=$<BOOL:${VB_SANITIZES_ADDRESSES}> VB_THREAD_SANITIZER=$<BOOL:${VB_SANITIZES_THREADS}>)
 # For shared libraries: every symbol must be found when they are linked. Not so where a sanitizer's runtime
 # is in the executable.
 if(VB_SANITIZE AND (VB_SANITIZES_ADDRESSES OR CMAKE_CXX_COMPILER_ID MATCHES Clang))

@@ -20,7 +20,7 @@ if(VB_TESTS)
   vb_precompiled_headers(vb_test_pch <gmock/gmock.h> <gtest/gtest.h> ${VB_COMMON_HEADERS})
   if(TARGET vb_test_pch)
     target_link_libraries(vb_test_pch PRIVATE vb_warnings gtest gmock)
-    target_compile_options(vb_test_pch PRIVATE -fPIE -O0 -g1)
+    target_compile_options(vb_test_pch PRIVATE -fPIE -O0 -g${VB_DEBUG_INFO})
     set_target_properties(vb_test_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   endif()
 endif()
@@ -42,7 +42,9 @@ function(vb_test name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} vb_warnings vb_test_support gtest gmock gtest_main)
   # The code under test is optimised as the preset says; the tests around it need not be, and compile
   # in a third of the time.
-  target_compile_options(${name} PRIVATE -O0 -g1)
+  target_compile_options(${name} PRIVATE -O0 -g${VB_DEBUG_INFO})
+  # A test is often the only thread that knows an object, and uses it without the lock.
+  set_target_properties(${name} PROPERTIES VB_UNCHECKED_LOCKS TRUE)
   vb_precompiled(${name} vb_test_pch)
   vb_build_with_label(${name} ${arg_LABEL})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -57,6 +59,18 @@ function(vb_test name)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# vb_race_tests(x_test.cc ... IN program): sources in which two sides race, or litmus tests. They are always
+# optimised: without that, the instructions of the test itself keep the two sides apart, and a missing fence is
+# not noticed. The program gets the label `race`.
+function(vb_race_tests)
+  cmake_parse_arguments(arg "" "IN" "" ${ARGN})
+  set_source_files_properties(${arg_UNPARSED_ARGUMENTS} PROPERTIES COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
+  if(TARGET ${arg_IN})
+    vb_build_with_label(${arg_IN} race)
+    set_property(TEST ${arg_IN} APPEND PROPERTY LABELS race)
+  endif()
 endfunction()
 
 # A fuzz target reads tests/corpus/<name>/. With VB_FUZZ it explores for a few seconds; without, it

@@ -6,8 +6,9 @@ The bugs are the entries of tests/mutants/*.txt. Each names a file, the text to 
 to put there; the old text must stand in the file exactly once, so that an entry that the code has
 outgrown is an error and not a bug that is never tried. The work tree is never touched.
 
-Usage: mutants.py [--build DIR] [--histories N] [--share K/N] [--list] [NAME...]
+Usage: mutants.py [--build DIR] [--histories N] [--share K/N] [--first] [--list] [NAME...]
 --share 2/4 tries the second quarter of them: four of these, each with a build folder of its own, run side by side.
+--first ends the attempts at a mutant with the first program that notices it; the others are shown as not run.
 A NAME chooses the mutants whose names contain it. Exits 1 when a mutant survives or does not fit.
 """
 import argparse
@@ -147,14 +148,17 @@ class Suite:
 
 
 def unit_programs_for(mutant):
-    """The tests of its own layer, and those of the transport, which uses all the others but cm."""
+    """The tests of its own layer, and those of the transport, which uses all the others but cm and fabric."""
     layer = mutant.file.split("/")[1]
     if layer == "cm":
         return ["cm_test", "cm_sim_test"]
+    if layer == "fabric":
+        return ["fabric_test", "fabric_history_test"]
     return [] if layer == "sim" else sorted({f"{layer}_test", "transport_test"})
 
 
-def try_one(mutant, suite):
+def try_one(mutant, suite, first_only):
+    """What the unit tests, the scenarios and the histories said; None for a program that was not run."""
     path = suite.tree / mutant.file
     original = original_of(mutant, suite.tree)
     path.write_text(original.replace(mutant.old, mutant.new))
@@ -166,7 +170,10 @@ def try_one(mutant, suite):
             unit = suite.failure_of(program)
             if unit:
                 break
-        return unit, *[suite.failure_of(program) for program in SIM_PROGRAMS]
+        found = [unit]
+        for program in SIM_PROGRAMS:
+            found.append(None if first_only and any(found) else suite.failure_of(program))
+        return found
     finally:
         path.write_text(original)
 
@@ -190,6 +197,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutants")
     parser.add_argument("--histories", type=int, default=300)
     parser.add_argument("--share", type=share, default=(1, 1), metavar="K/N")
+    parser.add_argument("--first", action="store_true",
+                        help="stop at the first program that notices a mutant")
     parser.add_argument("--list", action="store_true",
                         help="only say which there are, and which do not fit")
     parser.add_argument("names", nargs="*")
@@ -219,8 +228,9 @@ def main():
     print(f"{'mutant':40} | {'unit tests':52} | {'scenarios':40} | histories")
     for mutant in mutants:
         began = time.monotonic()
-        found = try_one(mutant, suite)
-        unit, scenarios, histories = (what[:52] or "-" for what in found)
+        found = try_one(mutant, suite, options.first)
+        unit, scenarios, histories = ("not run" if what is None else what[:52] or "-"
+                                      for what in found)
         verdict = "" if any(found) else "   SURVIVES"
         took = time.monotonic() - began
         print(f"{mutant.name:40} | {unit:52} | {scenarios[:40]:40} | {histories}{verdict}"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing; silent and quick when none is.
-# Usage: setup.sh [x86 | bench | compilers]     also what `make test-x86`, `make bench` or `make compilers` needs
+# Usage: setup.sh [x86 | cross | bench | package | compilers]
+# also what `make test-x86`, `make package-other`, `make bench`, `make package` and `make test-packages`, or
+# `make compilers` needs
 set -euo pipefail
 
 packages=(
@@ -21,9 +23,12 @@ packages=(
   libcli11-dev        # command line of the `verbatim` tool
   libibverbs-dev      # headers that define the ABI
   librdmacm-dev       # likewise
+  libibumad-dev       # likewise
   perftest            # demo and conformance: the programs that must run unmodified
   ibverbs-utils       # likewise
-  infiniband-diags    # likewise: ibstat, ibstatus
+  infiniband-diags    # likewise: ibstat, ibstatus, and what shows a fabric
+  opensm              # likewise: manages the subnet of a fabric
+  ibutils             # likewise: ibdmchk
   libfabric-bin       # likewise: fi_pingpong
   ucx-utils           # likewise: ucx_perftest
   openmpi-bin         # likewise: mpirun, over UCX
@@ -48,12 +53,23 @@ bench_packages=(
   pkgconf          # finds these libraries
 )
 
+package_packages=(
+  dpkg-dev         # which packages of Debian the libraries need
+  file             # which files are programs
+  binutils         # takes the debug symbols out
+  lintian          # judges the packages
+  mmdebstrap       # makes a clean Debian to install them in
+  man-db           # judges the man pages
+  bash-completion  # what the completion of the command is written for
+)
 compiler_packages=(g++-11 g++-12 clang-13 clang-14 clang-15 clang-16 clang-19)
 
-if [[ ${1:-} == x86 && $(uname -m) != x86_64 ]]; then
+if [[ ${1:-} == x86 || ${1:-} == cross ]] && [[ $(uname -m) != x86_64 ]]; then
   packages+=("${x86_packages[@]}")
 fi
+[[ ${1:-} == cross && $(uname -m) == x86_64 ]] && packages+=(g++-aarch64-linux-gnu)
 [[ ${1:-} == bench ]] && packages+=("${bench_packages[@]}")
+[[ ${1:-} == package ]] && packages+=("${package_packages[@]}")
 [[ ${1:-} == compilers ]] && packages+=("${compiler_packages[@]}")
 
 is_installed() {
@@ -86,6 +102,11 @@ else
 fi
 
 echo "setup: installing ${missing[*]}"
-apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0)
-"${apt[@]}" update
+apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0
+  -o Acquire::http::Timeout=30 -o Acquire::Retries=3)
+# A mirror's connection that stalls without an error was seen to hold `update` for ever.
+for limit in 60 120 240; do
+  if timeout "$limit" "${apt[@]}" update; then break; fi
+  echo "setup: reading the lists of packages failed or took more than $limit s" >&2
+done
 "${apt[@]}" install --no-install-recommends "${missing[@]}"
