@@ -37,7 +37,7 @@ class End {
 
   [[nodiscard]] bool is_server() const { return child_ == 0; }
 
-  /// Gives octets to the other end and takes as many of its as it gives.
+  /// Sends octets to the other end, and returns the octets that the other end sends.
   std::vector<std::byte> exchange(std::span<const std::byte> mine) {
     const std::uint64_t octets = mine.size();
     write_all(&octets, sizeof octets);
@@ -52,13 +52,13 @@ class End {
   template <typename T>
   T exchange_value(const T& mine) {
     const auto octets = exchange(std::as_bytes(std::span(&mine, 1)));
-    if (octets.size() != sizeof(T)) stop("the other end speaks differently");
+    if (octets.size() != sizeof(T)) stop("the other end has sent a value of another length");
     T other;
     std::memcpy(&other, octets.data(), sizeof other);
     return other;
   }
 
-  /// Both ends have come here.
+  /// Returns when both ends have called it.
   void meet() { exchange_value('.'); }
 
   /// The exit status of the program: its child's, when this end has done its part.

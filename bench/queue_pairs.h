@@ -51,14 +51,14 @@ inline ibv_qp* make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_
 }
 
 /// Where a queue pair's peer is, and from which address it is reached.
-struct Way {
+struct RemoteEnd {
   ibv_gid gid{};
   std::uint32_t number = 0;
   std::uint8_t gid_index = 0;
 };
 
 /// From INIT to RTS.
-inline void connect(ibv_qp* pair, const Way& to) {
+inline void connect(ibv_qp* pair, const RemoteEnd& to) {
   ibv_qp_attr wanted{};
   wanted.qp_state = IBV_QPS_RTR;
   wanted.path_mtu = IBV_MTU_1024;

@@ -23,8 +23,8 @@ using bench::median;
 
 constexpr std::size_t kMebi = std::size_t{1} << 20;
 
-/// Processor time of this thread: everything here is work, nothing is waiting, and others may be at
-/// work on the same machine.
+/// Processor time of this thread. Nothing here waits, and time that other programs of the machine
+/// use does not count.
 double now() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -59,7 +59,7 @@ class Memory {
   std::size_t octets_;
 };
 
-/// The memory file is made before: this is about the pages.
+/// The memory file exists before the measurement: only the pages are of interest.
 double copy_and_map(std::size_t octets) {
   const Memory memory(octets);
   const int file = ::memfd_create("bench", MFD_CLOEXEC);

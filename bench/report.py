@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the numbers of one whole `make bench` into README.md and docs/BENCH.md.
+"""Puts the numbers of one whole `make bench` into README.md, docs/SPEED.md and docs/BENCH.md.
 
 Usage: report.py BUILD
 
-Both pages have a place between two comments that this program rewrites; do not write numbers there by
+Each page has a place between two comments that this program rewrites; do not write numbers there by
 hand. Exit status: 0, 1 when a part was not measured.
 """
 import contextlib
@@ -20,9 +20,11 @@ import sys
 import comparison
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-PARTS = ("host", "wire", "connections")
+PARTS = ("host", "wire", "connections", "crowd")
 PROGRAMS = ("crc_bench", "core_bench", "rehome_bench")
 BEGIN, END = "<!-- numbers of one run, by make bench-report -->", "<!-- end of the numbers -->"
+BRIEF = ("ib_write_lat, 8 octets", "ib_send_lat, 8 octets", "ib_write_bw, 1 MiB", "ib_write_bw, 8 octets, lists of 16",
+         "MTU 9000: ib_write_bw, 1 MiB", "MTU 9000: ib_send_lat, 8 octets")
 SOCKETS = ("TCP on loopback", "UNIX socket")
 
 
@@ -75,8 +77,20 @@ def plain_rows(report):
             for row in report["results"] for peer in row["beside"]]
 
 
+def brief(reports):
+    """For README.md: a few rows, each with the first of its peers."""
+    rows = [(f"{where}: {program_names(row['what'].removeprefix('MTU 9000: '))}", row)
+            for part, where in (("host", "one host"), ("wire", "two hosts"))
+            for row in reports[part]["results"] if row["what"] in BRIEF]
+    return occasion(reports) + "\n\n" + table(
+        ["", "here", "beside it in the same run", "ratio"],
+        [[what, comparison.quantity(row["ours"], row["unit"]),
+          f"{peer['name']}: {comparison.quantity(peer['theirs'], row['unit'])}", comparison.times(peer["ratio"])]
+         for what, row in rows for peer in row["beside"][:1]])
+
+
 def short(reports):
-    """For README.md."""
+    """For docs/SPEED.md."""
     header = ["beside it in the same run"]
     return "\n".join([
         occasion(reports), "",
@@ -123,7 +137,8 @@ def main():
     except OSError as problem:
         print(f"report.py: a part was not measured ({problem}): run make bench first", file=sys.stderr)
         return 1
-    rewrite("README.md", short(reports))
+    rewrite("README.md", brief(reports))
+    rewrite("docs/SPEED.md", short(reports))
     rewrite("docs/BENCH.md", whole(reports, texts))
     return 0
 

@@ -13,7 +13,7 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Of the values of several rounds: one that something disturbed changes nothing.
+/// The median of the values of several rounds: a round that was disturbed does not change it.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];

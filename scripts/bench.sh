@@ -6,6 +6,7 @@
 #   host         the adapter between two processes of one host
 #   wire         between two hosts
 #   connections  making connections
+#   crowd        many pairs of programs on two cores
 #   all          all of these, the default
 # Options are those of host.py and its like: --quick, --rounds N, --json.
 set -euo pipefail
@@ -33,16 +34,16 @@ compare() { # name [option...]
 
 case $part in
   core) core ;;
-  host | wire | connections) compare "$part" "$@" ;;
+  host | wire | connections | crowd) compare "$part" "$@" ;;
   all)
     rm -f "$results"/* # so that all results are of one run
     core
     status=0 # the rest is measured also when one program fails
-    for each in host wire connections; do compare "$each" "$@" || status=1; done
+    for each in host wire connections crowd; do compare "$each" "$@" || status=1; done
     exit "$status"
     ;;
   *)
-    echo "bench: there is no part '$part'; there are core, host, wire, connections and all" >&2
+    echo "bench: there is no part '$part'; there are core, host, wire, connections, crowd and all" >&2
     exit 2
     ;;
 esac
