@@ -2,6 +2,7 @@
 #include "device/interface_list.h"
 
 #include <ifaddrs.h>
+#include <linux/close_range.h>
 #include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/if_packet.h>
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,8 +220,10 @@ std::vector<Interface> read_here() {
 
 void* read_apart(void* interfaces) {
   const OwnThread mine;
-#if !VB_THREAD_SANITIZER         // the sanitizer takes equal numbers for one descriptor
-  (void)::unshare(CLONE_FILES);  // on failure the thread shares its descriptors
+#if !VB_THREAD_SANITIZER  // the sanitizer takes equal numbers for one descriptor
+  // Without the files of the program: a copy would keep open what the program closes meanwhile.
+  // Before Linux 5.9 it is a copy. If the kernel refuses that too, the thread shares descriptors.
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_UNSHARE) != 0) (void)::unshare(CLONE_FILES);
 #endif
   *static_cast<std::vector<Interface>*>(interfaces) = read_here();
   return nullptr;

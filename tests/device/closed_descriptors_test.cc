@@ -14,8 +14,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "in_process.h"
@@ -36,17 +40,48 @@ std::vector<int> open_numbers() {
   return numbers;
 }
 
+/// For each other thread of the process, how often it has left its processor.
+std::map<std::string, std::string> switches_of_others() {
+  std::map<std::string, std::string> switches;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("State:") || line.find("ctxt_switches:") != std::string::npos) {
+        switches[task.path().filename()] += line;
+      }
+    }
+  }
+  return switches;
+}
+
+/// A thread of the library that opens or closes a descriptor in the moment in which the program
+/// replaces that number can close the program's file: no system call compares and closes in one
+/// step. So the program closes descriptors while these threads sleep.
+void wait_until_others_sleep() {
+  std::map<std::string, std::string> before;
+  ASSERT_TRUE(await([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    return std::exchange(before, switches_of_others()) == before &&
+           std::ranges::none_of(before, [](const auto& thread) {
+             return thread.second.find("R (running)") != std::string::npos;
+           });
+  }));
+}
+
 /// Files of the program at the very numbers that the library's descriptors had.
 class Files {
  public:
   /// Closes everything, and opens the files.
   Files() {
+    wait_until_others_sleep();
     const std::vector<int> numbers = open_numbers();
     ::close_range(3, ~0U, 0);
     for (const int number : numbers) put(number, ::memfd_create("file", 0), ::memfd_create("", 0));
   }
   /// The same with connections in place of files, in each of which some octets wait to be read.
   explicit Files(std::string_view octets) {
+    wait_until_others_sleep();
     const std::vector<int> numbers = open_numbers();
     ::close_range(3, ~0U, 0);
     for (const int number : numbers) {
