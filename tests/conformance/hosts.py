@@ -61,7 +61,8 @@ def run_tests(description, obstacle, use):
     installation = Installation(given.build)
     use(installation)
     try:
-        done = unittest.main(argv=[sys.argv[0], *given.tests, *rest], exit=False)
+        # Not that the logs of processes are open: a test that fails prints them.
+        done = unittest.main(argv=[sys.argv[0], *given.tests, *rest], exit=False, warnings="ignore")
         return 0 if done.result.wasSuccessful() else 1
     finally:
         installation.remove()

@@ -41,8 +41,9 @@ class Stream:
         test.addCleanup(self.client.end)
 
     def assert_runs(self):
-        for end in (self.server, self.client):
-            self.test.assertIsNone(end.child.poll(), end.output())
+        statuses = [end.child.poll() for end in (self.server, self.client)]
+        self.test.assertEqual(statuses, [None, None],
+                              f"--- server\n{self.server.output()}--- client\n{self.client.output()}")
 
     def assert_ends_well(self):
         deadline = time.monotonic() + PATIENCE
