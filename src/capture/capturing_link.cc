@@ -9,7 +9,7 @@ void CapturingLink::send(Instant now, Burst& burst) noexcept {
   inner().send(now, burst);
   for (const Burst::Train& train : burst.trains()) {
     for (std::size_t number = 0; number < train.packets; ++number) {
-      if (!train.has_left(number)) continue;
+      if (!train.was_sent(number)) continue;
       capture_.record_sent(interface_, train.to, burst.packet(train, number),
                            train.identification(number));
     }

@@ -78,14 +78,14 @@ class CommunicationTable {
     return nullptr;
   }
   /// `visit(Communication&)` may remove its argument, and must not add any.
-  template <typename Visitor>
-  void for_each(Visitor&& visit) {
+  template <typename Visit>
+  void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].communication) visit(*entries_[i].communication);
     }
   }
-  template <typename Visitor>
-  void for_each(Visitor&& visit) const {
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
     for (const Entry& entry : entries_) {
       if (entry.communication) visit(std::as_const(*entry.communication));
     }

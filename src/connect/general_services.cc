@@ -108,9 +108,10 @@ void GeneralServices::leave() noexcept {
 void GeneralServices::handle(const Arrival& arrival) noexcept {
   if (agent_ == nullptr || !is_datagram_for_gsi(arrival.packet)) return;
   if (!wire::verify_icrc(arrival.seed, arrival.incoming.octets)) return;
-  const Whose whose = arrival.was_forwarded ? whose_forwarded(arrival) : forward_elsewhere(arrival);
-  if (whose == Whose::kOthers) return;
-  if (whose == Whose::kNone && keep_early(arrival)) return;
+  const Recipient recipient =
+      arrival.was_forwarded ? recipient_of_forwarded(arrival) : forward_elsewhere(arrival);
+  if (recipient == Recipient::kAnother) return;
+  if (recipient == Recipient::kNone && keep_early(arrival)) return;
   take(arrival);
 }
 
@@ -124,45 +125,46 @@ void GeneralServices::take(const Arrival& arrival) noexcept {
 
 /// A datagram that another process has forwarded is for this process, except a request that has
 /// come between rdma_bind_addr, which gives this process the name of the service, and rdma_listen.
-GeneralServices::Whose GeneralServices::whose_forwarded(const Arrival& arrival) const noexcept {
+GeneralServices::Recipient GeneralServices::recipient_of_forwarded(
+    const Arrival& arrival) const noexcept {
   const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
   const auto* service = std::get_if<wire::ServiceId>(&to);
   const bool is_early =
       service != nullptr && !agent_->listens_for(*service, arrival.incoming.destination);
-  return is_early ? Whose::kNone : Whose::kThisProcess;
+  return is_early ? Recipient::kNone : Recipient::kThisProcess;
 }
 
 /// Forwards a datagram that is for another process. This process refuses a request for a service
 /// that no process holds.
-GeneralServices::Whose GeneralServices::forward_elsewhere(const Arrival& arrival) noexcept {
+GeneralServices::Recipient GeneralServices::forward_elsewhere(const Arrival& arrival) noexcept {
   const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
   const auto octets = device::pack_forwarded(arrival.incoming, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
-    if (slot == parts_.slot.number()) return Whose::kThisProcess;
-    using Slot = link::SharedPort::Whose;
-    const Slot whose = whose_slot(slot, arrival.incoming.destination);
+    if (slot == parts_.slot.number()) return Recipient::kThisProcess;
+    using SlotUser = link::SharedPort::SlotUser;
+    const SlotUser user = user_of_slot(slot, arrival.incoming.destination);
     // The datagram is lost, and the sender repeats it.
-    if (whose == Slot::kAnotherUsers || whose == Slot::kBusy) return Whose::kOthers;
+    if (user == SlotUser::kAnotherUser || user == SlotUser::kBusy) return Recipient::kAnother;
     // If that process has ended, this one answers: a disconnect must be acknowledged.
-    return parts_.slot.forward(slot, message) ? Whose::kOthers : Whose::kThisProcess;
+    return parts_.slot.forward(slot, message) ? Recipient::kAnother : Recipient::kThisProcess;
   }
   if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
     const wire::Gid& at = arrival.incoming.destination;
-    if (agent_->listens_for(*service, at)) return Whose::kThisProcess;
+    if (agent_->listens_for(*service, at)) return Recipient::kThisProcess;
     const host::Service wanted = service_at(at, *service);
     const int through = parts_.slot.descriptor();
     const bool has_gone =
         !claims_.holds(wanted) &&
         (host::ServiceName::forward(through, wanted, message).ok() ||
          (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
-    return has_gone ? Whose::kOthers : Whose::kNone;
+    return has_gone ? Recipient::kAnother : Recipient::kNone;
   }
   if (std::holds_alternative<cm::EveryAgent>(to) && may_tell_all(device::now())) {
     for (const std::uint32_t slot : watch_.living()) (void)parts_.slot.forward(slot, message);
   }
-  return Whose::kThisProcess;
+  return Recipient::kThisProcess;
 }
 
 /// One packet from anywhere costs a system call for each process of this user. If it is not
@@ -198,9 +200,9 @@ Duration GeneralServices::patience_with(const Arrival& arrival) const noexcept {
 /// Forwards the requests for which there is a listener now, and refuses those that have waited long
 /// enough.
 void GeneralServices::look_at_early(Instant at) noexcept {
-  std::vector<Early> all;
+  std::vector<EarlyRequest> all;
   all.swap(early_);
-  for (Early& early : all) {
+  for (EarlyRequest& early : all) {
     const auto incoming = device::unpack_forwarded(early.message);
     const auto packet = wire::PacketView::parse(incoming->octets);
     const auto seed =
@@ -211,12 +213,12 @@ void GeneralServices::look_at_early(Instant at) noexcept {
       early_.push_back(std::move(early));
       continue;
     }
-    const Whose whose = forward_elsewhere(arrival);
-    if (whose == Whose::kNone && early.wait < patience_with(arrival)) {
+    const Recipient recipient = forward_elsewhere(arrival);
+    if (recipient == Recipient::kNone && early.wait < patience_with(arrival)) {
       early.wait *= 2;
       early.look_again = at + early.wait;
       early_.push_back(std::move(early));
-    } else if (whose != Whose::kOthers) {
+    } else if (recipient != Recipient::kAnother) {
       take(arrival);
     }
   }
@@ -244,7 +246,7 @@ std::vector<wire::CommId> GeneralServices::communications_with(std::uint32_t slo
   return agent_->find_all([&](const cm::QpSettings& settings) {
     return device::slot_of(settings.remote_qpn) == slot &&
            parts_.port.has(settings.address.remote) &&
-           whose_slot(slot, settings.address.remote) != link::SharedPort::Whose::kAnotherUsers;
+           user_of_slot(slot, settings.address.remote) != link::SharedPort::SlotUser::kAnotherUser;
   });
 }
 
@@ -287,7 +289,7 @@ void GeneralServices::take_forwarded() noexcept {
       const std::vector<std::byte> request(message->begin(), message->end());
       const auto incoming = device::unpack_forwarded(request);
       if (!incoming) continue;
-      parts_.dispatch.handle(*incoming, loop::Came::kForwarded, device::now());
+      parts_.dispatch.handle(*incoming, loop::ArrivedBy::kForwarding, device::now());
     }
   }
 }
@@ -343,7 +345,7 @@ void GeneralServices::run_timer(Instant at) noexcept {
 Instant GeneralServices::next_deadline() const noexcept {
   if (agent_ == nullptr) return Instant::never();
   Instant earliest = agent_->next_timeout().value_or(Instant::never());
-  for (const Early& early : early_) earliest = std::min(earliest, early.look_again);
+  for (const EarlyRequest& early : early_) earliest = std::min(earliest, early.look_again);
   for (const Death& death : deaths_) earliest = std::min(earliest, death.look_again);
   return earliest;
 }
@@ -378,9 +380,9 @@ void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
       framed.finish());
 }
 
-link::SharedPort::Whose GeneralServices::whose_slot(std::uint32_t slot,
-                                                    const wire::Gid& address) const noexcept {
-  return parts_.shared_port.whose({.gid = address, .scope = parts_.port.interface_index}, slot);
+link::SharedPort::SlotUser GeneralServices::user_of_slot(std::uint32_t slot,
+                                                         const wire::Gid& address) const noexcept {
+  return parts_.shared_port.user_of({.gid = address, .scope = parts_.port.interface_index}, slot);
 }
 
 /// Sends a datagram to a process of the same address without the network. If there is none, this
@@ -400,7 +402,7 @@ bool GeneralServices::hand_over(const cm::Datagram& datagram,
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
     const std::uint32_t slot = cm::slot_of(*id);
     const bool is_this_users =
-        whose_slot(slot, datagram.address.remote) == link::SharedPort::Whose::kThisUsers;
+        user_of_slot(slot, datagram.address.remote) == link::SharedPort::SlotUser::kThisUser;
     if (!is_this_users) return false;  // the kernel steers the datagram
     sent = parts_.slot.forward(slot, message);
   } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
@@ -414,7 +416,7 @@ bool GeneralServices::hand_over(const cm::Datagram& datagram,
   // A request goes by the network to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
   if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;
-  parts_.dispatch.handle(as_received, loop::Came::kByWire, device::now());
+  parts_.dispatch.handle(as_received, loop::ArrivedBy::kLink, device::now());
   return true;
 }
 

@@ -99,8 +99,8 @@ class GeneralServices final : public device::ManagementPort {
  private:
   /// Sends, and tells the engine where there are events.
   void serve() noexcept VB_REQUIRES(adapter_role);
-  [[nodiscard]] link::SharedPort::Whose whose_slot(std::uint32_t slot,
-                                                   const wire::Gid& address) const noexcept;
+  [[nodiscard]] link::SharedPort::SlotUser user_of_slot(std::uint32_t slot,
+                                                        const wire::Gid& address) const noexcept;
   [[nodiscard]] bool has_news() const noexcept VB_REQUIRES(adapter_role);
   void note_deaths() noexcept VB_REQUIRES(adapter_role);
   void look_at_deaths(Instant at) noexcept VB_REQUIRES(adapter_role);
@@ -111,17 +111,18 @@ class GeneralServices final : public device::ManagementPort {
                                const link::Incoming& as_received) noexcept
       VB_REQUIRES(adapter_role);
   /// The process that a datagram is for.
-  enum class Whose : std::uint8_t { kThisProcess, kOthers, kNone };
-  [[nodiscard]] Whose whose_forwarded(const Arrival& arrival) const noexcept
+  enum class Recipient : std::uint8_t { kThisProcess, kAnother, kNone };
+  [[nodiscard]] Recipient recipient_of_forwarded(const Arrival& arrival) const noexcept
       VB_REQUIRES(adapter_role);
-  [[nodiscard]] Whose forward_elsewhere(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] Recipient forward_elsewhere(const Arrival& arrival) noexcept
+      VB_REQUIRES(adapter_role);
   /// Whether a message that names no process may be forwarded to all processes.
   [[nodiscard]] bool may_tell_all(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// Gives the datagram to the agent.
   void take(const Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
 
   /// A request for which there may be a listener soon.
-  struct Early {
+  struct EarlyRequest {
     std::vector<std::byte> message;  // as it would be forwarded
     Instant look_again{};
     Duration wait{};
@@ -138,7 +139,7 @@ class GeneralServices final : public device::ManagementPort {
   std::deque<device::PortChange> port_changes_
       VB_GUARDED_BY(adapter_role);  // that the reader has not taken yet
   ServiceClaims claims_ VB_GUARDED_BY(adapter_role);
-  std::vector<Early> early_ VB_GUARDED_BY(adapter_role);
+  std::vector<EarlyRequest> early_ VB_GUARDED_BY(adapter_role);
   /// A process that is ending: the kernel closes its sockets one by one.
   struct Death {
     std::uint32_t slot = 0;

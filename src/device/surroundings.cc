@@ -21,11 +21,12 @@ bool Surroundings::is_own_address(const wire::Gid& gid) const noexcept {
 }
 
 void Surroundings::handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
-                                     const wire::IcrcSeed& seed, loop::Came came) noexcept {
+                                     const wire::IcrcSeed& seed,
+                                     loop::ArrivedBy arrived_by) noexcept {
   parts_.management.handle({.incoming = incoming,
                             .packet = packet,
                             .seed = seed,
-                            .was_forwarded = came == loop::Came::kForwarded});
+                            .was_forwarded = arrived_by == loop::ArrivedBy::kForwarding});
 }
 
 void Surroundings::handle_first_data(wire::CommId communication) noexcept {

@@ -67,7 +67,7 @@ class Surroundings {
       VB_REQUIRES(adapter_role);
   [[nodiscard]] bool is_own_address(const wire::Gid& gid) const noexcept VB_REQUIRES(adapter_role);
   void handle_management(const link::Incoming& incoming, const wire::PacketView& packet,
-                         const wire::IcrcSeed& seed, loop::Came came) noexcept
+                         const wire::IcrcSeed& seed, loop::ArrivedBy arrived_by) noexcept
       VB_REQUIRES(adapter_role);
   void handle_first_data(wire::CommId communication) noexcept VB_REQUIRES(adapter_role);
 

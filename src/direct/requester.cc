@@ -376,14 +376,14 @@ void Requester::lose_completion() noexcept { failed_ = true; }
 void Requester::complete(const SendEntry& entry) noexcept {
   count(entry);
   if (has(entry.flags, transport::SendFlags::kSignaled)) publish(entry, WcStatus::kSuccess);
-  queue_->retire_head();
+  queue_->remove_head();
 }
 
 Requester::Step Requester::fail(SendEntry& entry, WcStatus status, Reason reason) noexcept {
   failed_ = true;
   stop_waiting();
   publish(entry, status, reason);
-  queue_->retire_head();
+  queue_->remove_head();
   return Step::kFailed;
 }
 

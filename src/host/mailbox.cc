@@ -34,13 +34,13 @@ Mailbox::~Mailbox() {
   if (is_here && descriptor_.is_still_own()) UnixName::remove(descriptor_.number());
 }
 
-Expected<Mailbox> Mailbox::open(const UnixName& name, int neighbour) noexcept {
+Expected<Mailbox> Mailbox::open(const UnixName& name, int named_socket) noexcept {
   Mailbox mailbox;
   mailbox.descriptor_ =
       OwnDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!mailbox.descriptor_.is_open()) return reason_of(errno);
   const int own = mailbox.descriptor_.number();
-  if (name.bind_beside(neighbour >= 0 ? neighbour : own, own) != 0) return reason_of(errno);
+  if (name.bind_beside(named_socket >= 0 ? named_socket : own, own) != 0) return reason_of(errno);
   mailbox.process_ = ::getpid();
   return mailbox;
 }

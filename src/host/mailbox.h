@@ -27,10 +27,10 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
   ~Mailbox();
 
-  /// kAddressInUse when a process, this one included, has the name. With a `neighbour`, a socket
+  /// kAddressInUse when a process, this one included, has the name. With a `named_socket`, a socket
   /// that has a name: the mailbox is in the same directory; kAccessDenied when this process has
   /// changed its user since and may not use that directory.
-  [[nodiscard]] static Expected<Mailbox> open(const UnixName& name, int neighbour = -1) noexcept;
+  [[nodiscard]] static Expected<Mailbox> open(const UnixName& name, int named_socket = -1) noexcept;
 
   /// Readable when there is a message.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }

@@ -25,17 +25,17 @@ std::string digits_of(const std::array<std::uint8_t, 16>& address) {
   return digits;
 }
 
-Expected<ServiceName> ServiceName::claim(const Service& service, int neighbour) noexcept {
-  return take(text_of("cm", service), neighbour);
+Expected<ServiceName> ServiceName::claim(const Service& service, int named_socket) noexcept {
+  return take(text_of("cm", service), named_socket);
 }
 
 Expected<ServiceName> ServiceName::advertise(const Service& service, std::uint32_t slot,
-                                             int neighbour) noexcept {
-  return take(text_of("at", service) + "-" + std::to_string(slot), neighbour);
+                                             int named_socket) noexcept {
+  return take(text_of("at", service) + "-" + std::to_string(slot), named_socket);
 }
 
-Expected<ServiceName> ServiceName::take(const std::string& text, int neighbour) noexcept {
-  auto mailbox = Mailbox::open(UnixName::in_directory(text), neighbour);
+Expected<ServiceName> ServiceName::take(const std::string& text, int named_socket) noexcept {
+  auto mailbox = Mailbox::open(UnixName::in_directory(text), named_socket);
   if (!mailbox) return mailbox.error();
   ServiceName held;
   held.mailbox_ = std::move(*mailbox);

@@ -28,16 +28,16 @@ struct Service {
 /// The name is a mailbox. A request that reached another process is forwarded through it.
 class ServiceName {
  public:
-  /// kAddressInUse when a process, this one included, holds it. With a `neighbour` (Mailbox): among
-  /// the processes of the user that this process had when it opened that socket; kAccessDenied when
-  /// it has given up that user since.
+  /// kAddressInUse when a process, this one included, holds it. With a `named_socket` (Mailbox):
+  /// among the processes of the user that this process had when it opened that socket;
+  /// kAccessDenied when it has given up that user since.
   [[nodiscard]] static Expected<ServiceName> claim(const Service& service,
-                                                   int neighbour = -1) noexcept;
+                                                   int named_socket = -1) noexcept;
 
   /// Announces by the name `at-<address>-<service>-<slot>` which slot handles requests for a
   /// service, for all processes of this user to read.
   [[nodiscard]] static Expected<ServiceName> advertise(const Service& service, std::uint32_t slot,
-                                                       int neighbour = -1) noexcept;
+                                                       int named_socket = -1) noexcept;
 
   /// Readable when a request was forwarded to this process.
   [[nodiscard]] int descriptor() const noexcept { return mailbox_.descriptor(); }
@@ -52,7 +52,8 @@ class ServiceName {
                                       std::span<const std::byte> octets) noexcept;
 
  private:
-  [[nodiscard]] static Expected<ServiceName> take(const std::string& name, int neighbour) noexcept;
+  [[nodiscard]] static Expected<ServiceName> take(const std::string& name,
+                                                  int named_socket) noexcept;
 
   Mailbox mailbox_;
 };

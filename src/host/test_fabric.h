@@ -81,10 +81,10 @@ class ServedFabric {
     server.close();
   }
   /// Calls a function in the thread of the fabric and waits for it.
-  void do_in_thread(std::function<void()> errand) {
-    errand_ = std::move(errand);
-    has_errand_.store(true);
-    while (has_errand_.load()) ::usleep(1000);
+  void do_in_thread(std::function<void()> work) {
+    work_ = std::move(work);
+    has_work_.store(true);
+    while (has_work_.load()) ::usleep(1000);
   }
   /// Waits until so many of these have happened.
   static void await(const std::atomic<int>& what, int count) {
@@ -96,14 +96,14 @@ class ServedFabric {
   std::atomic<int> sm_opened{0};
   std::atomic<int> sm_closed{0};
   std::atomic<FabricClientId> last_client{0};
-  std::atomic<bool> holds_datagrams{false};  // as one that gets no processor
+  std::atomic<bool> holds_datagrams{false};  // true: it reads nothing from programs
 
  private:
   void serve() {
     while (!wants_end_.load()) {
-      if (has_errand_.load()) {
-        errand_();
-        has_errand_.store(false);
+      if (has_work_.load()) {
+        work_();
+        has_work_.store(false);
       }
       pollfd ready{.fd = server.descriptor(), .events = POLLIN, .revents = 0};
       (void)::poll(&ready, 1, 2);
@@ -143,8 +143,8 @@ class ServedFabric {
 
   std::thread thread_;
   std::atomic<bool> wants_end_{false};
-  std::atomic<bool> has_errand_{false};
-  std::function<void()> errand_;
+  std::atomic<bool> has_work_{false};
+  std::function<void()> work_;
   FabricNodeState state_ = adapter_state();
   std::uint32_t agents_ = 0;
 };

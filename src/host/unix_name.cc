@@ -133,8 +133,8 @@ void remove_names(const std::string& directory, bool with_files) {
 
 }  // namespace
 
-int UnixName::bind_beside(int neighbour, int socket) const noexcept {
-  const auto address = address_of(text(), neighbour);
+int UnixName::bind_beside(int named_socket, int socket) const noexcept {
+  const auto address = address_of(text(), named_socket);
   if (!address) return -1;
   if (::bind(socket, &address->base, address->octets) == 0) return 0;
   if (errno == ENOENT) {  // the first name in that directory

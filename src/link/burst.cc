@@ -79,7 +79,7 @@ void Burst::start_train(const Outgoing& to, const Written& written) noexcept {
   train.slot = each > kSlotOctetAt ? buffer_[used_ + kSlotOctetAt] : std::byte{0};
   train.is_ipv4 = is_ipv4;
   train.is_open = use_trains_ && each >= kShortestPacket && train.packets_left > 0;
-  train.left = 0;
+  train.sent_bits = 0;
   train.went_apart = false;
   used_ += written.octets;
 }

@@ -45,12 +45,12 @@ class Burst {
     bool is_open = false;  // more packets may join: none was shorter, and there is room
 
     // For the link that sends it.
-    std::uint64_t left = 0;   // bit n: packet n has left
-    bool went_apart = false;  // each packet was sent alone, with identification 0
+    std::uint64_t sent_bits = 0;  // bit n: packet n has left
+    bool went_apart = false;      // each packet was sent alone, with identification 0
 
-    void note_all_left() noexcept { left = ~std::uint64_t{0} >> (kTrainPackets - packets); }
-    [[nodiscard]] bool has_left(std::size_t number) const noexcept {
-      return (left >> number & 1) != 0;
+    void note_all_sent() noexcept { sent_bits = ~std::uint64_t{0} >> (kTrainPackets - packets); }
+    [[nodiscard]] bool was_sent(std::size_t number) const noexcept {
+      return (sent_bits >> number & 1) != 0;
     }
     /// The IPv4 identification that the ICRC of a packet is computed with.
     [[nodiscard]] std::uint16_t identification(std::size_t number) const noexcept {
@@ -102,6 +102,6 @@ class Burst {
   alignas(64) std::array<std::byte, kOctets> buffer_;
 };
 
-static_assert(Burst::kTrainPackets == 64, "Train::left has a bit for each packet");
+static_assert(Burst::kTrainPackets == 64, "Train::sent_bits has a bit for each packet");
 
 }  // namespace verbatim::link

@@ -114,16 +114,16 @@ TEST_F(BurstTest, HasRoomForAPacketOfAnyLengthUntilItIsFull) {
 TEST_F(BurstTest, KnowsWhichPacketsOfATrainHaveLeft) {
   for (std::uint32_t psn = 0; psn < Burst::kTrainPackets; ++psn) put(psn);
   Burst::Train& train = burst->trains()[0];
-  EXPECT_FALSE(train.has_left(0));
-  train.note_all_left();
-  EXPECT_TRUE(train.has_left(0));
-  EXPECT_TRUE(train.has_left(Burst::kTrainPackets - 1));
+  EXPECT_FALSE(train.was_sent(0));
+  train.note_all_sent();
+  EXPECT_TRUE(train.was_sent(0));
+  EXPECT_TRUE(train.was_sent(Burst::kTrainPackets - 1));
   burst->clear();
   put(0);
-  EXPECT_FALSE(train.has_left(0));
-  train.note_all_left();
-  EXPECT_TRUE(train.has_left(0));
-  EXPECT_FALSE(train.has_left(1));
+  EXPECT_FALSE(train.was_sent(0));
+  train.note_all_sent();
+  EXPECT_TRUE(train.was_sent(0));
+  EXPECT_FALSE(train.was_sent(1));
 }
 
 }  // namespace

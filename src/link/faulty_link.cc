@@ -19,7 +19,7 @@ void FaultyLink::send(Instant now, Burst& burst) noexcept {
       const Frame packet{.octets = burst.packet(train, number),
                          .identification = train.identification(number)};
       if (faults_.handle_outgoing(now, train.to, packet)) {
-        train.left |= std::uint64_t{1} << number;
+        train.sent_bits |= std::uint64_t{1} << number;
         pass_on(now, train.to, packet.octets, packet.identification);
       }
       pass_on_released(now);

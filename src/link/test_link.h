@@ -94,7 +94,7 @@ class FakeLink final : public Link {
       for (std::size_t number = 0; number < train.packets; ++number) {
         const auto packet = burst.packet(train, number);
         if (lost_psn && psn_of(packet) == *lost_psn) continue;
-        train.left |= std::uint64_t{1} << number;
+        train.sent_bits |= std::uint64_t{1} << number;
         ++counters_.packets_sent;
         sent.push_back({.to = train.to,
                         .octets = {packet.begin(), packet.end()},

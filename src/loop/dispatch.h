@@ -26,9 +26,9 @@
 namespace verbatim::loop {
 
 /// How a packet has come to this process.
-enum class Came : std::uint8_t {
-  kByWire,
-  kForwarded,  // through another process of this host, whose socket received it
+enum class ArrivedBy : std::uint8_t {
+  kLink,
+  kForwarding,  // through another process of this host, whose socket received it
 };
 
 /// What happens to a packet that has arrived: it goes to the queue pair that it names, to all
@@ -49,7 +49,7 @@ enum class Came : std::uint8_t {
 ///   void expect_faults()                  before the first guarded() of a burst
 ///   void forward(slot, incoming)          sends the packet to the process in this slot
 ///   bool is_own_address(gid)              whether this process has the address
-///   void handle_management(incoming, packet, seed, came)    a packet for queue pair 1
+///   void handle_management(incoming, packet, seed, arrived_by)    a packet for queue pair 1
 ///   void handle_first_data(communication)                   the first packet of a new connection
 template <typename Qp, typename Outside>
 class Dispatch {
@@ -69,7 +69,7 @@ class Dispatch {
   void open(std::uint32_t slot) noexcept { slot_ = slot; }
 
   /// Handles a packet, or a train of packets.
-  void handle(const link::Incoming& incoming, Came came, Instant at) noexcept
+  void handle(const link::Incoming& incoming, ArrivedBy arrived_by, Instant at) noexcept
       VB_REQUIRES(adapter_role);
 
   /// Whether packets wait for receives.
@@ -90,7 +90,7 @@ class Dispatch {
   struct Origin {
     const wire::IcrcSeed& seed;
     Instant at;
-    Came came;
+    ArrivedBy arrived_by;
     std::uint16_t identification;  // IPv4's, of the next packet, if the kernel numbered the train
   };
   struct Flow {
@@ -154,9 +154,9 @@ const wire::IcrcSeed& Dispatch<Qp, Outside>::seed_of(const link::Incoming& incom
 /// All packets of a train have the same headers in front of the BTH, but for the IPv4
 /// identification: there the kernel has numbered them.
 template <typename Qp, typename Outside>
-[[gnu::flatten]] void Dispatch<Qp, Outside>::handle(const link::Incoming& incoming, Came came,
-                                                    Instant at) noexcept {
-  Origin origin{.seed = seed_of(incoming), .at = at, .came = came, .identification = 0};
+[[gnu::flatten]] void Dispatch<Qp, Outside>::handle(const link::Incoming& incoming,
+                                                    ArrivedBy arrived_by, Instant at) noexcept {
+  Origin origin{.seed = seed_of(incoming), .at = at, .arrived_by = arrived_by, .identification = 0};
   link::Incoming packet = incoming;
   packet.segment_octets = 0;
   const std::size_t each =
@@ -214,11 +214,12 @@ void Dispatch<Qp, Outside>::handle_packet(const link::Incoming& incoming,
   if (!packet) return count(packet.error());
   const wire::QpNumber number = packet->bth().dest_qp();
   if (number == wire::QpNumber::kGsi) {
-    return parts_.outside.handle_management(incoming, *packet, origin.seed, origin.came);
+    return parts_.outside.handle_management(incoming, *packet, origin.seed, origin.arrived_by);
   }
   if (number == wire::QpNumber::kMulticast) return deliver_to_group(incoming, *packet, origin);
   const std::uint32_t slot = static_cast<std::uint32_t>(number) / kNumbersPerSlot;
-  if (slot != slot_ && origin.came == Came::kByWire) return parts_.outside.forward(slot, incoming);
+  if (slot != slot_ && origin.arrived_by == ArrivedBy::kLink)
+    return parts_.outside.forward(slot, incoming);
   Qp* qp = parts_.queue_pairs.find(number);
   if (qp == nullptr) {
     ++parts_.outside.counters().unknown_qp;

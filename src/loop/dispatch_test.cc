@@ -80,8 +80,8 @@ struct FakeOutside {
   }
   bool is_own_address(const wire::Gid& gid) const noexcept { return gid == own; }
   void handle_management(const link::Incoming&, const wire::PacketView&, const wire::IcrcSeed&,
-                         Came came) {
-    management.push_back(came);
+                         ArrivedBy arrived_by) {
+    management.push_back(arrived_by);
   }
   void handle_first_data(wire::CommId id) { first_data.push_back(id); }
 
@@ -89,7 +89,7 @@ struct FakeOutside {
   bool faults = false;  // the memory is not there
   wire::Gid own{};
   std::vector<std::pair<std::uint32_t, std::size_t>> forwarded;
-  std::vector<Came> management;
+  std::vector<ArrivedBy> management;
   std::vector<wire::CommId> first_data;
 };
 
@@ -171,8 +171,8 @@ class DispatchTest : public ::testing::Test {
     EXPECT_EQ(builder.finish(), packet.octets.size());
     return packet;
   }
-  void handle(const Packet& packet, Came came = Came::kByWire) {
-    dispatch.handle(packet.incoming(), came, start);
+  void handle(const Packet& packet, ArrivedBy arrived_by = ArrivedBy::kLink) {
+    dispatch.handle(packet.incoming(), arrived_by, start);
   }
   std::vector<FakeQp*> listed() const { return {agenda.listed().begin(), agenda.listed().end()}; }
 
@@ -240,19 +240,19 @@ TEST_F(DispatchTest, APacketForAnotherSlotIsForwardedThere) {
 TEST_F(DispatchTest, APacketThatWasForwardedToUsIsNotForwardedAgain) {
   const wire::QpNumber theirs{(kSlot + 2) * kNumbersPerSlot +
                               QueuePairTable<FakeQp>::index_of(one.number())};
-  handle(packet_for(theirs, "theirs"), Came::kForwarded);
+  handle(packet_for(theirs, "theirs"), ArrivedBy::kForwarding);
   EXPECT_TRUE(outside.forwarded.empty());
   EXPECT_EQ(outside.counts.unknown_qp, 1U);
   EXPECT_TRUE(one.got.empty());
-  handle(packet_for(one.number(), "ours"), Came::kForwarded);
+  handle(packet_for(one.number(), "ours"), ArrivedBy::kForwarding);
   EXPECT_EQ(one.got, Payloads{"ours"});
 }
 
 TEST_F(DispatchTest, APacketForQueuePairOneGoesToTheGeneralServicesInterface) {
   const Packet packet = packet_for(wire::QpNumber::kGsi, "", Operation::kSendOnly, Transport::kUd);
   handle(packet);
-  handle(packet, Came::kForwarded);
-  EXPECT_EQ(outside.management, (std::vector{Came::kByWire, Came::kForwarded}));
+  handle(packet, ArrivedBy::kForwarding);
+  EXPECT_EQ(outside.management, (std::vector{ArrivedBy::kLink, ArrivedBy::kForwarding}));
 }
 
 TEST_F(DispatchTest, ARequestForAHalfThatTakesNoPacketsIsCountedAndDropped) {

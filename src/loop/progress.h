@@ -164,7 +164,7 @@ bool Progress<Qp, Packets, Outside>::receive(Look look, Instant at) noexcept {
   }
   [[maybe_unused]] const Uncancelled uncancelled;  // not earlier: most looks find nothing
   if (!burst.empty()) outside_.expect_faults();
-  for (const link::Incoming& incoming : burst) packets_.handle(incoming, Came::kByWire, at);
+  for (const link::Incoming& incoming : burst) packets_.handle(incoming, ArrivedBy::kLink, at);
   if (everywhere) take_forwarded(at);
   if (packets_.has_waiting()) {
     packets_.look_at_waiting(at);
@@ -198,7 +198,7 @@ void Progress<Qp, Packets, Outside>::take_forwarded(Instant at) noexcept {
     if (!forwarded) return;
     if (count == 0) outside_.expect_faults();
     if (!link_->admit_forwarded(at, forwarded->incoming, forwarded->octets)) continue;
-    packets_.handle(forwarded->incoming, Came::kForwarded, at);
+    packets_.handle(forwarded->incoming, ArrivedBy::kForwarding, at);
   }
 }
 

@@ -91,9 +91,9 @@ struct FakeQp {
 };
 
 struct FakePackets {
-  void handle(const link::Incoming& incoming, Came came, Instant) {
+  void handle(const link::Incoming& incoming, ArrivedBy arrived_by, Instant) {
     incoming.for_each_packet([&](std::span<const std::byte> packet) {
-      (came == Came::kByWire ? by_wire : forwarded).push_back(link::test::psn_of(packet));
+      (arrived_by == ArrivedBy::kLink ? by_wire : forwarded).push_back(link::test::psn_of(packet));
     });
     if (receiver != nullptr) agenda.list(*receiver);
   }

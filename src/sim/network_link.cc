@@ -25,7 +25,7 @@ void NetworkLink::send(Instant now, link::Burst& burst) noexcept {
                 .octets = {packet.begin(),
                            packet.end()}});  // the link does not learn whether it is lost
     }
-    train.note_all_left();
+    train.note_all_sent();
     train.went_apart = true;
     counters_.packets_sent += train.packets;
     if (train.packets > 1) ++counters_.trains_sent;

@@ -46,7 +46,7 @@ class Surroundings {
     return gid == owner_.address;
   }
   void handle_management(const link::Incoming&, const wire::PacketView&, const wire::IcrcSeed&,
-                         loop::Came) noexcept {}
+                         loop::ArrivedBy) noexcept {}
   void handle_first_data(wire::CommId) noexcept {}
 
   // ---- For Progress ----

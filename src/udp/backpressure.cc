@@ -13,8 +13,9 @@ std::size_t Backpressure::room_at(const Receiver& receiver, Instant now) {
     forget(receiver);
     return std::min(fill->limit / 2 - fill->used, at_once);
   }
-  const auto known = std::find_if(full_.begin(), full_.end(),
-                                  [&](const Full& full) { return full.receiver == receiver; });
+  const auto known = std::find_if(full_.begin(), full_.end(), [&](const FullReceiver& full) {
+    return full.receiver == receiver;
+  });
   if (known == full_.end()) {
     full_.push_back({.receiver = receiver, .since = now});
     return 0;
@@ -23,7 +24,7 @@ std::size_t Backpressure::room_at(const Receiver& receiver, Instant now) {
 }
 
 void Backpressure::forget(const Receiver& receiver) noexcept {
-  std::erase_if(full_, [&](const Full& full) { return full.receiver == receiver; });
+  std::erase_if(full_, [&](const FullReceiver& full) { return full.receiver == receiver; });
 }
 
 }  // namespace verbatim::link

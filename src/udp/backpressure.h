@@ -50,14 +50,14 @@ class Backpressure {
   }
 
  private:
-  struct Full {
+  struct FullReceiver {
     Receiver receiver{};
     Instant since{};
   };
   void forget(const Receiver& receiver) noexcept;
 
   SharedPort& port_;
-  std::vector<Full> full_;  // receivers that had no room at the last look
+  std::vector<FullReceiver> full_;  // receivers that had no room at the last look
 };
 
 }  // namespace verbatim::link

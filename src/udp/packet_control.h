@@ -33,36 +33,36 @@ void append_control(msghdr& message, int level, int type, Value value) noexcept 
 
 /// The control data of a message that arrived, and the most likely values where the kernel gave
 /// none.
-struct Beside {
+struct ReceivedControl {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::size_t segment_octets = 0;  // 0: one packet
 };
 
 /// The IPv4 traffic class is one octet; the other values are ints.
-inline Beside read_control(msghdr& message) noexcept {
-  Beside beside;
+inline ReceivedControl read_control(msghdr& message) noexcept {
+  ReceivedControl control;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
     const bool is_ipv4 = part->cmsg_level == IPPROTO_IP;
     if (is_ipv4 && part->cmsg_type == IP_TOS) {
-      std::memcpy(&beside.traffic_class, CMSG_DATA(part), 1);
+      std::memcpy(&control.traffic_class, CMSG_DATA(part), 1);
       continue;
     }
     int value = 0;
     if (part->cmsg_len < CMSG_LEN(sizeof value)) continue;
     std::memcpy(&value, CMSG_DATA(part), sizeof value);
     if (is_ipv4 && part->cmsg_type == IP_TTL) {
-      beside.hop_limit = static_cast<std::uint8_t>(value);
+      control.hop_limit = static_cast<std::uint8_t>(value);
     } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_HOPLIMIT) {
-      beside.hop_limit = static_cast<std::uint8_t>(value);
+      control.hop_limit = static_cast<std::uint8_t>(value);
     } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_TCLASS) {
-      beside.traffic_class = static_cast<std::uint8_t>(value);
+      control.traffic_class = static_cast<std::uint8_t>(value);
     } else if (part->cmsg_level == IPPROTO_UDP && value > 0) {
-      beside.segment_octets = static_cast<std::size_t>(value);
+      control.segment_octets = static_cast<std::size_t>(value);
     }
   }
-  return beside;
+  return control;
 }
 
 }  // namespace verbatim::link

@@ -467,16 +467,16 @@ std::optional<SharedPort::Fill> SharedPort::fill_of(const LocalAddress& address,
   return Fill{.used = memory[SK_MEMINFO_RMEM_ALLOC], .limit = memory[SK_MEMINFO_RCVBUF]};
 }
 
-SharedPort::Whose SharedPort::whose(const LocalAddress& address, std::uint32_t slot) noexcept {
+SharedPort::SlotUser SharedPort::user_of(const LocalAddress& address, std::uint32_t slot) noexcept {
   const std::unique_lock lock(share_.mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return Whose::kBusy;
+  if (!lock.owns_lock()) return SlotUser::kBusy;
   const auto is_lent = [&](int held) { return held >= 0 && note_of(held).has_value(); };
   const int held = share_.find(label_of(address, slot));
   // A borrower holds the slots of its own user only. A lender holds all, and those that it has lent
   // carry a note.
   const bool borrows = is_lent(share_.find(label_of(address, slot_)));
-  if (held < 0) return borrows ? Whose::kAnotherUsers : Whose::kNotKnown;
-  return borrows == is_lent(held) ? Whose::kThisUsers : Whose::kAnotherUsers;
+  if (held < 0) return borrows ? SlotUser::kAnotherUser : SlotUser::kNotKnown;
+  return borrows == is_lent(held) ? SlotUser::kThisUser : SlotUser::kAnotherUser;
 }
 
 /// The share and the receiver have one descriptor each.

@@ -86,13 +86,13 @@ class SharedPort {
 
   /// Which user the queue pairs of a slot at an address belong to. The same slot may belong to this
   /// user at one address and to another user at the next. Never waits.
-  enum class Whose : std::uint8_t {
-    kThisUsers,
-    kAnotherUsers,
+  enum class SlotUser : std::uint8_t {
+    kThisUser,
+    kAnotherUser,
     kNotKnown,  // this process does not hold the slot's socket
     kBusy,      // another thread exchanges sockets: ask again later
   };
-  [[nodiscard]] Whose whose(const LocalAddress& address, std::uint32_t slot) noexcept;
+  [[nodiscard]] SlotUser user_of(const LocalAddress& address, std::uint32_t slot) noexcept;
 
   /// Give up the slot only after this: another process that gets the slot reads its sockets.
   void leave() noexcept { share_.close(); }

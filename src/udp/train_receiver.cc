@@ -30,18 +30,18 @@ std::span<const Incoming> TrainReceiver::receive(int socket, const wire::Gid& de
   for (std::size_t i = 0; i < taken; ++i) {
     msghdr& message = messages_[i].msg_hdr;
     const std::size_t octets = messages_[i].msg_len;
-    const Beside beside = read_control(message);
-    const bool is_train = beside.segment_octets != 0 && octets > beside.segment_octets;
-    const std::size_t longest = is_train ? beside.segment_octets : octets;
+    const ReceivedControl control = read_control(message);
+    const bool is_train = control.segment_octets != 0 && octets > control.segment_octets;
+    const std::size_t longest = is_train ? control.segment_octets : octets;
     const bool is_whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
     if (is_whole && longest <= kFrameOctets) {
       received_[count++] = {.source = gid_of(names_[i]),
                             .destination = destination,
                             .source_port = port_of(names_[i]),
-                            .traffic_class = beside.traffic_class,
-                            .hop_limit = beside.hop_limit,
+                            .traffic_class = control.traffic_class,
+                            .hop_limit = control.hop_limit,
                             .octets = std::span(buffers_[i]).first(octets),
-                            .segment_octets = is_train ? beside.segment_octets : 0};
+                            .segment_octets = is_train ? control.segment_octets : 0};
       counters.packets_received += is_train ? (octets + longest - 1) / longest : 1;
       counters.trains_received += is_train;
     } else {

@@ -44,8 +44,8 @@ void TrainSender::address(msghdr& message, const Chosen& chosen, SocketAddress& 
   message.msg_namelen = store_address(name, to.destination, kRocePort, chosen.exit.scope);
   message.msg_control = room.octets;
   const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  const UdpSocket::Manner wanted = manner_of(to);
-  const UdpSocket::Manner& of_socket = chosen.exit.manner;
+  const UdpSocket::PacketSettings wanted = settings_of(to);
+  const UdpSocket::PacketSettings& of_socket = chosen.exit.settings;
   if (wanted.traffic_class != of_socket.traffic_class) {
     append_control(message, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, int{wanted.traffic_class});
   }
@@ -83,7 +83,7 @@ void TrainSender::send_from(int socket, Burst& burst, std::span<Exit> exits,
         Burst::Train& train = *chosen_[at].train;
         counters.packets_sent += train.packets;
         counters.trains_sent += train.packets > 1;
-        train.note_all_left();
+        train.note_all_sent();
       }
       continue;
     }
@@ -131,7 +131,7 @@ void TrainSender::send_apart(const Chosen& chosen, Burst& burst, LinkCounters& c
     ++(sent                ? counters.packets_sent
        : errno == EMSGSIZE ? counters.too_large
                            : counters.send_failures);
-    if (sent) train.left |= std::uint64_t{1} << number;
+    if (sent) train.sent_bits |= std::uint64_t{1} << number;
   }
   train.went_apart = true;
 }

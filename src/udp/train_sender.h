@@ -26,11 +26,12 @@ class TrainSender {
   struct Exit {
     int socket = -1;  // -1: the train cannot leave
     std::uint32_t scope = 0;
-    UdpSocket::Manner manner{};
+    UdpSocket::PacketSettings settings{};
   };
 
-  [[nodiscard]] static UdpSocket::Manner manner_of(const Outgoing& to) noexcept {
-    const std::uint8_t hop_limit = to.hop_limit != 0 ? to.hop_limit : UdpSocket::Manner{}.hop_limit;
+  [[nodiscard]] static UdpSocket::PacketSettings settings_of(const Outgoing& to) noexcept {
+    const std::uint8_t hop_limit =
+        to.hop_limit != 0 ? to.hop_limit : UdpSocket::PacketSettings{}.hop_limit;
     return {.traffic_class = to.traffic_class, .hop_limit = hop_limit};
   }
 

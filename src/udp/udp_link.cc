@@ -34,7 +34,7 @@ struct Sender {
   UdpSocket socket;
   std::uint16_t port = 0;
   bool is_used = false;
-  UdpSocket::Manner manner{};
+  UdpSocket::PacketSettings settings{};
 };
 
 struct LocalPort {
@@ -278,16 +278,18 @@ TrainSender::Exit UdpLink::State::find_exit(const Outgoing& to) noexcept {
   Sender& chosen = *found;
   if (!chosen.is_used) {
     chosen.is_used = true;
-    const UdpSocket::Manner manner = TrainSender::manner_of(to);
+    const UdpSocket::PacketSettings settings = TrainSender::settings_of(to);
     const bool is_ipv4 = to.source.is_ipv4_mapped();
-    if (chosen.socket.take_on(manner, is_ipv4)) {
-      chosen.manner = manner;
+    if (chosen.socket.change_settings(settings, is_ipv4)) {
+      chosen.settings = settings;
     } else {
-      (void)chosen.socket.take_on(chosen.manner, is_ipv4);  // the settings that it was opened with
+      (void)chosen.socket.change_settings(chosen.settings,
+                                          is_ipv4);  // the settings that it was opened with
     }
   }
-  return TrainSender::Exit{
-      .socket = chosen.socket.descriptor(), .scope = local->address.scope, .manner = chosen.manner};
+  return TrainSender::Exit{.socket = chosen.socket.descriptor(),
+                           .scope = local->address.scope,
+                           .settings = chosen.settings};
 }
 
 void UdpLink::State::prepare_receiving() noexcept {

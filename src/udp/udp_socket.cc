@@ -78,7 +78,7 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
       is_ipv4 ? socket.set(IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
               : socket.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
                     socket.set(IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(address.scope));
-  if (!set || !socket.take_on({}, is_ipv4)) return reason_of(errno);
+  if (!set || !socket.change_settings({}, is_ipv4)) return reason_of(errno);
   socket.enlarge(SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferOctets);
   sock_filter nothing[] = {{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0}};
   const sock_fprog take_nothing{.len = 1, .filter = nothing};
@@ -88,15 +88,15 @@ Expected<UdpSocket> UdpSocket::open_sender(const LocalAddress& address,
   return socket;
 }
 
-bool UdpSocket::take_on(const Manner& manner, bool is_ipv4) noexcept {
+bool UdpSocket::change_settings(const PacketSettings& settings, bool is_ipv4) noexcept {
   if (is_ipv4) {
-    return set(IPPROTO_IP, IP_TOS, manner.traffic_class) &&
-           set(IPPROTO_IP, IP_TTL, manner.hop_limit) &&
-           set(IPPROTO_IP, IP_MULTICAST_TTL, manner.hop_limit);
+    return set(IPPROTO_IP, IP_TOS, settings.traffic_class) &&
+           set(IPPROTO_IP, IP_TTL, settings.hop_limit) &&
+           set(IPPROTO_IP, IP_MULTICAST_TTL, settings.hop_limit);
   }
-  return set(IPPROTO_IPV6, IPV6_TCLASS, manner.traffic_class) &&
-         set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, manner.hop_limit) &&
-         set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, manner.hop_limit);
+  return set(IPPROTO_IPV6, IPV6_TCLASS, settings.traffic_class) &&
+         set(IPPROTO_IPV6, IPV6_UNICAST_HOPS, settings.hop_limit) &&
+         set(IPPROTO_IPV6, IPV6_MULTICAST_HOPS, settings.hop_limit);
 }
 
 bool UdpSocket::keep_trains() noexcept { return set(IPPROTO_UDP, UDP_GRO, 1); }

@@ -26,7 +26,7 @@ class UdpSocket {
  public:
   /// The settings that a sending socket gives its packets. Other settings must be passed with each
   /// message, and the kernel then looks up the route for each message.
-  struct Manner {
+  struct PacketSettings {
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
   };
@@ -59,7 +59,7 @@ class UdpSocket {
 
   /// Changes the settings of a sending socket. False when the system refused one of them; it may
   /// have taken the other.
-  [[nodiscard]] bool take_on(const Manner& manner, bool is_ipv4) noexcept;
+  [[nodiscard]] bool change_settings(const PacketSettings& settings, bool is_ipv4) noexcept;
 
   /// From now on packets of one flow that came together are read together (UDP GRO), together with
   /// the length of one packet. False if the system cannot do that.

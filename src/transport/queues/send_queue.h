@@ -107,7 +107,7 @@ class SendQueue {
   [[nodiscard]] SendEntry& at(std::uint32_t number) const noexcept {
     return *pointer_as<SendEntry>(block_ + std::size_t{number & mask_} * stride_);
   }
-  void retire_head() noexcept { ++head_; }
+  void remove_head() noexcept { ++head_; }
   /// Drops all requests: the queue pair goes to RESET.
   void clear() noexcept { head_ = tail_; }
 

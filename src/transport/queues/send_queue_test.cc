@@ -183,7 +183,7 @@ TEST(SendQueue, IsFullAtItsDepth) {
       EXPECT_EQ(queue->post({.wr_id = 99}, 0).error(), Errc::kNoMemory);
       for (std::uint64_t i = 0; i < depth; ++i) {
         EXPECT_EQ(queue->at(queue->head()).wr_id, i);
-        queue->retire_head();
+        queue->remove_head();
       }
       EXPECT_TRUE(queue->is_empty());
     }
@@ -243,7 +243,7 @@ TEST(SendQueue, EntriesDoNotTouchEachOther) {
       EXPECT_EQ(queue->bind_of(oldest).octets, ~id);
       for (std::uint32_t k = 0; k < 3; ++k) EXPECT_EQ(queue->list_of(oldest)[k].address, k);
     }
-    queue->retire_head();
+    queue->remove_head();
   }
 }
 

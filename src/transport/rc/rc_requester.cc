@@ -117,7 +117,7 @@ void RcRequester::execute_locally(SendEntry& entry) noexcept {
     return;
   }
   entry.stage = SendStage::kDone;
-  retire_done();
+  complete_done();
 }
 
 /// False when a key of the gather list does not allow it; then the entry has failed.
@@ -273,7 +273,7 @@ RcRequester::Found RcRequester::acknowledge_through(Psn psn) noexcept {
     if (psn.is_before(last)) break;
     oldest_psn_ = last + 1;
     complete(entry);
-    retire_done();
+    complete_done();
   }
   if (oldest_psn_.is_before(psn + 1)) oldest_psn_ = psn + 1;
   return Found::kAllThere;
@@ -397,7 +397,7 @@ void RcRequester::complete(SendEntry& entry) noexcept {
 }
 
 /// Completes the requests that are done, in the order of posting, and a failed one in its turn.
-void RcRequester::retire_done() noexcept {
+void RcRequester::complete_done() noexcept {
   while (!queue_->is_empty()) {
     SendEntry& entry = queue_->at(queue_->head());
     if (entry.stage == SendStage::kFailed) {
@@ -414,7 +414,7 @@ void RcRequester::retire_done() noexcept {
       ++cursor_;
       cursor_packet_ = 0;
     }
-    queue_->retire_head();
+    queue_->remove_head();
   }
 }
 
@@ -423,7 +423,7 @@ void RcRequester::fail_entry(SendEntry& entry, WcStatus status, Reason reason) n
   entry.stage = SendStage::kFailed;
   entry.failure = status;
   entry.reason = reason;
-  retire_done();
+  complete_done();
 }
 
 void RcRequester::fail_head(WcStatus status, Reason reason) noexcept {
@@ -432,7 +432,7 @@ void RcRequester::fail_head(WcStatus status, Reason reason) noexcept {
   waits_for_receiver_ = false;
   if (queue_->is_empty()) return;
   publish(queue_->at(queue_->head()), status, reason);
-  queue_->retire_head();
+  queue_->remove_head();
 }
 
 void RcRequester::handle_fault_while_sending() noexcept {
@@ -453,7 +453,7 @@ void RcRequester::flush() noexcept {
     if (was_done && has(entry.flags, SendFlags::kSignaled)) {
       publish(entry, WcStatus::kSuccess, Reason::kNone);
     }
-    queue_->retire_head();
+    queue_->remove_head();
   }
   cursor_ = queue_->head();
   cursor_packet_ = 0;

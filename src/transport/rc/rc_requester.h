@@ -170,7 +170,7 @@ class RcRequester {
 
   // Ending requests.
   void complete(SendEntry& entry) noexcept;
-  void retire_done() noexcept;
+  void complete_done() noexcept;
   void fail_entry(SendEntry& entry, WcStatus status, Reason reason) noexcept;
   void fail_head(WcStatus status, Reason reason) noexcept;
   void publish(const SendEntry& entry, WcStatus status, Reason reason) noexcept;

@@ -214,7 +214,7 @@ void RcRequester::finish_answer(Instant now, SendEntry& entry, Psn psn) noexcept
   if (entry.opcode != SendOpcode::kRead && reads_in_flight_ > 0) --reads_in_flight_;
   if (entry.answered == entry.packets) {
     complete(entry);
-    retire_done();
+    complete_done();
   }
   note_progress(now, psn);
 }

@@ -26,20 +26,20 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     SendEntry& entry = queue_->at(queue_->head());
     if (paused_ && cursor_packet_ == 0) return 0;
     if (entry.is_flawed()) {
-      retire(entry, entry.failure, entry.reason);
+      complete(entry, entry.failure, entry.reason);
       return 0;
     }
     if (is_local(entry.opcode)) {
       const auto outcome =
           run_local(*queue_, entry, keys_, {.domain = config_.domain, .qp = config_.number});
-      retire(entry, outcome.status, outcome.reason);
+      complete(entry, outcome.status, outcome.reason);
       continue;
     }
     const bool is_datagram = config_.transport == wire::Transport::kUd;
     if (is_datagram) {
       sent_to_ = queue_->path_of(entry);
       if (entry.octets > config_.path_mtu) {
-        retire(entry, WcStatus::kLocalLength, Reason::kMessageTooLong);
+        complete(entry, WcStatus::kLocalLength, Reason::kMessageTooLong);
         return 0;
       }
     }
@@ -52,14 +52,14 @@ std::size_t UnreliableSender::poll_transmit(Instant now, std::span<std::byte> fr
     auto gathered =
         gather(*queue_, entry, part, {.table = &keys_, .domain = config_.domain}, builder);
     if (!gathered) {
-      retire(entry, WcStatus::kLocalProtection, reason_of(gathered.error()));
+      complete(entry, WcStatus::kLocalProtection, reason_of(gathered.error()));
       return 0;
     }
     const std::size_t octets = builder.finish();
     next_psn_ = next_psn_ + 1;
     ++counters_.packets_sent;
     ++cursor_packet_;
-    if (part.is_last) retire(entry, WcStatus::kSuccess, Reason::kNone);
+    if (part.is_last) complete(entry, WcStatus::kSuccess, Reason::kNone);
     rate_.handle_sent(now, octets);
     return octets;
   }
@@ -106,7 +106,7 @@ wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
 }
 
 /// Completes the head entry; a failure stops the queue.
-void UnreliableSender::retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept {
+void UnreliableSender::complete(const SendEntry& entry, WcStatus status, Reason reason) noexcept {
   const bool succeeded = status == WcStatus::kSuccess;
   if (!succeeded || has(entry.flags, SendFlags::kSignaled)) {
     // The lane had a place when the request was accepted.
@@ -119,17 +119,17 @@ void UnreliableSender::retire(const SendEntry& entry, WcStatus status, Reason re
   }
   failed_ = !succeeded;
   cursor_packet_ = 0;
-  queue_->retire_head();
+  queue_->remove_head();
 }
 
 void UnreliableSender::handle_memory_fault() noexcept {
   if (queue_->is_empty()) return;
-  retire(queue_->at(queue_->head()), WcStatus::kLocalProtection, Reason::kMemoryGone);
+  complete(queue_->at(queue_->head()), WcStatus::kLocalProtection, Reason::kMemoryGone);
 }
 
 void UnreliableSender::flush() noexcept {
   while (!queue_->is_empty()) {
-    retire(queue_->at(queue_->head()), WcStatus::kFlushed, Reason::kNone);
+    complete(queue_->at(queue_->head()), WcStatus::kFlushed, Reason::kNone);
   }
 }
 

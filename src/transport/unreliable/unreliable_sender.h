@@ -81,7 +81,7 @@ class UnreliableSender {
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
-  void retire(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
+  void complete(const SendEntry& entry, WcStatus status, Reason reason) noexcept;
   [[nodiscard]] wire::PacketHeaders headers_of(const SendEntry& entry,
                                                const MessagePacket& part) const noexcept;
 
@@ -90,7 +90,7 @@ class UnreliableSender {
   memory::KeyTable keys_;
   Config config_{};
   Path path_{};
-  Path sent_to_{};  // UD: the path of the last packet, whose entry may be retired
+  Path sent_to_{};  // UD: the path of the last packet, whose entry may be gone
   RatePolicy rate_;
   wire::Psn next_psn_{};
   std::uint32_t cursor_packet_ = 0;  // index of the next packet of the head entry
