@@ -17,7 +17,7 @@ class OwnThread {
   OwnThread& operator=(const OwnThread&) = delete;
   ~OwnThread() {
     count_.fetch_sub(1, std::memory_order_seq_cst);
-    announce();  // before the kernel lists the thread no longer
+    announce();  // before the kernel stops listing the thread
   }
 
   /// How many threads of the process the library has started.

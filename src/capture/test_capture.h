@@ -18,7 +18,7 @@
 /// What the tests of captures share. Nothing but tests includes this.
 namespace verbatim::link::test {
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 class Folder {
  public:
   Folder() {
@@ -59,7 +59,7 @@ struct Block {
   std::vector<std::byte> body;
 };
 
-/// The blocks of a file; what does not add up ends the list.
+/// The blocks of a file, up to the first one whose lengths contradict each other.
 inline std::vector<Block> blocks_of(const std::string& name) {
   const auto octets = octets_of(name);
   std::vector<Block> blocks;

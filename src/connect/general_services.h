@@ -97,7 +97,7 @@ class GeneralServices final : public device::ManagementPort {
   void deliver_news() noexcept override;
 
  private:
-  /// Sends, and tells the engine where there are events.
+  /// Sends, and tells the engine if there are events.
   void serve() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] link::SharedPort::SlotUser user_of_slot(std::uint32_t slot,
                                                         const wire::Gid& address) const noexcept;

@@ -33,7 +33,7 @@ namespace verbatim::connect {
 /// With the adapter's lock held.
 class ServiceClaims {
  public:
-  /// All of them outlive this.
+  /// The parts outlive this object.
   struct Parts {
     const device::PortInfo& port;
     const host::Slot& slot;

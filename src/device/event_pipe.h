@@ -29,8 +29,8 @@ struct PipeEvent {
 /// In a forked child it does nothing: the events belong to the parent.
 class EventPipe {
  public:
-  /// The number of unread events of one source, which stores it. Together they take one entry of
-  /// the queue, so the queue has at most one entry per source. Guarded by the lock of the pipe.
+  /// The number of unread events of one source, which stores it. All of them together are one entry
+  /// of the queue, so the queue has at most one entry per source. Guarded by the lock of the pipe.
   struct Unread {
     std::uint64_t count = 0;
   };

@@ -20,7 +20,7 @@ class QueuePair;
 /// Without the adapter's lock, unless a function says otherwise.
 class MulticastGroups {
  public:
-  /// All of them outlive this.
+  /// The parts outlive this object.
   struct Parts {
     host::AdapterLock& lock;
     const PortInfo& port;

@@ -25,7 +25,7 @@ namespace verbatim::device {
 /// that one of them has ended.
 class PeerService {
  public:
-  /// All of them outlive this.
+  /// The parts outlive this object.
   struct Parts {
     host::AdapterLock& lock;
     const host::Slot& slot;

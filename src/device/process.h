@@ -9,7 +9,7 @@
 #include "base/thread_safety.h"
 #include "base/uncancelled.h"
 
-/// What there is once per process, and how it goes through fork(2) and exit(3). The subsystems that
+/// The state that exists once per process, at fork(2) and at exit(3). The subsystems that
 /// have a lock or a descriptor at process scope take part here, and nowhere else: there is one
 /// pthread_atfork(3) and one atexit(3), both in process.cc.
 namespace verbatim::device {

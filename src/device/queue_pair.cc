@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint32_t kWindowOctets = 480 * 1024;
 constexpr std::uint32_t kWindowPackets = 512;
 // Unreliable services do not learn of losses. They send a train at a time, at a rate that fills a
-// socket buffer like that of this adapter in kReceiverMayPause: so long may the receiver have to
-// wait for a CPU. Where buffers are large, the rate is one that a receiver keeps up with.
+// socket buffer like that of this adapter in kReceiverMayPause, the time for which a receiver may
+// have to wait for a CPU. Where buffers are large, the rate is one that a receiver keeps up with.
 constexpr std::uint32_t kUnreliableTrainOctets = 64 * 1024;
 constexpr Duration kReceiverMayPause = std::chrono::microseconds(1600);
 constexpr Duration kUnreliableTrainTakes = std::chrono::microseconds(64);

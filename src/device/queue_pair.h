@@ -233,7 +233,7 @@ class QueuePair : public Pooled<QueuePair> {
   std::shared_ptr<Adapter> adapter_;
   CompletionQueue* send_cq_ = nullptr;  // as in the setup
   std::atomic<bool> is_direct_{false};  // requests go directly; changes with both locks held
-  std::atomic<bool> is_near_{false};    // they do, or may later; changes with both locks held
+  std::atomic<bool> is_near_{false};    // requests go directly, or may later; likewise
   std::uint32_t postings_ = 0;          // counts those that looked for an overrun
   host::QueueLock lock_;  // guards the machine while is_direct_, receives while is_near_
   std::optional<direct::Requester> direct_;  // none: packets

@@ -11,7 +11,7 @@ namespace verbatim::device {
 /// Passes what peers have done on to the queue pairs of an adapter, and lists those for a turn.
 class QueuePairPeerEvents final : public PeerEvents {
  public:
-  /// Both outlive this.
+  /// The table and the progress outlive this object.
   QueuePairPeerEvents(const loop::QueuePairTable<QueuePair>& queue_pairs,
                       AdapterProgress& progress) noexcept
       : queue_pairs_(queue_pairs), progress_(progress) {}

@@ -37,7 +37,7 @@ class ReceivingHalf final : public VisitedHalf {
   /// treated as stopped.
   static constexpr Duration kLeavingPatience = std::chrono::milliseconds(100);
 
-  /// Both outlive the half.
+  /// The adapter and the setup outlive the half.
   ReceivingHalf(Adapter& adapter, const QueuePairSetup& setup) noexcept
       : adapter_(adapter), setup_(setup) {}
 
@@ -76,7 +76,7 @@ class ReceivingHalf final : public VisitedHalf {
   /// Whether a change of these attributes must not happen while a requester is inside.
   [[nodiscard]] bool is_disturbed_by(transport::QpMask mask,
                                      const transport::QpAttributes& attributes) const noexcept;
-  /// What becomes of the half while it is barred.
+  /// Whether the half goes on after it was barred.
   enum class Then : std::uint8_t { kGoesOn, kEnds };
   /// No requester is inside when this returns. A requester that is stopped inside is locked out,
   /// unless the half goes on: then nothing is taken away.

@@ -33,7 +33,7 @@ namespace verbatim::device {
 /// interface and the engine. With the adapter's lock held.
 class Surroundings {
  public:
-  /// All of them outlive this.
+  /// The parts outlive this object.
   struct Parts {
     const PortInfo& port;
     const host::Slot& slot;

@@ -20,7 +20,7 @@ enum class Answer : std::uint8_t {
   kOwnerNeeded,     // only the owner of the memory can reach it
 };
 
-/// The answer that stands for a refusal with this NAK; none stands for silence.
+/// The answer for a refusal with this NAK; kSilence without a NAK.
 [[nodiscard]] constexpr Answer answer_of(std::optional<wire::Syndrome::Nak> nak) noexcept {
   using Nak = wire::Syndrome::Nak;
   if (!nak) return Answer::kSilence;

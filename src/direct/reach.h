@@ -23,7 +23,7 @@ enum class Reached : std::uint8_t {
   kRevoked,    // the key became invalid on the way
 };
 
-/// What allows an access that takes several steps: a key, as it was when it was checked.
+/// A key as it was when it was checked. It allows an access that takes several steps.
 struct Permission {
   const memory::KeyEntry* entry = nullptr;
   std::uint32_t key = 0;

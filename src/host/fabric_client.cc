@@ -63,7 +63,7 @@ Expected<ArrivedMessage> receive_within(int socket, std::span<std::byte> room, i
   }
 }
 
-/// What the fabric has accepted.
+/// A connection that the fabric has accepted.
 struct Accepted {
   std::uint32_t node = 0;
   Descriptor page;
@@ -119,7 +119,7 @@ Expected<Accepted> greet(const FabricPlace& place, const FabricHello& hello, std
   return accepted;
 }
 
-/// False when it is too long to be the name of one.
+/// False when `node` is too long for the name of a node.
 bool name_node(FabricHello& hello, std::string_view node, std::string& message) {
   if (node.size() >= hello.node.size()) {
     message = "'" + std::string(node) + "' is too long to be the name of a node";

@@ -35,7 +35,7 @@ struct FabricView {
                                                     std::uint32_t port, std::string& message);
 
 /// Registers or unregisters an agent at such a descriptor, also while other threads use it.
-/// FabricReply::error says what the fabric thinks of it. kNoDevice: the fabric is gone. kTimedOut:
+/// FabricReply::error is the answer of the fabric. kNoDevice: the fabric is gone. kTimedOut:
 /// it is stopped.
 [[nodiscard]] Expected<FabricReply> call_fabric(int port, const FabricCall& call);
 

@@ -14,8 +14,8 @@
 
 namespace verbatim::host {
 
-/// One program at a FabricServer: its socket, what it has not taken yet, and calls that wait for a
-/// reply.
+/// One program at a FabricServer: its socket, the messages that it has not taken yet, and calls
+/// that wait for a reply.
 ///
 /// Thread: one.
 class FabricConnection {

@@ -7,8 +7,8 @@
 
 namespace verbatim::host {
 
-/// What stands before a management datagram on the connection between a program and the process of
-/// a fabric, in both directions. The layout is that of `struct ib_user_mad` in ABI version 5 of the
+/// The header of a management datagram on the connection between a program and the process of a
+/// fabric, in both directions. The layout is that of `struct ib_user_mad` in ABI version 5 of the
 /// kernel's umad, so a program may also read and write the descriptor of a port itself.
 ///
 /// Members that end in `_be` are in network byte order.

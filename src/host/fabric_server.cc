@@ -270,7 +270,7 @@ void FabricServer::handle_call(FabricClientId client, FabricConnection& connecti
   events_.push_back({.client = client, .what = called});
 }
 
-/// A message that is not one is dropped, as the kernel's umad refuses it.
+/// A malformed message is dropped; the kernel's umad refuses it.
 void FabricServer::handle_datagram(FabricClientId client, std::span<const std::byte> octets,
                                    const Descriptor& file) {
   FabricEvent::Sent sent;

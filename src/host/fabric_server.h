@@ -60,8 +60,8 @@ struct FabricEvent {
   std::variant<Attached, Called, Sent, Commanded, Left, SmChanged> what;
 };
 
-/// The side of the fabric's process of all connections to programs: the socket at the fabric's
-/// place, messages in both directions, the pages with the states of nodes, the issm files.
+/// All connections to programs, as the process of the fabric has them: the socket in the fabric's
+/// folder, messages in both directions, the pages with the states of nodes, the issm files.
 ///
 /// It knows nothing about subnets. Its owner
 ///   1. watches descriptor(), an epoll, and calls handle_ready() when it is readable;

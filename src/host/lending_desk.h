@@ -17,10 +17,11 @@
 
 namespace verbatim::host {
 
-/// Where processes of other users ask this process for sockets of the port (docs/decisions/0025):
-/// an abstract UNIX name with random digits, `@verbatim/port/<digits>`, which borrowers find with
-/// desk_names_of(). The names are public: a process of any user can connect. The desk keeps few
-/// connections, and answers one question on each.
+/// A socket at which processes of other users ask this process for sockets of the port
+/// (docs/decisions/0025). It has an abstract UNIX name with random digits,
+/// `@verbatim/port/<digits>`, which borrowers find with desk_names_of(). The names are public: a
+/// process of any user can connect. The desk keeps few connections, and answers one question on
+/// each.
 ///
 /// The kernel limits how many descriptors one user may have in sent but unread messages, over all
 /// its processes, and a sent descriptor cannot be taken back. So each asking user can have one

@@ -27,9 +27,9 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
   ~Mailbox();
 
-  /// kAddressInUse when a process, this one included, has the name. With a `named_socket`, a socket
-  /// that has a name: the mailbox is in the same directory; kAccessDenied when this process has
-  /// changed its user since and may not use that directory.
+  /// kAddressInUse when a process, this one included, has the name. With a `named_socket` the
+  /// mailbox is in the directory of that socket's name; kAccessDenied when this process has changed
+  /// its user since and may not use that directory.
   [[nodiscard]] static Expected<Mailbox> open(const UnixName& name, int named_socket = -1) noexcept;
 
   /// Readable when there is a message.

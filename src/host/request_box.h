@@ -13,9 +13,9 @@
 
 namespace verbatim::host {
 
-/// Where a process that has borrowed the port (docs/decisions/0025) gets the connection requests
-/// for one of its services. Requests carry no slot, so they reach a process of the user that owns
-/// the port. That process sends them to the abstract UNIX name
+/// A socket at which a process that has borrowed the port (docs/decisions/0025) gets the connection
+/// requests for one of its services. Requests carry no slot, so they reach a process of the user
+/// that owns the port. That process sends them to the abstract UNIX name
 /// `@verbatim/port/cm/<address>/<service>`. Any user can send to this name; messages from users
 /// other than the owner of the port are discarded.
 ///

@@ -28,9 +28,9 @@ struct Service {
 /// The name is a mailbox. A request that reached another process is forwarded through it.
 class ServiceName {
  public:
-  /// kAddressInUse when a process, this one included, holds it. With a `named_socket` (Mailbox):
-  /// among the processes of the user that this process had when it opened that socket;
-  /// kAccessDenied when it has given up that user since.
+  /// kAddressInUse when a process, this one included, holds it. With a `named_socket` (Mailbox) the
+  /// name is exclusive among the processes of the user that this process had when it opened that
+  /// socket; kAccessDenied when it has given up that user since.
   [[nodiscard]] static Expected<ServiceName> claim(const Service& service,
                                                    int named_socket = -1) noexcept;
 

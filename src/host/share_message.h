@@ -12,7 +12,7 @@
 
 namespace verbatim::host {
 
-/// What a shared socket is for: packets to one slot at one local address.
+/// The packets that a shared socket is for: those to one slot at one local address.
 struct SocketLabel {
   std::array<std::uint8_t, 16> address{};  // IPv6, or IPv4-mapped
   std::uint32_t scope = 0;                 // interface index where the address needs one

@@ -19,7 +19,7 @@ int accept_from(int listener) noexcept {
   return accepted;
 }
 
-/// At the number where it was opened: that number is one that the process may use when the spare is
+/// Keeps the number that open(2) has given: the process may use that number again when the spare is
 /// closed.
 OwnDescriptor open_spare() noexcept {
   return OwnDescriptor::in_place(::open("/dev/null", O_RDONLY | O_CLOEXEC));

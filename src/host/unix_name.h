@@ -56,8 +56,7 @@ class UnixName {
   /// process has the name. EADDRINUSE: a process, this one included, has it. EACCES: the process
   /// has no RuntimeDirectory, or is no longer allowed to use it.
   [[nodiscard]] int bind(int socket) const noexcept { return bind_beside(socket, socket); }
-  /// In the directory of `named_socket`, a named socket, also if the process has changed its user
-  /// since.
+  /// In the directory of `named_socket`, also if the process has changed its user since.
   [[nodiscard]] int bind_beside(int named_socket, int socket) const noexcept;
   [[nodiscard]] int connect(int socket) const noexcept;
   [[nodiscard]] ssize_t send(int socket, std::span<const std::byte> octets) const noexcept;

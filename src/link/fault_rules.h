@@ -31,10 +31,10 @@ struct FaultRule {
   std::optional<wire::QpNumber> qp{};  // BTH.DestQP; none: any
 
   // Which of those it hits: all four must agree.
-  std::uint64_t after = 0;                  // this many pass first
-  std::uint64_t first = ~std::uint64_t{0};  // then it looks at this many, and at no more
-  std::uint64_t every = 1;                  // of these at the n-th, the 2n-th, ...
-  std::uint64_t chance = kAlways;           // and hits with this probability, in 2^-32
+  std::uint64_t after = 0;                  // skips this many
+  std::uint64_t first = ~std::uint64_t{0};  // then considers this many, and no more
+  std::uint64_t every = 1;                  // of these the n-th, the 2n-th, ...
+  std::uint64_t chance = kAlways;           // and hits each with this probability, in 2^-32
 
   // What happens to them.
   std::uint32_t by = 1;   // kReorder: this many later packets overtake it

@@ -25,18 +25,18 @@
 
 namespace verbatim::loop {
 
-/// How a packet has come to this process.
+/// How a packet has arrived at this process.
 enum class ArrivedBy : std::uint8_t {
   kLink,
   kForwarding,  // through another process of this host, whose socket received it
 };
 
-/// What happens to a packet that has arrived: it goes to the queue pair that it names, to all
-/// members of its multicast group, to the general services interface, or to the process whose queue
-/// pair it names. A packet of an unreliable service that finds no receive waits a moment for one
-/// (LateReceive), and all later requests for its queue pair wait behind it: no request overtakes
-/// another one. A queue pair that has got a packet is listed for a turn in the agenda. Nothing is
-/// sent here.
+/// Decides what happens to a packet that has arrived: it goes to the queue pair that it names, to
+/// all members of its multicast group, to the general services interface, or to the process whose
+/// queue pair it names. A packet of an unreliable service that finds no receive waits a moment for
+/// one (LateReceive), and all later requests for its queue pair wait behind it: no request
+/// overtakes another one. A queue pair that has got a packet is listed for a turn in the agenda.
+/// Nothing is sent here.
 ///
 /// The class reads no clock and has no socket. It is used with the adapter's lock held.
 ///
@@ -49,12 +49,13 @@ enum class ArrivedBy : std::uint8_t {
 ///   void expect_faults()                  before the first guarded() of a burst
 ///   void forward(slot, incoming)          sends the packet to the process in this slot
 ///   bool is_own_address(gid)              whether this process has the address
-///   void handle_management(incoming, packet, seed, arrived_by)    a packet for queue pair 1
-///   void handle_first_data(communication)                   the first packet of a new connection
+///   void handle_management(incoming, packet, seed, arrived_by)   a packet for queue pair 1
+///   void handle_first_data(communication)                        the first packet of a new
+///                                                                connection
 template <typename Qp, typename Outside>
 class Dispatch {
  public:
-  /// They outlive the dispatch.
+  /// The parts outlive the dispatch.
   struct Parts {
     const QueuePairTable<Qp>& queue_pairs;
     const MulticastTable<Qp>& groups;

@@ -17,7 +17,8 @@
 
 namespace verbatim::loop {
 
-/// Which queue pair of an adapter runs when, and when packets leave. The loop has these steps:
+/// Decides which queue pair of an adapter runs when, and when packets leave. The loop has these
+/// steps:
 ///   receive()     takes the packets that have arrived, and runs the timers that are due. Queue
 ///                 pairs with something to send are listed in the agenda; nothing is sent yet.
 ///   serve()       gives each listed queue pair one turn, and sends what they have written.

@@ -18,7 +18,7 @@ namespace verbatim::sim {
 /// requests go through packets.
 class EndpointQueuePair {
  public:
-  /// They outlive the queue pair.
+  /// The parts outlive the queue pair.
   struct Parts {
     loop::Agenda<EndpointQueuePair>& agenda;
     const std::vector<transport::SharedReceiveRing>& shared;  // by their numbers, for XRC

@@ -72,7 +72,7 @@ class LossyNetwork {
   using InFlight = std::map<Receiver, Frames>;
   static constexpr std::uint32_t kAnySlot = ~0U;  // of frames that are not multicast
 
-  /// What was chosen for a frame. A corrupted one may come twice; its other copy is whole then.
+  /// What was chosen for a frame. A corrupted frame may come twice; its other copy is intact.
   struct Choice {
     Fate fate{};
     bool comes_twice = false;

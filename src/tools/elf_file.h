@@ -33,7 +33,7 @@ struct ElfFile {
 struct Obstacle {
   std::string what;
   std::string advice;
-  bool may_start_others = true;  // it runs all the same, and so do programs that it starts
+  bool may_start_others = true;  // programs that it starts may find the adapter
 };
 [[nodiscard]] std::optional<Obstacle> obstacle_in(const ElfFile& program);
 

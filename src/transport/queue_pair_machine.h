@@ -95,7 +95,7 @@ class alignas(64) QueuePairMachine {
   /// The owner has caught a fault in a call that handles or polls packets: memory that a request or
   /// a receive names is registered, but the program has unmapped it. That request or receive fails.
   void handle_memory_fault() noexcept;
-  /// What happens outside of this machine: its owner reports it.
+  /// Events outside of this machine, which its owner reports.
   enum class OwnerEvent : std::uint8_t {
     kFirstRequest,       // the first request of the peer was executed in this queue pair's half
     kSendFailed,         // a request that the direct requester executed has failed; it is completed
@@ -172,7 +172,8 @@ class alignas(64) QueuePairMachine {
   [[nodiscard]] std::optional<PacketDrop> find_fault(const Arrival& arrival) const noexcept;
   [[nodiscard]] Transmit poll_sender(Instant now, const TrainRoom& room) noexcept;
 
-  // What a posting and a turn read is close together, before the two sides, which are large.
+  // Members that a posting and a turn read lie close together, before the two sides, which are
+  // large.
   QpAttributes attributes_;
   Config config_;
   std::uint8_t events_ = 0;      // QpEvents not yet collected, a bit each

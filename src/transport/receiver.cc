@@ -22,7 +22,7 @@ Receiver::Receiver(QpType type, wire::QpNumber number, const Parts& parts) noexc
 
 ResponderState Receiver::copy_of_state() const noexcept {
   ResponderState& now = state();
-  // First: what is no longer taken was completed before that, and the queues show it.
+  // Loaded first: a receive that is no longer taken was completed before, and the queues show it.
   const bool taken = std::atomic_ref(now.receive_taken).load(std::memory_order_acquire);
   ResponderState copy = now;
   copy.receive_taken = taken;

@@ -87,7 +87,7 @@ class Receiver {
   [[nodiscard]] ResponderState copy_of_state() const noexcept;
   /// The half lies elsewhere from now on, with the same contents. The caller has copied the state
   /// and then moved the queues. A requester that is still inside the old half stays there. A shared
-  /// receive that it has claimed stays with the claimant that this queue pair was until now.
+  /// receive that it has claimed stays claimed by the earlier claimant() of this queue pair.
   void move_to(const Place& place) noexcept;
   /// How often move_to() was called. The number wraps.
   [[nodiscard]] std::uint8_t moves() const noexcept { return moves_; }

@@ -13,8 +13,8 @@
 
 namespace verbatim::transport {
 
-/// Where messages land: takes receives, scatters into them, writes through R_Keys and publishes the
-/// receive completions. RC, UC and UD responders and the direct path all use it, so that memory and
+/// Takes receives, scatters messages into them, writes through R_Keys and publishes the receive
+/// completions. RC, UC and UD responders and the direct path all use it, so that memory and
 /// completions are the same on each data path.
 ///
 /// A view: the state and the queues are the caller's, possibly shared. It decides nothing about
@@ -67,9 +67,9 @@ class Landing {
   }
   /// Room in the receive that was taken.
   [[nodiscard]] std::uint64_t receive_octets() const noexcept;
-  /// The place of the next octets of the message, as far as it is contiguous. Of a SEND, it is the
-  /// rest of a piece of the receive; of a WRITE, at most `octets`, and less than what is missing.
-  /// Empty when it is not allowed; scatter() and write() then return the reason.
+  /// The contiguous place of the next octets of the message. For a SEND: the rest of a piece of the
+  /// receive. For a WRITE: at most `octets`, and always without the last octet of the message.
+  /// Empty when the access is not allowed; scatter() and write() then return the reason.
   [[nodiscard]] std::span<std::byte> receive_run() const noexcept;
   [[nodiscard]] std::span<std::byte> write_run(std::uint64_t octets) const noexcept;
   /// The caller has filled that many octets of receive_run().

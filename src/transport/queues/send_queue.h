@@ -66,7 +66,7 @@ struct SendEntry {
 };
 
 /// The send queue of one queue pair (IBA Vol 1, 10.8.2): a ring of entries numbered from zero on,
-/// each with its gather list or inline data. Entries live from post() until the requester retires
+/// each with its gather list or inline data. Entries live from post() until the requester removes
 /// them, in order.
 ///
 /// Storage is the caller's and private. Thread: the one that holds the queue pair's lock.
@@ -141,7 +141,7 @@ class SendQueue {
   void store_data(const SendRequest& request, SendEntry& entry) noexcept;
 
   // The members that a short request reads come first.
-  std::uint32_t head_ = 0;  // oldest entry not retired
+  std::uint32_t head_ = 0;  // oldest entry in the queue
   std::uint32_t tail_ = 0;  // one past the newest
   Limits limits_{};
   std::uint32_t mask_ = 0;       // ring size - 1

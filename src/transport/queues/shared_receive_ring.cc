@@ -95,8 +95,8 @@ SharedReceiveRing::Claim SharedReceiveRing::claim(std::uint32_t claimant) noexce
     std::uint32_t expected = posted_at(head);
     const bool mine = std::atomic_ref(cell.claim)
                           .compare_exchange_strong(expected, claimant, std::memory_order_acq_rel);
-    // The head moves, whichever claimant has the entry: one that died before its move is helped
-    // here. If other claimants have moved the head already, even once around the ring, neither
+    // The head moves also if another claimant has the entry, which may have died before its own
+    // move. If other claimants have moved the head already, even once around the ring, neither
     // exchange has found what it expected.
     std::atomic_ref(h.head).compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
     if (!mine) continue;

@@ -313,9 +313,9 @@ void RcRequester::take_round_trip(Instant now) noexcept {
 }
 
 /// The packets in flight will be sent again, and an acknowledgement could be for either copy, so
-/// the measurement is dropped. The first one is kept, although it may be too long: in a network
-/// that loses a packet of every window there would be no other, and every loss would cost the whole
-/// timeout.
+/// the measurement is dropped. The first measurement is kept, although it may be too long: in a
+/// network that loses a packet of every window there would be no other, and every loss would cost
+/// the whole timeout.
 void RcRequester::note_loss() noexcept {
   if (round_trip_.is_known()) times_ = false;
   window_.handle_loss(sent_psn_);

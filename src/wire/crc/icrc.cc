@@ -96,8 +96,8 @@ constexpr Field kIpv4Identification(kIdentificationToBth);
 constexpr Field kIpv6Lengths = Field(kIpv6BthAt - Lrh::kSize - 4) + kUdpLength;
 constexpr Field kGrhLength(kRoceV1BthAt - Lrh::kSize - 4);
 
-/// Masking changes the bits of an octet of the BTH. Here the register before the BTH is changed by
-/// those bits, run backwards to there, which has the same result.
+/// The change of the register before the BTH that has the same effect as a change of these bits in
+/// the octet of the BTH that is masked: the bits, run backwards to there.
 constexpr auto kBthEcnBeforehand = [] {
   std::array<std::uint32_t, 256> beforehand{};
   for (std::uint32_t bits = 0; bits < 256; ++bits) {

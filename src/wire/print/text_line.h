@@ -9,8 +9,8 @@
 
 namespace verbatim::wire {
 
-/// Builds one line of text in a caller's buffer. Text that does not fit is truncated and no error,
-/// because the line is for people. It is not terminated with a zero.
+/// Builds one line of text in a caller's buffer. Text that does not fit is truncated without
+/// an error, because the line is for people. The line is not terminated with a zero.
 class TextLine {
  public:
   explicit constexpr TextLine(std::span<char> to) noexcept : to_(to) {}
