@@ -177,7 +177,9 @@ Status Adapter::open_segment(const LinkConfig& config, std::string& message) {
     octets /= 4;
   }
   if (!has_segment) {
-    message = "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`";
+    message =
+        "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`, and, "
+        "if the program locks its memory (mlockall), `ulimit -l`";
     return has_segment;
   }
   auto laid_out = layout_.lay_out(segment_, {.slot = slot_.number(),

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <vector>
 
@@ -61,10 +62,19 @@ ExistingAdapters& existing() {
 
 /// Without exceptions, `new` ends the process where it gets no memory. The tables of an adapter
 /// need about one MiB of address space, so this asks for more than that.
-bool has_room_for_an_adapter() noexcept {
+///
+/// Null when there is room. Else it says what to do. In a program that has called
+/// mlockall(MCL_FUTURE) new memory is locked, and the kernel says EAGAIN beyond the limit.
+const char* lack_of_room_for_an_adapter() noexcept {
   constexpr std::size_t kOctets = std::size_t{4} << 20;
   void* const at = ::mmap(nullptr, kOctets, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return at != MAP_FAILED && ::munmap(at, kOctets) == 0;
+  if (at == MAP_FAILED) {
+    return errno == EAGAIN ? "the program locks all its memory (mlockall), and its limit is "
+                             "reached; raise `ulimit -l`"
+                           : "no memory is left; check `ulimit -v`";
+  }
+  ::munmap(at, kOctets);
+  return nullptr;
 }
 
 }  // namespace
@@ -84,8 +94,8 @@ Expected<std::shared_ptr<Adapter>> open_adapter(const PortInfo& port,
       return open;
     }
   }
-  if (!has_room_for_an_adapter()) {
-    message = "no memory is left; check `ulimit -v`";
+  if (const char* lack = lack_of_room_for_an_adapter(); lack != nullptr) {
+    message = lack;
     return Errc::kNoMemory;
   }
   adapter = std::make_shared<Adapter>(port, make_management);

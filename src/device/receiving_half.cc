@@ -56,13 +56,14 @@ Status ReceivingHalf::build(transport::QueuePairMachine::Parts& parts) {
 }
 
 direct::Half::Parts ReceivingHalf::parts() const noexcept {
-  const host::Segment& segment = adapter_.segment();
+  host::Segment& segment = adapter_.segment();
   return {.responder_at = segment.offset_of(state_block_.data()),
           .receive_at = receive_block_.empty() ? 0 : segment.offset_of(receive_block_.data()),
           .shared_at = setup_.shared == nullptr ? 0 : segment.offset_of(setup_.shared->block()),
           .lane_at = segment.offset_of(lane_block_.data()),
           .board_at = segment.offset_of(setup_.receive_cq->board()),
-          .lane_hint = port_->hint()};
+          .lane_hint = port_->hint(),
+          .end = segment.octets_used()};
 }
 
 void ReceivingHalf::publish(wire::QpNumber number) {

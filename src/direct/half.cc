@@ -45,6 +45,8 @@ void Half::move(const Parts& parts) noexcept {
   record_->lane_at = parts.lane_at;
   record_->board_at = parts.board_at;
   record_->lane_hint = parts.lane_hint;
+  constexpr std::uint64_t kGrain = HalfRecord::kPartsGrain;
+  record_->parts_end = static_cast<std::uint32_t>((parts.end + kGrain - 1) / kGrain);
 }
 
 void Half::begin(const Ends& ends, Visitor visitor) noexcept {

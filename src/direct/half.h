@@ -37,6 +37,7 @@ class Half {
     std::uint64_t lane_at = 0;
     std::uint64_t board_at = 0;
     std::uint32_t lane_hint = 0;
+    std::uint64_t end = 0;  // an offset behind all of them
   };
 
   Half() noexcept = default;

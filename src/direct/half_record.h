@@ -59,6 +59,8 @@ struct alignas(64) HalfRecord {
     return (std::uint64_t{life} << 32) | claimant;
   }
 
+  static constexpr std::uint64_t kPartsGrain = std::uint64_t{2} << 20;
+
   std::uint64_t claim = 0;      // atomic; life and claimant
   std::uint64_t given_up = 0;   // atomic; the visit that the owner no longer waits for
   std::uint32_t gate = kNone;   // atomic; Gate
@@ -70,6 +72,7 @@ struct alignas(64) HalfRecord {
   std::uint8_t spare = 0;
   wire::PKey pkey{};               //
   std::uint32_t lane_hint = 0;     // the hint of the lane at `lane_at`
+  std::uint32_t parts_end = 0;     // the parts end before this multiple of kPartsGrain
   std::uint64_t responder_at = 0;  // ResponderState
   std::uint64_t receive_at = 0;    // ReceiveQueue; 0: none
   std::uint64_t shared_at = 0;     // SharedReceiveRing; 0: none

@@ -133,7 +133,8 @@ class Owner {
                              .shared_at = queue_.exists() ? 0 : offset_of(receive_),
                              .lane_at = offset_of(lane_),
                              .board_at = offset_of(board_),
-                             .lane_hint = 1});
+                             .lane_hint = 1,
+                             .end = kOctets});
     begin_again();
   }
 

@@ -1,35 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "direct/visit.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "base/pointer.h"
+#include "direct/half_table.h"
 #include "host/membarrier.h"
 #include "host/ring.h"
 
 namespace verbatim::direct {
 
-namespace {
-
-/// The record of a queue pair in a segment; null when the segment has no place for it.
-HalfRecord* record_of(std::byte* segment, const host::SegmentHeader& header,
-                      wire::QpNumber number) noexcept {
-  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::Bells::kCount;
-  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
-                        index < header.half_count;
-  return is_there ? pointer_as<HalfRecord>(segment + header.halves_at) + index : nullptr;
-}
-
-}  // namespace
-
 Visit::Visit(std::shared_ptr<host::Peer> peer, const Own& own, const Self& self) noexcept
     : peer_(std::move(peer)), own_bell_(own.bell), self_(self) {
   segment_ = peer_ == nullptr ? own.segment : peer_->at(0, 0);
   segment_octets_ = header().octets;
-  record_ = record_of(segment_, header(), self.dest_qp);
-  const auto& own_header = *pointer_as<const host::SegmentHeader>(own.segment);
-  visiting_ = &record_of(own.segment, own_header, self.number)->visiting;
+  const HalfTable own_halves = HalfTable::of(own.segment);
+  record_ = (peer_ == nullptr ? own_halves : HalfTable::of(*peer_)).find(self.dest_qp);
+  visiting_ = &own_halves.find(self.number)->visiting;
   bells_ = host::Bells(segment_ + header().bells_at);
   const bool both_can = Fencing(header().fencing) == Fencing::kExpedited &&
                         host::Membarrier::global() == Fencing::kExpedited;
@@ -89,11 +78,15 @@ bool Visit::stand_in(HalfParts& parts) noexcept {
 
 /// The parts at the offsets in the record; without a state if one of them is not there.
 HalfParts Visit::find_parts() const noexcept {
-  // The segment from that offset to its end; each word is read once.
+  const std::uint64_t parts_end =
+      std::atomic_ref(record_->parts_end).load(std::memory_order_relaxed);
+  const std::uint64_t end = std::min(parts_end * HalfRecord::kPartsGrain, segment_octets_);
+  if (peer_ != nullptr && peer_->at(0, end) == nullptr) return {};
+  // The octets from that offset to the end of the parts; each word is read once.
   const auto from = [&](std::uint64_t& word) -> std::span<std::byte> {
     const std::uint64_t at = std::atomic_ref(word).load(std::memory_order_relaxed);
-    const bool is_inside = at != 0 && at % 64 == 0 && at < segment_octets_;
-    return is_inside ? std::span(segment_ + at, segment_octets_ - at) : std::span<std::byte>();
+    const bool is_inside = at != 0 && at % 64 == 0 && at < end;
+    return is_inside ? std::span(segment_ + at, end - at) : std::span<std::byte>();
   };
   const auto state = from(record_->responder_at);
   HalfParts parts{

@@ -10,9 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/pointer.h"
+#include "direct/half_table.h"
 #include "host/membarrier.h"
-#include "host/slot.h"
 #include "host/uncancellable.h"
 
 namespace verbatim::direct {
@@ -39,15 +38,10 @@ Visitor::Visitor(std::shared_ptr<host::Peer> peer, const Visiting* visiting)
 
 Visitor Visitor::of(std::shared_ptr<host::Peer> peer, const std::byte* own_segment,
                     wire::QpNumber number) {
-  const host::SegmentHeader& header =
-      peer == nullptr ? *pointer_as<const host::SegmentHeader>(own_segment) : peer->header();
-  const std::byte* segment = peer == nullptr ? own_segment : peer->at(0, 0);
-  const std::uint32_t index = static_cast<std::uint32_t>(number) % host::kNumbersPerSlot;
-  const bool is_there = header.holds(header.halves_at, header.half_count, sizeof(HalfRecord)) &&
-                        index < header.half_count;
-  if (!is_there) return {};
-  const auto* records = pointer_as<const HalfRecord>(segment + header.halves_at);
-  return {std::move(peer), &records[index].visiting};
+  const HalfTable halves = peer == nullptr ? HalfTable::of(own_segment) : HalfTable::of(*peer);
+  const HalfRecord* record = halves.find(number);
+  if (record == nullptr) return {};
+  return {std::move(peer), &record->visiting};
 }
 
 void Visitor::look() const noexcept {

@@ -15,7 +15,7 @@
 namespace verbatim::host {
 
 /// Maps more than needed and unmaps the parts before and after the aligned range.
-std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept {
+std::byte* map_aligned(std::size_t octets, int flags, int descriptor, int protection) noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t whole = (octets + page - 1) / page * page;
   const std::size_t room = whole + kHugePageOctets;
@@ -26,7 +26,7 @@ std::byte* map_aligned(std::size_t octets, int flags, int descriptor) noexcept {
   const std::size_t before = -numeric_address(begin) & (kHugePageOctets - 1);
   std::byte* const at = begin + before;
   const void* const mapped =
-      ::mmap(at, octets, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, descriptor, 0);
+      ::mmap(at, octets, protection, flags | MAP_FIXED | MAP_NORESERVE, descriptor, 0);
   if (mapped == MAP_FAILED) {
     ::munmap(begin, room);
     return nullptr;

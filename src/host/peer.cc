@@ -36,6 +36,11 @@ bool becomes_readable(int connection, Duration patience) noexcept {
   return ready > 0;
 }
 
+std::uint64_t end_of_tables(const SegmentHeader& header) noexcept {
+  return std::max(header.keys_at + header.key_count * sizeof(memory::KeyEntry),
+                  header.bells_at + Bells::kOctets);
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32_t slot,
@@ -80,12 +85,12 @@ Expected<std::shared_ptr<Peer>> Peer::attach(std::uint32_t own_slot, std::uint32
 Status Peer::map(int segment) noexcept {
   const std::uint64_t octets = octets_of_sealed(segment);
   if (octets < sizeof(SegmentHeader)) return Errc::kNotSupported;
-  segment_ = map_aligned(octets, MAP_SHARED, segment);
-  if (segment_ == nullptr) return Errc::kNoMemory;
+  if (!segment_.map(segment, octets)) return Errc::kNoMemory;
   process_ = ::getpid();
-  (void)::madvise(segment_, octets, MADV_DONTFORK);    // a forked child does not use it
-  std::memcpy(&header_, segment_, sizeof header_);     // once: the owner may change it
-  const std::uint64_t stated_octets = header_.octets;  // checked below
+  (void)::madvise(segment_.begin(), octets, MADV_DONTFORK);  // a forked child does not use it
+  if (!segment_.open_up_to(sizeof header_)) return Errc::kNoMemory;
+  std::memcpy(&header_, segment_.begin(), sizeof header_);  // once: the owner may change it
+  const std::uint64_t stated_octets = header_.octets;       // checked below
   header_.octets = octets;  // the mapped length, which the destructor needs
   const bool makes_sense =
       header_.magic == SegmentHeader::kMagic && header_.version == SegmentHeader::kVersion &&
@@ -93,11 +98,11 @@ Status Peer::map(int segment) noexcept {
       header_.holds(header_.keys_at, header_.key_count, sizeof(memory::KeyEntry)) &&
       header_.holds(header_.bells_at, 1, Bells::kOctets);
   if (!makes_sense) return Errc::kNotSupported;
-  return Ok{};
+  return segment_.open_up_to(end_of_tables(header_)) ? Status(Ok{}) : Errc::kNoMemory;
 }
 
 Peer::~Peer() {
-  if (segment_ != nullptr && process_ == ::getpid()) ::munmap(segment_, header_.octets);
+  if (process_ == ::getpid()) segment_.unmap();
 }
 
 bool Peer::has_lost_connection() const noexcept {

@@ -14,6 +14,7 @@
 #include "host/own_descriptor.h"
 #include "host/process_mark.h"
 #include "host/segment_header.h"
+#include "host/segment_mapping.h"
 
 namespace verbatim::host {
 
@@ -35,10 +36,12 @@ class Peer {
   ~Peer();
 
   [[nodiscard]] const SegmentHeader& header() const noexcept { return header_; }
-  /// Octets of the segment by their offset. Null when they do not lie inside it.
-  [[nodiscard]] std::byte* at(std::uint64_t offset, std::uint64_t octets) const noexcept {
-    return offset <= header_.octets && octets <= header_.octets - offset ? segment_ + offset
-                                                                         : nullptr;
+  /// Octets of the segment by their offset. Null when they do not lie inside it, or when the system
+  /// does not make them accessible. The keys and the bells are accessible always, other octets
+  /// after the first call that names them.
+  [[nodiscard]] std::byte* at(std::uint64_t offset, std::uint64_t octets) noexcept {
+    const bool is_inside = offset <= header_.octets && octets <= header_.octets - offset;
+    return is_inside && segment_.open_up_to(offset + octets) ? segment_.begin() + offset : nullptr;
   }
   /// Its moved memory.
   [[nodiscard]] ArenaViews& arena() noexcept { return arena_; }
@@ -73,7 +76,7 @@ class Peer {
   [[nodiscard]] bool has_lost_address_space() const noexcept;
 
   SegmentHeader header_{};
-  std::byte* segment_ = nullptr;
+  SegmentMapping segment_;
   pid_t process_ = 0;  // that has mapped it: it is not mapped in a forked child
   ArenaViews arena_;
   OwnDescriptor memory_;

@@ -20,6 +20,7 @@
 #include "base/pointer.h"
 #include "host/bells.h"
 #include "host/door.h"
+#include "host/test_mappings.h"
 #include "host/test_process.h"
 #include "memory/key_entry.h"
 
@@ -110,6 +111,27 @@ TEST(Peer, AttachesToAProcessOfItsKind) {
     EXPECT_EQ((*attached)->at(kOctets - 64, 65), nullptr);
     EXPECT_EQ((*attached)->at(~std::uint64_t{0}, 64), nullptr);
     EXPECT_FALSE((*attached)->look());
+  });
+}
+
+/// A file of 16 GiB, of which 64 KiB are in use, must not cost more because the program ends in a
+/// core dump or locks its memory.
+TEST(Peer, TheSegmentOfAPeerIsLeftOutOfCoreDumpsAndAccessibleInPart) {
+  test::in_a_private_network([] {
+    constexpr std::uint64_t kLong = std::uint64_t{16} << 30;
+    Offering offering;
+    offering.file_octets = offering.header.octets = kLong;
+    const FakeProcess process(offering);
+    const auto attached = Peer::attach(kOwnSlot, kSlot, kPatience);
+    ASSERT_TRUE(attached.ok());
+    std::byte* const begin = (*attached)->at(0, 1);
+    EXPECT_FALSE(test::is_in_core_dumps(begin));
+    EXPECT_FALSE(test::is_in_core_dumps(begin + kLong - 1));
+    EXPECT_NE(test::flags_of_mapping(begin).find(" rd"), std::string::npos);
+    EXPECT_EQ(test::flags_of_mapping(begin + kLong - 1).find(" rd"), std::string::npos);
+    std::byte* const last = (*attached)->at(kLong - 1, 1);
+    ASSERT_EQ(last, begin + kLong - 1);
+    *last = std::byte{1};
   });
 }
 

@@ -48,9 +48,7 @@ bool exceeds_file_limit(std::size_t octets) noexcept {
 
 }  // namespace
 
-Segment::~Segment() {
-  if (base_ != nullptr) ::munmap(base_, size_);
-}
+Segment::~Segment() { mapping_.unmap(); }
 
 Status Segment::open(std::size_t octets) noexcept {
   if (octets == 0) return Errc::kInvalidArgument;
@@ -58,16 +56,14 @@ Status Segment::open(std::size_t octets) noexcept {
   if (exceeds_file_limit(octets)) return Errc::kNoMemory;
   const int descriptor = ::memfd_create("verbatim", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return Errc::kNoMemory;
-  std::byte* mapping = nullptr;
-  if (::ftruncate(descriptor, static_cast<off_t>(octets)) == 0 &&
-      ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
-    mapping = map_aligned(octets, MAP_SHARED, descriptor);
-  }
-  if (mapping == nullptr) {
+  const bool is_mapped = ::ftruncate(descriptor, static_cast<off_t>(octets)) == 0 &&
+                         ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK) == 0 &&
+                         mapping_.map(descriptor, octets);
+  if (!is_mapped) {
     ::close(descriptor);
     return Errc::kNoMemory;
   }
-  base_ = mapping;
+  base_ = mapping_.begin();
   size_ = octets;
   used_ = gathered_ = dense_from_ = 0;
   descriptor_ = OwnDescriptor(descriptor);
@@ -76,16 +72,11 @@ Status Segment::open(std::size_t octets) noexcept {
 
 void Segment::privatize() noexcept {
   if (base_ == nullptr) return;
-  constexpr int kAccess = PROT_READ | PROT_WRITE;
-  constexpr int kInPlace = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
-  if (descriptor_.is_still_own()) {
-    ::mmap(base_, size_, kAccess, kInPlace, descriptor_.number(), 0);
-    return;
-  }
+  if (descriptor_.is_still_own()) return mapping_.replace_in_child(descriptor_.number());
   // The program has closed the file, so the octets are copied.
-  void* copy = ::mmap(nullptr, used_, kAccess, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* copy = ::mmap(nullptr, used_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy != MAP_FAILED) std::memcpy(copy, base_, used_);
-  ::mmap(base_, size_, kAccess, kInPlace | MAP_ANONYMOUS, -1, 0);
+  mapping_.replace_in_child(-1);
   if (copy == MAP_FAILED) return;
   std::memcpy(base_, copy, used_);
   ::munmap(copy, used_);
@@ -108,11 +99,12 @@ std::span<std::byte> Segment::take(std::size_t octets) noexcept {
     const LockGuard lock(mutex_);
     if (free_[index] == nullptr) {
       if (block_octets > size_ - used_) return {};
-      block = carve(block_octets);
       // Small blocks of one size are made together, so that they share pages: a peer that visits
       // many queue pairs in turn needs fewer pages.
       const std::size_t run = block_octets < kSmallOctets ? kRunOctets : block_octets;
-      const std::size_t end = std::min(used_ + run - block_octets, size_);
+      const std::size_t end = std::min(used_ + run, size_);
+      if (!mapping_.open_up_to(end)) return {};
+      block = carve(block_octets);
       while (used_ + block_octets <= end) put(index, carve(block_octets));
       return {block, octets};
     }

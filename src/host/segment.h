@@ -9,6 +9,7 @@
 #include "base/expected.h"
 #include "base/mutex.h"
 #include "host/own_descriptor.h"
+#include "host/segment_mapping.h"
 
 namespace verbatim::host {
 
@@ -41,6 +42,11 @@ class Segment {
     return static_cast<std::size_t>(place - base_);
   }
   [[nodiscard]] std::size_t octets() const noexcept { return size_; }
+  /// All blocks that were ever handed out lie in the first octets, as many as this.
+  [[nodiscard]] std::size_t octets_used() noexcept {
+    const LockGuard lock(mutex_);
+    return used_;
+  }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
 
  private:
@@ -57,7 +63,8 @@ class Segment {
   void put(std::size_t index, std::byte* block) noexcept VB_REQUIRES(mutex_);
 
   Mutex mutex_;
-  std::byte* base_ = nullptr;
+  SegmentMapping mapping_;
+  std::byte* base_ = nullptr;  // of the mapping
   std::size_t size_ = 0;
   std::size_t used_ VB_GUARDED_BY(mutex_) = 0;  // octets ever handed out
   std::size_t gathered_ VB_GUARDED_BY(mutex_) =

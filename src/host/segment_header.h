@@ -14,7 +14,7 @@ struct alignas(64) SegmentHeader {
   static constexpr std::uint32_t kMagic = 0x5642'5347;
   /// A segment of another version has other contents, or its door other messages: processes of
   /// different versions communicate through packets.
-  static constexpr std::uint32_t kVersion = 9;
+  static constexpr std::uint32_t kVersion = 10;
   static constexpr std::size_t kAddressCount = 64;
 
   std::uint32_t magic = 0;
