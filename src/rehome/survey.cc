@@ -64,17 +64,6 @@ bool holds_our_stack(Range pages) noexcept {
   return is_known && pages.overlaps({.begin = begin, .end = begin + octets});
 }
 
-constexpr long kFirstKey = 1;  // of protection keys
-
-bool is_protection_key(long key) noexcept {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const long at = kernel::map(0, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (kernel::failed(at)) return true;  // unknown
-  const bool is_key = kernel::call(SYS_pkey_mprotect, at, page, PROT_NONE, key) == 0;
-  kernel::unmap(static_cast<std::uintptr_t>(at), page);
-  return is_key;
-}
-
 }  // namespace
 
 /// The kernel accepts this advice only for memory that it may take away. The advice does no harm:
@@ -83,15 +72,20 @@ bool is_locked(std::uintptr_t address) noexcept {
   return kernel::advise(address, 1, MADV_COLD) == -EINVAL;
 }
 
-/// The kernel gives the lowest free key, and the first one is 1. The rights that it gets here are
-/// those of a key that is not in use. Without a free key, and on a processor without keys, the
-/// kernel gives none (ENOSPC).
+/// The kernel lets a mapping have a key only if the program has got the key, so this tries each key
+/// with a page of its own. A program may have given back the lower ones. No processor has more than
+/// 32 keys (x86: 16, Arm: 8).
 bool has_protection_keys() noexcept {
-  constexpr int kNoAccess = 1;  // PKEY_DISABLE_ACCESS
-  const long key = kernel::call(SYS_pkey_alloc, 0, kNoAccess);
-  if (key < 0) return key == -ENOSPC && is_protection_key(kFirstKey);
-  (void)kernel::call(SYS_pkey_free, key);
-  return key > kFirstKey;
+  constexpr long kKeysMax = 32;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const long at = kernel::map(0, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (kernel::failed(at)) return true;  // unknown
+  bool has_any = false;
+  for (long key = 1; key < kKeysMax && !has_any; ++key) {  // every mapping may have key 0
+    has_any = kernel::call(SYS_pkey_mprotect, at, page, PROT_NONE, key) == 0;
+  }
+  kernel::unmap(static_cast<std::uintptr_t>(at), page);
+  return has_any;
 }
 
 /// The advice has no effect on memory files, but mappings with and without it do not merge.
