@@ -127,6 +127,7 @@ Expected<Placement, Why> Rehoming::move_in(Range region) {
       has_edges ? outer_pages(region, page_octets()) : inner_pages(region, page_octets());
   if (const Moved judged = judge(region, pages); !judged) return judged.error();
   if (const Moved ready = get_ready(pages); !ready) return ready.error();
+  if (const Moved guarded = watch_.acts_in_time(); !guarded) return guarded.error();
   if (const Moved admitted = arena_.admit(pages); !admitted) return admitted.error();
   learn_departures();
   if (const Moved moved = bring_in(pages); !moved) return moved.error();
@@ -143,7 +144,7 @@ Moved Rehoming::judge(Range region, Range pages) const noexcept {
   return Ok{};
 }
 
-/// Prepares what every move needs: the file, and the monitor.
+/// Prepares what every move and all watching need: the file, and the monitor.
 Moved Rehoming::get_ready(Range first) noexcept {
   if (const Moved opened = arena_.open(first); !opened) return opened;
   return watch_.start();

@@ -117,7 +117,14 @@ Moved Watch::launch() noexcept {
   // From here on, descriptors that the program opens and closes do not affect the monitor's table.
   while (ready_.load(std::memory_order_acquire) == 0) nap();
   if (ready_.load() != 1) return Why::kNoDescriptor;
-  return test();
+  test_outcome_ = test();
+  return Ok{};
+}
+
+Moved Watch::acts_in_time() noexcept {
+  const LockGuard lock(mutex_);
+  if (!test_outcome_ && test_outcome_.error() == Why::kNoMemory) test_outcome_ = test();
+  return test_outcome_;
 }
 
 /// Empties a page of the arena as a program would. Succeeds if the monitor finds the call, and the
@@ -130,6 +137,9 @@ Moved Watch::test() noexcept {
   if (kernel::failed(at)) return Why::kNoMemory;
   const auto begin = static_cast<std::uintptr_t>(at);
   const Range pages{.begin = begin, .end = begin + page};
+  // After mlockall(MCL_FUTURE) new memory is locked, and locked memory is not emptied.
+  (void)kernel::call(SYS_munlock, begin, page);
+  searches_long_.store(true);
   Moved works = add_arena_pages(pages);
   if (works) {
     auto* const octet = pointer_as<volatile char>(begin);
@@ -138,6 +148,7 @@ Moved Watch::test() noexcept {
     const bool is_empty = kernel::advise(begin, page, MADV_DONTNEED) == 0 && *octet == 0;
     wait_until_idle();
     if (!is_empty || found_.load() == before) works = Why::kNoGuard;
+    searches_long_.store(works.ok());
   }
   kernel::unmap(begin, page);
   wait_until_idle();
@@ -234,7 +245,8 @@ void Watch::handle_event(Source& source) noexcept {
   if (source.is_contended) {
     for (int waits = 0; waits < kWaits && !source.clocks.have_all_gone_on(); ++waits) nap();
   }
-  for (int looks = 0; looks < kLooks && act_for_waiting_calls().is_empty(); ++looks) nap();
+  const int looks_max = searches_long_.load() ? kLooks : 1;
+  for (int looks = 0; looks < looks_max && act_for_waiting_calls().is_empty(); ++looks) nap();
   const ChangingCalls calls = act_for_waiting_calls();
   is_busy_.store(true);
   read_event(source.faults->number(), calls);
@@ -465,6 +477,7 @@ void Watch::forget_in_child() noexcept {
   has_moved_away_.store(false);
   is_busy_.store(false);
   monitor_.store(0);
+  searches_long_.store(true);
 }
 
 }  // namespace verbatim::rehome

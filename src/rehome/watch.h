@@ -49,8 +49,13 @@ class Watch {
   ~Watch() = default;
 
   /// Starts the monitor at the first call. Later calls return the same result, but try again after
-  /// kNoDescriptor and kNoMemory.
+  /// kNoDescriptor and kNoMemory. The monitor reports what the program unmaps, if not before the
+  /// call returns (acts_in_time()), then a moment later.
   [[nodiscard]] Moved start() noexcept;
+  /// After start(). Whether the monitor finds calls before they return, as pages of the arena need
+  /// it. kNoGuard where /proc does not show the calls: in a process that other processes of the
+  /// user may not trace.
+  [[nodiscard]] Moved acts_in_time() noexcept;
 
   /// From now on the mappings of these pages are watched: `pages` is mapped from the arena, or
   /// (add_other_pages()) is any other memory. kUserfaultfd or kRefused where the kernel does not
@@ -123,7 +128,7 @@ class Watch {
     ThreadClocks clocks;  // since that reading
   };
 
-  [[nodiscard]] Moved launch() noexcept;
+  [[nodiscard]] Moved launch() noexcept VB_REQUIRES(mutex_);
   [[nodiscard]] Moved test() noexcept;
   static void* run(void* watch);
   void monitor() noexcept;
@@ -156,8 +161,10 @@ class Watch {
   Mutex mutex_;
   bool has_started_ VB_GUARDED_BY(mutex_) = false;
   Moved outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
-  Userfaults arena_faults_;  // for pages of the arena: unmapped, moved, emptied
-  Userfaults other_faults_;  // for other registered memory: unmapped, moved
+  Moved test_outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
+  std::atomic<bool> searches_long_{true};  // for the call of an event
+  Userfaults arena_faults_;                // for pages of the arena: unmapped, moved, emptied
+  Userfaults other_faults_;                // for other registered memory: unmapped, moved
   Mutex observers_mutex_;
   std::array<Observer, kObserversMax> observers_ VB_GUARDED_BY(observers_mutex_){};
   // From the monitor to one reader at a time.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <array>
 #include <atomic>
@@ -177,6 +179,50 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
     ASSERT_FALSE(is_closed.load()) << "the new memory's keys must work";
   }
   rehoming_.remove_observer(closed.observer);
+}
+
+// ---- Programs whose calls the monitor does not find, or whose memory is locked ----
+
+/// Of four pages the second is unmapped.
+void expect_that_unmapping_is_reported() {
+  auto& rehoming = *new Rehoming;
+  const Memory memory(kThreads * page());
+  ClosedPages closed(memory.range());
+  ASSERT_TRUE(rehoming.add_observer(closed.observer));
+  ASSERT_TRUE(rehoming.watch(memory.range()));
+  ASSERT_EQ(::munmap(memory.data() + page(), page()), 0);
+  (void)rehoming.now();  // waits until the event is handled
+  EXPECT_TRUE(closed.is_closed[1]);
+  EXPECT_FALSE(closed.is_closed[0]);
+  EXPECT_FALSE(closed.is_closed[2]);
+}
+
+/// Such as a program with capabilities of its file, or one that keeps secrets.
+TEST(Unmapping, IsReportedInAProcessThatOthersMayNotTrace) {
+  if (!test::has_memory_events()) GTEST_SKIP() << "the system has no userfaultfd with events";
+  EXPECT_EQ(test::as_nobody([] {
+              ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 0), 0);
+              expect_that_unmapping_is_reported();
+              const Memory memory(page());
+              EXPECT_EQ((new Rehoming)->move_in(memory.range()).error(), Why::kNoGuard)
+                  << "MADV_DONTNEED would not give zeroes in time";
+            }),
+            0);
+}
+
+TEST(Unmapping, IsReportedInAProgramThatLocksItsMemory) {
+  if (!test::has_memory_events()) GTEST_SKIP() << "the system has no userfaultfd with events";
+  constexpr int kTooLittle = 77;
+  const int ended = test::in_a_child([] {
+    constexpr std::size_t kStacks = std::size_t{32} << 20;
+    if (::mlockall(MCL_FUTURE) != 0) ::_exit(kTooLittle);
+    void* const room = ::mmap(nullptr, kStacks, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) ::_exit(kTooLittle);
+    ::munmap(room, kStacks);
+    expect_that_unmapping_is_reported();
+  });
+  if (ended == kTooLittle) GTEST_SKIP() << "the limit of locked memory is too low";
+  EXPECT_EQ(ended, 0);
 }
 
 }  // namespace
