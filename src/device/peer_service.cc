@@ -18,6 +18,8 @@ namespace verbatim::device {
 Status PeerService::open(int epoll, const host::OwnDescriptor& bell) noexcept {
   bell_ = &bell;
   const std::uint32_t slot = parts_.slot.number();
+  // Peers get the arena when they attach, so it exists before any memory moves.
+  prepare_process_rehoming();
   if (!admission_.admits_peers) {
     return peers_.open(slot, epoll,
                        {.segment = parts_.segment.descriptor(), .admits_peers = false});
@@ -25,8 +27,6 @@ Status PeerService::open(int epoll, const host::OwnDescriptor& bell) noexcept {
   peers_.set_handler([this](std::span<const std::byte> message, int connection) {
     handle_message(message, connection);
   });
-  // Peers get the arena when they attach, so it exists before any memory moves.
-  prepare_process_rehoming();
   return peers_.open(slot, epoll,
                      {.segment = parts_.segment.descriptor(),
                       .bell = bell.number(),

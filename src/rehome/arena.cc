@@ -31,9 +31,9 @@ std::uint64_t file_size_limit() noexcept {
 
 Arena::~Arena() { close(); }
 
-bool Arena::is_intact() const noexcept {
+bool Arena::is_file_of(int descriptor) const noexcept {
   struct stat state {};
-  return is_open() && ::fstat(descriptor_, &state) == 0 && state.st_ino == inode_ &&
+  return descriptor >= 0 && ::fstat(descriptor, &state) == 0 && state.st_ino == inode_ &&
          major(state.st_dev) == major_ && minor(state.st_dev) == minor_;
 }
 

@@ -38,7 +38,9 @@ class Arena {
 
   /// Whether the descriptor still refers to the file. Programs close descriptors that are not
   /// theirs, and then open others with the same number.
-  [[nodiscard]] bool is_intact() const noexcept;
+  [[nodiscard]] bool is_intact() const noexcept { return is_file_of(descriptor_); }
+  /// Whether any descriptor refers to the file.
+  [[nodiscard]] bool is_file_of(int descriptor) const noexcept;
 
   [[nodiscard]] std::uint64_t offset_of(std::uintptr_t address) const noexcept {
     return address - base_;

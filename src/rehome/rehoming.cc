@@ -35,6 +35,7 @@ void Rehoming::open_arena() noexcept {
   const Held held(mutex_);
   const auto somewhere = numeric_address(this);
   (void)arena_.open({.begin = somewhere, .end = somewhere + 1});  // on failure nothing moves
+  watch_.prepare();
 }
 
 std::size_t Rehoming::moved_octets() {

@@ -72,11 +72,23 @@ void nap() noexcept {
 
 }  // namespace
 
+void Watch::prepare() noexcept {
+  const LockGuard lock(mutex_);
+  if (!has_started_ && arena_.is_open()) spares_.take(arena_);
+}
+
 Moved Watch::start() noexcept {
   const LockGuard lock(mutex_);
   if (!has_started_) {
     has_started_ = true;
     outcome_ = launch();
+    const bool lacks_descriptors = !outcome_ && outcome_.error() == Why::kNoDescriptor;
+    const bool has_spares = spares_.give_up(arena_);
+    if (lacks_descriptors && has_spares) {
+      arena_faults_.close();
+      other_faults_.close();
+      outcome_ = launch();
+    }
     if (!outcome_) {
       arena_faults_.close();
       other_faults_.close();
@@ -478,6 +490,7 @@ void Watch::forget_in_child() noexcept {
   is_busy_.store(false);
   monitor_.store(0);
   searches_long_.store(true);
+  (void)spares_.give_up(arena_);
 }
 
 }  // namespace verbatim::rehome

@@ -12,6 +12,7 @@
 #include "rehome/changing_calls.h"
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
+#include "rehome/spare_descriptors.h"
 #include "rehome/thread_clocks.h"
 #include "rehome/userfaults.h"
 #include "rehome/why.h"
@@ -48,6 +49,9 @@ class Watch {
   /// Only if the monitor was never started: it exists as long as the process.
   ~Watch() = default;
 
+  /// Keeps descriptors for start(). To be called when the arena is open and the program still has
+  /// descriptors.
+  void prepare() noexcept;
   /// Starts the monitor at the first call. Later calls return the same result, but try again after
   /// kNoDescriptor and kNoMemory. The monitor reports what the program unmaps, if not before the
   /// call returns (acts_in_time()), then a moment later.
@@ -161,6 +165,7 @@ class Watch {
   Mutex mutex_;
   bool has_started_ VB_GUARDED_BY(mutex_) = false;
   Moved outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
+  SpareDescriptors spares_ VB_GUARDED_BY(mutex_);
   Moved test_outcome_ VB_GUARDED_BY(mutex_) = Why::kNoGuard;
   std::atomic<bool> searches_long_{true};  // for the call of an event
   Userfaults arena_faults_;                // for pages of the arena: unmapped, moved, emptied

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -184,8 +186,7 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
 // ---- Programs whose calls the monitor does not find, or whose memory is locked ----
 
 /// Of four pages the second is unmapped.
-void expect_that_unmapping_is_reported() {
-  auto& rehoming = *new Rehoming;
+void expect_that_unmapping_is_reported(Rehoming& rehoming = *new Rehoming) {
   const Memory memory(kThreads * page());
   ClosedPages closed(memory.range());
   ASSERT_TRUE(rehoming.add_observer(closed.observer));
@@ -206,6 +207,21 @@ TEST(Unmapping, IsReportedInAProcessThatOthersMayNotTrace) {
               const Memory memory(page());
               EXPECT_EQ((new Rehoming)->move_in(memory.range()).error(), Why::kNoGuard)
                   << "MADV_DONTNEED would not give zeroes in time";
+            }),
+            0);
+}
+
+/// A server may register its first memory when all its descriptors are in use.
+TEST(Unmapping, IsReportedInAProgramWithoutDescriptors) {
+  if (!test::has_memory_events()) GTEST_SKIP() << "the system has no userfaultfd with events";
+  EXPECT_EQ(test::in_a_child([] {
+              auto& rehoming = *new Rehoming;
+              const rlimit limit{.rlim_cur = 64, .rlim_max = 64};
+              ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+              rehoming.open_arena();
+              while (::dup(1) >= 0) {
+              }
+              expect_that_unmapping_is_reported(rehoming);
             }),
             0);
 }
