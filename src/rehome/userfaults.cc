@@ -44,11 +44,13 @@ Moved Userfaults::open(std::uint64_t features) noexcept {
   return Why::kNoGuard;
 }
 
-void Userfaults::close() noexcept {
+bool Userfaults::is_own() const noexcept {
   uffdio_range nothing{};
-  const bool is_ours =
-      kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_WAKE, &nothing) == -EINVAL;
-  if (!is_ours) (void)descriptor_.release();
+  return kernel::call(SYS_ioctl, descriptor_.number(), UFFDIO_WAKE, &nothing) == -EINVAL;
+}
+
+void Userfaults::close() noexcept {
+  if (!is_own()) (void)descriptor_.release();
   descriptor_.close();
 }
 

@@ -32,6 +32,8 @@ class Userfaults {
   [[nodiscard]] Moved watch(Range pages, std::uint64_t mode) const noexcept;
   /// False when the descriptor is not a userfaultfd any more, so that the pages stay watched.
   bool unwatch(Range pages) const noexcept;
+  /// False when the program has closed the descriptor.
+  [[nodiscard]] bool is_own() const noexcept;
   /// Whether an event can be read.
   [[nodiscard]] bool has_events() const noexcept;
   /// Whether a thread is inside a call that changes watched mappings: from before the change until

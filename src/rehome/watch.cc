@@ -217,18 +217,28 @@ void Watch::put_bell() noexcept {
 void Watch::execute_command() noexcept {
   if (command_.state.load(std::memory_order_acquire) != Command::State::kWanted) return;
   const PageMover::Job& job = command_.job;
-  command_.has_succeeded = arena_faults_.unwatch(job.pages);
-  if (command_.has_succeeded) {
-    if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
-    (void)add_arena_pages(job.pages);
+  if (command_.kind == Command::Kind::kWatchOtherPages) {
+    command_.has_succeeded = add_other_pages(job.pages).ok();
+  } else {
+    command_.has_succeeded = arena_faults_.unwatch(job.pages);
+    if (command_.has_succeeded) {
+      if (make_private(arena_.descriptor(), job)) (void)copy_all_pages(job);
+      (void)add_arena_pages(job.pages);
+    }
   }
   if (bell_.load() == 0) put_bell();
   command_.state.store(Command::State::kDone, std::memory_order_release);
 }
 
 bool Watch::make_private_copies(const PageMover::Job& job) noexcept {
+  return command(Command::Kind::kMakePrivateCopies, job);
+}
+
+/// False when the monitor cannot be told, or cannot do it. One caller at a time.
+bool Watch::command(Command::Kind kind, const PageMover::Job& job) noexcept {
   const std::uintptr_t bell = bell_.exchange(0);
   if (bell == 0) return false;
+  command_.kind = kind;
   command_.job = job;
   command_.state.store(Command::State::kWanted, std::memory_order_release);
   kernel::unmap(bell, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
@@ -444,8 +454,12 @@ Moved Watch::add_arena_pages(Range pages) noexcept {
   return arena_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
 }
 
+/// The monitor has descriptors of its own, which the program cannot close.
 Moved Watch::add_other_pages(Range pages) noexcept {
-  return other_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
+  const Moved watched = other_faults_.watch(pages, UFFDIO_REGISTER_MODE_WP);
+  if (watched || other_faults_.is_own()) return watched;
+  const bool is_done = command(Command::Kind::kWatchOtherPages, {.pages = pages});
+  return is_done ? Moved(Ok{}) : watched;
 }
 
 bool Watch::remove_arena_pages(Range pages) noexcept { return arena_faults_.unwatch(pages); }

@@ -152,11 +152,15 @@ class Watch {
   /// A command of one thread to the monitor.
   struct Command {
     enum class State : std::uint8_t { kNone, kWanted, kDone };
+    enum class Kind : std::uint8_t { kMakePrivateCopies, kWatchOtherPages };
 
+    Kind kind{};
     PageMover::Job job{};
     bool has_succeeded = false;  // when it is done
     std::atomic<State> state{State::kNone};
   };
+
+  [[nodiscard]] bool command(Command::Kind kind, const PageMover::Job& job) noexcept;
 
   Arena& arena_;
   Command command_;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -221,6 +222,20 @@ TEST(Unmapping, IsReportedInAProgramWithoutDescriptors) {
               rehoming.open_arena();
               while (::dup(1) >= 0) {
               }
+              expect_that_unmapping_is_reported(rehoming);
+            }),
+            0);
+}
+
+/// A daemon closes all descriptors, and opens the device anew.
+TEST(Unmapping, IsReportedInAProgramThatHasClosedTheDescriptors) {
+  if (!test::has_memory_events()) GTEST_SKIP() << "the system has no userfaultfd with events";
+  EXPECT_EQ(test::in_a_child([] {
+              auto& rehoming = *new Rehoming;
+              const Memory memory(page());
+              ASSERT_TRUE(rehoming.watch(memory.range()));
+              ASSERT_EQ(::syscall(SYS_close_range, 3U, ~0U, 0U), 0);
+              expect_that_unmapping_is_reported(rehoming);
               expect_that_unmapping_is_reported(rehoming);
             }),
             0);
