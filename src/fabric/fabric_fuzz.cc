@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/test_fuzz.h"
 #include "fabric/fabric.h"
-#include "fabric/mads/fuzz_choices.h"
 #include "fabric/topology/generate.h"
 #include "wire/headers/smp.h"
 
@@ -39,7 +39,7 @@ Topology small_tree() {
 
 class History {
  public:
-  explicit History(FuzzChoices& choices)
+  explicit History(test::FuzzInput& choices)
       : choices_(choices), fabric_(small_tree(), {.seed = choices.octet()}) {
     for (std::uint32_t node = 0; node < fabric_.topology().nodes.size(); ++node) {
       const bool is_switch = fabric_.topology().nodes[node].kind == NodeKind::kSwitch;
@@ -53,7 +53,7 @@ class History {
   void run() {
     for (std::size_t step = 0; step < kStepsMax && !choices_.is_empty(); ++step) {
       act();
-      pass(milliseconds(choices_.below(4)));
+      pass(milliseconds(choices_.octet_below(4)));
       check();
     }
     pass(milliseconds(500));
@@ -70,23 +70,24 @@ class History {
                               .mgmt_class = mgmt_class,
                               .class_version = 1,
                               .oui = {0, 0x14, 0x05}};
-    if (choices_.below(2) == 0) registration.methods.set(kMethods[choices_.below(6)] & 0x7f);
+    if (choices_.octet_below(2) == 0)
+      registration.methods.set(kMethods[choices_.octet_below(6)] & 0x7f);
     VB_ASSERT(fabric_.register_agent(end, kClient, registration));
   }
 
   void act() {
-    switch (choices_.below(10)) {
+    switch (choices_.octet_below(10)) {
       case 0: {
         const auto& links = fabric_.topology().links;
         (void)fabric_.set_cable(now_, links[choices_.octet() % links.size()].a,
-                                choices_.below(2) == 0);
+                                choices_.octet_below(2) == 0);
         break;
       }
       case 1:
-        fabric_.set_power(now_, some_end().node, choices_.below(4) != 0);
+        fabric_.set_power(now_, some_end().node, choices_.octet_below(4) != 0);
         break;
       case 2:
-        fabric_.set_is_sm(now_, some_end(), choices_.below(2) == 0);
+        fabric_.set_is_sm(now_, some_end(), choices_.octet_below(2) == 0);
         break;
       case 3:
         bring_up();
@@ -102,11 +103,11 @@ class History {
   void bring_up() {
     const PortEnd end = some_end();
     wire::Smp smp{.method = wire::MadMethod::kSet, .attribute = wire::SmpAttribute::kPortInfo};
-    smp.attribute_modifier = choices_.below(4);
-    smp.data[17] = std::byte{choices_.below(6)};                    // LID
-    smp.data[19] = std::byte{choices_.below(6)};                    // LID of the manager
-    smp.data[32] = std::byte{choices_.below(5)};                    // state
-    smp.data[33] = static_cast<std::byte>(choices_.below(4) << 4);  // physical state
+    smp.attribute_modifier = choices_.octet_below(4);
+    smp.data[17] = std::byte{choices_.octet_below(6)};                    // LID
+    smp.data[19] = std::byte{choices_.octet_below(6)};                    // LID of the manager
+    smp.data[32] = std::byte{choices_.octet_below(5)};                    // state
+    smp.data[33] = static_cast<std::byte>(choices_.octet_below(4) << 4);  // physical state
     smp.data[36] = std::byte{0x50};
     smp.data[43] = std::byte{0x10};
     std::array<std::byte, wire::Mad::kSize> octets;
@@ -114,34 +115,37 @@ class History {
     send(end, octets, 0);
   }
   void post() {
-    const auto index = choices_.below(kClasses.size());
+    const auto index = choices_.octet_below(kClasses.size());
     std::array<std::byte, wire::Mad::kSize> octets{};
     wire::Mad mad{
-        .header = {.mgmt_class = kClasses[index],
-                   .class_version = static_cast<std::uint8_t>(choices_.below(8) == 0 ? 2 : 1),
-                   .method = wire::MadMethod{kMethods[choices_.below(6)]},
-                   .status = choices_.below(8) == 0 ? choices_.two_octets() : std::uint16_t{0},
-                   .transaction = wire::TransactionId{choices_.octet()},
-                   .attribute_id = kAttributes[choices_.below(kAttributes.size())],
-                   .attribute_modifier = modifier()}};
+        .header = {
+            .mgmt_class = kClasses[index],
+            .class_version = static_cast<std::uint8_t>(choices_.octet_below(8) == 0 ? 2 : 1),
+            .method = wire::MadMethod{kMethods[choices_.octet_below(6)]},
+            .status = choices_.octet_below(8) == 0 ? choices_.two_octets() : std::uint16_t{0},
+            .transaction = wire::TransactionId{choices_.octet()},
+            .attribute_id = kAttributes[choices_.octet_below(kAttributes.size())],
+            .attribute_modifier = modifier()}};
     if (index == 0) {
-      const unsigned pointer = choices_.below(8) == 0 ? choices_.octet() : 0U;
-      const unsigned count = choices_.below(16) == 0 ? choices_.octet() : choices_.below(5);
+      const unsigned pointer = choices_.octet_below(8) == 0 ? choices_.octet() : 0U;
+      const unsigned count =
+          choices_.octet_below(16) == 0 ? choices_.octet() : choices_.octet_below(5);
       mad.header.class_specific = static_cast<std::uint16_t>((pointer << 8) | count);
     }
-    for (std::uint8_t left = choices_.below(24); left > 0; --left) {
+    for (std::uint8_t left = choices_.octet_below(24); left > 0; --left) {
       mad.data[choices_.octet() % mad.data.size()] = std::byte{choices_.octet()};
     }
     mad.emit(octets);
     if (index == 0) {
       octets[32] = octets[33] = octets[34] = octets[35] = std::byte{0xff};
-      for (std::size_t hop = 1; hop <= 4; ++hop) octets[128 + hop] = std::byte{choices_.below(4)};
+      for (std::size_t hop = 1; hop <= 4; ++hop)
+        octets[128 + hop] = std::byte{choices_.octet_below(4)};
     }
     send(some_end(), octets, index);
   }
   [[nodiscard]] std::uint32_t modifier() {
     const std::uint32_t low = choices_.octet();
-    switch (choices_.below(4)) {
+    switch (choices_.octet_below(4)) {
       case 0:
         return low;
       case 1:
@@ -154,11 +158,11 @@ class History {
   }
   void send(PortEnd end, std::span<const std::byte> octets, std::size_t index) {
     UserMad mad{.agent = AgentId{static_cast<std::uint32_t>(index)},
-                .timeout = milliseconds(choices_.below(3)),
-                .retries = choices_.below(2),
+                .timeout = milliseconds(choices_.octet_below(3)),
+                .retries = choices_.octet_below(2),
                 .octets = {octets.begin(), octets.end()}};
-    mad.address.lid = index == 0 ? wire::Lid::kPermissive : wire::Lid{choices_.below(8)};
-    if (choices_.below(32) == 0) mad.address.lid = wire::Lid{choices_.two_octets()};
+    mad.address.lid = index == 0 ? wire::Lid::kPermissive : wire::Lid{choices_.octet_below(8)};
+    if (choices_.octet_below(32) == 0) mad.address.lid = wire::Lid{choices_.two_octets()};
     mad.address.qpn = index <= 1 ? wire::QpNumber::kSmi : wire::QpNumber::kGsi;
     mad.address.qkey = wire::QKey::kGsi;
     (void)fabric_.post_send(now_, end, kClient, std::move(mad));  // a transaction may be repeated
@@ -203,7 +207,7 @@ class History {
     }
   }
 
-  FuzzChoices& choices_;
+  test::FuzzInput& choices_;
   Fabric fabric_;
   std::vector<PortEnd> ends_{};
   Instant now_{};
@@ -214,7 +218,7 @@ class History {
 }  // namespace verbatim::fabric
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::fabric::FuzzChoices choices(data, size);
+  verbatim::test::FuzzInput choices(data, size);
   verbatim::fabric::History(choices).run();
   return 0;
 }

@@ -56,6 +56,16 @@ bool has_state_change(TestFabric& test) {
   return answer && wire::SwitchInfo::from(answer->data).port_state_change;
 }
 
+/// A datagram of a vendor's class to LID 2.
+void send_from(TestFabric& test, std::string_view host) {
+  constexpr wire::MgmtClass kVendor{0x0a};
+  const AgentId agent = test.open(test.host(host), {.mgmt_class = kVendor, .class_version = 1});
+  test.send(
+      test.host(host), agent,
+      {.header = {.mgmt_class = kVendor, .class_version = 1, .method = wire::MadMethod::kSend}},
+      wire::Lid{2});
+}
+
 TEST(FabricLinks, ACutLinkIsDownAtBothEnds) {
   TestFabric test = managed();
   EXPECT_TRUE(test.fabric.set_cable(test.now, test.leaf(2), false));
@@ -219,13 +229,7 @@ TEST(FabricLinks, ASwitchPortKeepsStrangePartitionsOut) {
   info.physical_state = PortPhysicalState::kNoChange;
   info.enforces_pkey_outbound = true;
   test.set(SmpAttribute::kPortInfo, 2, info, {1});
-  const AgentId agent =
-      test.open(test.host("h2"), {.mgmt_class = wire::MgmtClass{0x0a}, .class_version = 1});
-  test.send(test.host("h2"), agent,
-            {.header = {.mgmt_class = wire::MgmtClass{0x0a},
-                        .class_version = 1,
-                        .method = wire::MadMethod::kSend}},
-            wire::Lid{2});
+  send_from(test, "h2");
   EXPECT_EQ(test.fabric.drop_count(DropReason::kBadPKey), 1U);
   EXPECT_EQ(test.fabric.counter(test.leaf(2), PortCounter::kTransmitConstraintErrors), 1U);
   const auto trap = take_trap(test);
@@ -240,13 +244,7 @@ TEST(FabricLinks, APacketOfAStrangePartitionIsAViolation) {
   keys.data[0] = std::byte{0x80};
   keys.data[1] = std::byte{0x05};
   ASSERT_TRUE(test.ask(keys, {1, 2}));
-  const AgentId agent =
-      test.open(test.host("h2"), {.mgmt_class = wire::MgmtClass{0x0a}, .class_version = 1});
-  test.send(test.host("h2"), agent,
-            {.header = {.mgmt_class = wire::MgmtClass{0x0a},
-                        .class_version = 1,
-                        .method = wire::MadMethod::kSend}},
-            wire::Lid{2});
+  send_from(test, "h2");
   EXPECT_EQ(test.fabric.drop_count(DropReason::kBadPKey), 1U);
   EXPECT_EQ(test.port_info(1, {1, 2}).pkey_violations, 1);
 }
@@ -259,13 +257,7 @@ TEST(FabricLinks, AnArmedPortBecomesActiveWithTheFirstPacket) {
   test.set_state(1, PortState::kArmed, {1, 2});
   test.set_state(2, PortState::kActive, {1});
   EXPECT_EQ(test.fabric.port_status(test.host("h1")).state, PortState::kArmed);
-  const AgentId agent =
-      test.open(test.host("h0"), {.mgmt_class = wire::MgmtClass{0x0a}, .class_version = 1});
-  test.send(test.host("h0"), agent,
-            {.header = {.mgmt_class = wire::MgmtClass{0x0a},
-                        .class_version = 1,
-                        .method = wire::MadMethod::kSend}},
-            wire::Lid{2});
+  send_from(test, "h0");
   EXPECT_EQ(test.fabric.port_status(test.host("h1")).state, PortState::kActive);
 }
 

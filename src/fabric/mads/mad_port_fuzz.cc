@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "fabric/mads/fuzz_choices.h"
+#include "base/test_fuzz.h"
 #include "fabric/mads/mad_port.h"
 #include "wire/headers/mad.h"
 #include "wire/management/rmpp.h"
@@ -28,7 +28,7 @@ constexpr std::uint32_t kClients = 3;
 
 class History {
  public:
-  explicit History(FuzzChoices& choices) : choices_(choices) {
+  explicit History(test::FuzzInput& choices) : choices_(choices) {
     port_.set_identity({.base_lid = wire::Lid{1}, .lmc = 1});
   }
 
@@ -49,7 +49,7 @@ class History {
 
  private:
   void step() {
-    switch (choices_.below(12)) {
+    switch (choices_.octet_below(12)) {
       case 0:
         register_agent();
         break;
@@ -57,7 +57,7 @@ class History {
         (void)port_.unregister_agent(client(), agent());  // it may not exist
         break;
       case 2:
-        if (choices_.below(8) == 0) port_.close_client(client());
+        if (choices_.octet_below(8) == 0) port_.close_client(client());
         break;
       case 3:
         now_ = now_ + milliseconds(choices_.octet());
@@ -78,57 +78,58 @@ class History {
     }
   }
   void register_agent() {
-    Registration registration{.mgmt_class = kClasses[choices_.below(kClasses.size())],
+    Registration registration{.mgmt_class = kClasses[choices_.octet_below(kClasses.size())],
                               .class_version = 1,
-                              .oui = {0, 0, choices_.below(3)},
-                              .rmpp = RmppMode{choices_.below(3)}};
-    registration.qpn = wire::QpNumber{choices_.below(2)};
-    if (choices_.below(2) == 0) registration.methods.set(kMethods[choices_.below(8)] & 0x7f);
+                              .oui = {0, 0, choices_.octet_below(3)},
+                              .rmpp = RmppMode{choices_.octet_below(3)}};
+    registration.qpn = wire::QpNumber{choices_.octet_below(2)};
+    if (choices_.octet_below(2) == 0)
+      registration.methods.set(kMethods[choices_.octet_below(8)] & 0x7f);
     (void)port_.register_agent(client(), registration);  // most are refused
   }
   void post() {
     UserMad mad{.agent = agent(),
                 .timeout = milliseconds(choices_.octet() & 0x0f),
-                .retries = choices_.below(3)};
-    mad.address = {.lid = wire::Lid{choices_.below(4)}, .qpn = wire::QpNumber::kGsi};
+                .retries = choices_.octet_below(3)};
+    mad.address = {.lid = wire::Lid{choices_.octet_below(4)}, .qpn = wire::QpNumber::kGsi};
     const auto octets = datagram();
     mad.octets.assign(octets.begin(), octets.end());
-    mad.octets.resize(choices_.below(4) == 0 ? choices_.two_octets() % 9000 : 256);
+    mad.octets.resize(choices_.octet_below(4) == 0 ? choices_.two_octets() % 9000 : 256);
     (void)port_.post_send(now_, client(), std::move(mad));  // most are refused
   }
   /// An answer to something the port has sent, or something else.
   void arrive() {
-    ManagementPacket packet{.source = wire::Lid{choices_.below(4)},
+    ManagementPacket packet{.source = wire::Lid{choices_.octet_below(4)},
                             .destination = wire::Lid{1},
-                            .dest_qp = wire::QpNumber{choices_.below(2)},
+                            .dest_qp = wire::QpNumber{choices_.octet_below(2)},
                             .mad = datagram()};
-    if (!sent_.empty() && choices_.below(4) != 0) {
+    if (!sent_.empty() && choices_.octet_below(4) != 0) {
       packet = sent_[choices_.octet() % sent_.size()];
       std::swap(packet.source, packet.destination);
       std::swap(packet.source_qp, packet.dest_qp);
       packet.mad[3] ^= std::byte{0x80};
-      if (choices_.below(2) == 0) rmpp().emit(packet.mad);
+      if (choices_.octet_below(2) == 0) rmpp().emit(packet.mad);
     }
     (void)port_.handle_packet(now_, packet);
   }
   std::array<std::byte, wire::Mad::kSize> datagram() {
     std::array<std::byte, wire::Mad::kSize> octets{};
     wire::Mad{
-        .header = {.mgmt_class = kClasses[choices_.below(kClasses.size())],
+        .header = {.mgmt_class = kClasses[choices_.octet_below(kClasses.size())],
                    .class_version = 1,
-                   .method = wire::MadMethod{kMethods[choices_.below(8)]},
+                   .method = wire::MadMethod{kMethods[choices_.octet_below(8)]},
                    .transaction = wire::TransactionId{(std::uint64_t{choices_.below(8)} << 32) |
-                                                      choices_.below(4)}}}
+                                                      choices_.octet_below(4)}}}
         .emit(octets);
-    octets[39] = std::byte{choices_.below(3)};
-    if (choices_.below(2) == 0) rmpp().emit(octets);
-    if (choices_.below(16) == 0) octets[choices_.octet()] = std::byte{choices_.octet()};
+    octets[39] = std::byte{choices_.octet_below(3)};
+    if (choices_.octet_below(2) == 0) rmpp().emit(octets);
+    if (choices_.octet_below(16) == 0) octets[choices_.octet()] = std::byte{choices_.octet()};
     return octets;
   }
   wire::Rmpp rmpp() {
     const std::uint8_t flags = choices_.octet();
-    const std::uint8_t segment = choices_.below(4);
-    return {.type = wire::RmppType{choices_.below(6)},
+    const std::uint8_t segment = choices_.octet_below(4);
+    return {.type = wire::RmppType{choices_.octet_below(6)},
             .is_active = (flags & 0x30) != 0,
             .is_first = (flags & 1) != 0 || segment == 1,
             .is_last = (flags & 2) != 0,
@@ -136,8 +137,8 @@ class History {
             .segment = segment,
             .extent = choices_.octet()};
   }
-  [[nodiscard]] ClientId client() { return ClientId{choices_.below(kClients)}; }
-  [[nodiscard]] AgentId agent() { return AgentId{choices_.below(4)}; }
+  [[nodiscard]] ClientId client() { return ClientId{choices_.octet_below(kClients)}; }
+  [[nodiscard]] AgentId agent() { return AgentId{choices_.octet_below(4)}; }
 
   void drain() {
     for (int i = 0; i < 8; ++i) {  // some packets wait, as before a slow owner
@@ -155,7 +156,7 @@ class History {
     }
   }
 
-  FuzzChoices& choices_;
+  test::FuzzInput& choices_;
   MadPort port_;
   Instant now_{};
   std::vector<ManagementPacket> sent_{};
@@ -165,7 +166,7 @@ class History {
 }  // namespace verbatim::fabric
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::fabric::FuzzChoices choices(data, size);
+  verbatim::test::FuzzInput choices(data, size);
   verbatim::fabric::History(choices).run();
   return 0;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "fabric/mads/fuzz_choices.h"
+#include "base/test_fuzz.h"
 #include "fabric/mads/rmpp_receiver.h"
 #include "fabric/mads/rmpp_sender.h"
 #include "wire/headers/mad.h"
@@ -21,15 +21,15 @@ namespace {
 constexpr std::size_t kOctetsMax = 64 * 1024;
 using Segment = std::array<std::byte, wire::Mad::kSize>;
 
-std::vector<std::byte> message_of(FuzzChoices& choices) {
+std::vector<std::byte> message_of(test::FuzzInput& choices) {
   static constexpr wire::MgmtClass kClasses[] = {wire::MgmtClass::kSubnetAdministration,
                                                  wire::MgmtClass{0x32}, wire::MgmtClass{0x06}};
-  const wire::MgmtClass mgmt_class = kClasses[choices.below(std::size(kClasses))];
+  const wire::MgmtClass mgmt_class = kClasses[choices.octet_below(std::size(kClasses))];
   std::vector<std::byte> message(wire::Mad::kSize);
   wire::Mad{.header = {.mgmt_class = mgmt_class, .method = wire::MadMethod{0x92}}}.emit(
       std::span<std::byte, wire::Mad::kSize>(message));
   message.resize(wire::header_octets_of(mgmt_class));
-  const std::size_t data_max = choices.below(8) == 0 ? 20'000 : 1'200;  // a long one is slow
+  const std::size_t data_max = choices.octet_below(8) == 0 ? 20'000 : 1'200;  // a long one is slow
   const std::size_t data = choices.two_octets() % data_max;
   for (std::size_t i = 0; i < data; ++i) message.push_back(static_cast<std::byte>(i * 7 + i / 200));
   return message;
@@ -37,11 +37,11 @@ std::vector<std::byte> message_of(FuzzChoices& choices) {
 
 class History {
  public:
-  explicit History(FuzzChoices& choices)
+  explicit History(test::FuzzInput& choices)
       : choices_(choices),
         message_(message_of(choices)),
         sender_(message_),
-        receiver_(choices.below(4) == 0 ? std::size_t{1000} : kOctetsMax) {}
+        receiver_(choices.octet_below(4) == 0 ? std::size_t{1000} : kOctetsMax) {}
 
   void run() {
     while (!choices_.is_empty() && !has_ended_) step();
@@ -58,7 +58,7 @@ class History {
 
  private:
   void step() {
-    switch (choices_.below(8)) {
+    switch (choices_.octet_below(8)) {
       case 0:
       case 1:
         if (sender_.has_next()) send();
@@ -87,7 +87,8 @@ class History {
     VB_ASSERT(header.segment() >= 1 && header.segment() <= sender_.segment_count());
     VB_ASSERT(header.is_first() == (header.segment() == 1));
     VB_ASSERT(header.is_last() == (header.segment() == sender_.segment_count()));
-    if (segments_.size() > 1 && choices_.below(16) == 0) segments_.push_back(segments_.back());
+    if (segments_.size() > 1 && choices_.octet_below(16) == 0)
+      segments_.push_back(segments_.back());
   }
   void arrive(std::size_t index) {
     const Segment segment = segments_[index];
@@ -124,20 +125,20 @@ class History {
   }
   void lose() {
     if (!segments_.empty()) segments_.erase(segments_.begin());
-    if (!acks_.empty() && choices_.below(2) == 0) acks_.erase(acks_.begin());
+    if (!acks_.empty() && choices_.octet_below(2) == 0) acks_.erase(acks_.begin());
   }
   void forge() {
-    if (choices_.below(4) != 0) return;  // most histories are honest
+    if (choices_.octet_below(4) != 0) return;  // most histories are honest
     is_forged_ = true;
-    if (choices_.below(2) == 0) {
+    if (choices_.octet_below(2) == 0) {
       acks_.push_back(
           {.type = wire::RmppType::kAck, .segment = choices_.octet(), .extent = choices_.octet()});
       return;
     }
     Segment segment{};
     std::ranges::copy(std::span(message_).first(24), segment.begin());
-    wire::Rmpp{.is_first = choices_.below(2) == 0,
-               .is_last = choices_.below(4) == 0,
+    wire::Rmpp{.is_first = choices_.octet_below(2) == 0,
+               .is_last = choices_.octet_below(4) == 0,
                .status = wire::RmppStatus{static_cast<std::uint8_t>(choices_.octet() & 1)},
                .segment = choices_.octet(),
                .extent = choices_.octet()}
@@ -145,7 +146,7 @@ class History {
     give(segment);
   }
 
-  FuzzChoices& choices_;
+  test::FuzzInput& choices_;
   std::vector<std::byte> message_;
   RmppSender sender_;
   RmppReceiver receiver_;
@@ -159,7 +160,7 @@ class History {
 }  // namespace verbatim::fabric
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  verbatim::fabric::FuzzChoices choices(data, size);
+  verbatim::test::FuzzInput choices(data, size);
   verbatim::fabric::History(choices).run();
   return 0;
 }

@@ -86,38 +86,36 @@ bool is_management_change(const PortInfo& wanted) noexcept {
   return wanted.lid < wire::Lid::kFirstMulticast && wanted.sm_lid < wire::Lid::kFirstMulticast;
 }
 
-void write_speeds(const PortChange& change) noexcept {
-  PortInfo& info = change.port.info;
-  const PortInfo& wanted = change.wanted;
-  if (wanted.width_enabled == kAllWidths) {
-    info.width_enabled = info.width_supported;
-  } else if (wanted.width_enabled != 0) {
-    info.width_enabled = wanted.width_enabled;
-  }
-  if (wanted.speed_enabled == kAllSpeeds) {
-    info.speed_enabled = info.speed_supported;
-  } else if (wanted.speed_enabled != 0) {
-    info.speed_enabled = wanted.speed_enabled;
+/// A field of widths or speeds: which values of a Set have a meaning of their own.
+struct EnabledField {
+  std::uint8_t all = 0;
+  std::optional<std::uint8_t> none{};
+};
+constexpr EnabledField kWidths{.all = kAllWidths};
+constexpr EnabledField kSpeeds{.all = kAllSpeeds};
+constexpr EnabledField kExtendedSpeeds{.all = kAllExtendedSpeeds, .none = kNoExtendedSpeed};
+constexpr EnabledField kSpeeds2{.all = kAllSpeeds2, .none = kNoSpeed2};
+
+constexpr void write_enabled(std::uint8_t& enabled, const EnabledField& field, std::uint8_t wanted,
+                             std::uint8_t supported) noexcept {
+  if (wanted == field.all) {
+    enabled = supported;
+  } else if (wanted == field.none) {
+    enabled = 0;
+  } else if (wanted != 0) {
+    enabled = wanted;
   }
 }
 
-void write_extended_speeds(const PortChange& change) noexcept {
+void write_speeds(const PortChange& change) noexcept {
   PortInfo& info = change.port.info;
   const PortInfo& wanted = change.wanted;
-  if (wanted.extended_speed_enabled == kAllExtendedSpeeds) {
-    info.extended_speed_enabled = info.extended_speed_supported;
-  } else if (wanted.extended_speed_enabled == kNoExtendedSpeed) {
-    info.extended_speed_enabled = 0;
-  } else if (wanted.extended_speed_enabled != 0) {
-    info.extended_speed_enabled = wanted.extended_speed_enabled;
-  }
-  if (wanted.speed_2_enabled == kAllSpeeds2) {
-    info.speed_2_enabled = info.speed_2_supported;
-  } else if (wanted.speed_2_enabled == kNoSpeed2) {
-    info.speed_2_enabled = 0;
-  } else if (wanted.speed_2_enabled != 0) {
-    info.speed_2_enabled = wanted.speed_2_enabled;
-  }
+  write_enabled(info.width_enabled, kWidths, wanted.width_enabled, info.width_supported);
+  write_enabled(info.speed_enabled, kSpeeds, wanted.speed_enabled, info.speed_supported);
+  if (!change.has_extended_speeds) return;
+  write_enabled(info.extended_speed_enabled, kExtendedSpeeds, wanted.extended_speed_enabled,
+                info.extended_speed_supported);
+  write_enabled(info.speed_2_enabled, kSpeeds2, wanted.speed_2_enabled, info.speed_2_supported);
 }
 
 void write_lanes(const PortChange& change) noexcept {
@@ -182,7 +180,6 @@ std::optional<LinkOrder::Kind> order_of(const PortInfo& info, const PortInfo& wa
 
 void write_link(const PortChange& change, std::uint8_t number, SmpOutcome& outcome) noexcept {
   write_speeds(change);
-  if (change.has_extended_speeds) write_extended_speeds(change);
   write_lanes(change);
   if (change.wanted.state >= PortState::kArmed) change.port.info.state = change.wanted.state;
   if (const auto kind = order_of(change.port.info, change.wanted)) {
