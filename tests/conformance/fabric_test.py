@@ -213,6 +213,26 @@ class Changes(unittest.TestCase):
         found = re.search(r'"leaf0"\n\[(\d+)\] -> switch port .*"leaf1"', made.run("h0", "ibtracert", *lids).stdout)
         return found and found.group(1)
 
+    def test_the_shown_route_is_that_of_packets(self):
+        made = fabric(self)
+        opensm = made.start_opensm()
+        made.await_active()
+        self.assertEqual(len(made.tell("show", "route", "h0", "h0").stdout.splitlines()), 1)
+        made.stop(opensm)
+        made.tell("link", "down", "h3")
+        made.tell("link", "up", "h3")
+        done = made.tell("show", "route", "h0", "h3", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("leaf1[2] discards it: it is in state Init", done.stderr)
+
+    def test_strict_switches_hide_speeds_from_programs_that_do_not_ask(self):
+        made = fabric(self, TREE, ["--rate", "4xHDR", "--strict-switches"])
+        made.start_opensm()
+        made.await_active()
+        output = made.run("h0", "iblinkinfo").stdout
+        self.assertEqual(len(re.findall(r"4X +53\.125 Gbps Active", output)), 4, output)  # hosts
+        self.assertEqual(len(re.findall(r"4X +10\.0 Gbps Active", output)), 8, output)
+
     def test_ibping_tries_again_when_datagrams_are_lost(self):
         made = fabric(self)
         made.start_opensm()

@@ -49,12 +49,17 @@ FabricRoute route_between(const FabricView& view, PortEnd from, PortEnd to) {
     route.obstacle = view.names.name_of(to) + " has no LID; does a subnet manager run?";
     return route;
   }
+  if (from == to) return route;  // it does not leave the port
   PortEnd out = from;
   while (route.steps.size() < kHopsMax) {
     const auto peer = view.fabric.peer_of(out);
-    const bool is_up = view.fabric.port_status(out).state >= wire::PortState::kInitialize;
-    if (!peer || !is_up) {
+    const wire::PortState state = view.fabric.port_status(out).state;
+    if (!peer || state < wire::PortState::kInitialize) {
       route.obstacle = "the link of " + view.names.name_of(out) + " is down";
+      return route;
+    }
+    if (state != wire::PortState::kActive) {
+      route.obstacle = view.names.name_of(out) + " discards it: it is in state " + name_of(state);
       return route;
     }
     route.steps.push_back({out, *peer});
@@ -71,6 +76,11 @@ FabricRoute route_between(const FabricView& view, PortEnd from, PortEnd to) {
     }
     if (*next == 0) {
       if (to.node != peer->node) route.obstacle = "it ends at " + view.names.name_of(peer->node);
+      return route;
+    }
+    if (*next == peer->port) {
+      route.obstacle = view.names.name_of(peer->node) +
+                       " discards it: it would leave through the port at which it arrived";
       return route;
     }
     out = {peer->node, *next};
