@@ -33,6 +33,8 @@ const char* name_of(DropReason reason) noexcept {
       return "answer to no request";
     case DropReason::kNoRoom:
       return "programs too slow";
+    case DropReason::kCongestion:
+      return "too many on the way";
     case DropReason::kLossOnPurpose:
       return "loss on purpose";
     case DropReason::kNodeOff:

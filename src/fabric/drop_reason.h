@@ -22,10 +22,11 @@ enum class DropReason : std::uint8_t {
   kUnclaimed,       // no agent is registered for it, and it is no request
   kUnmatched,       // an answer to no outstanding request
   kNoRoom,          // the programs of the port take their datagrams too slowly
+  kCongestion,      // more datagrams are on the way than the fabric has room for
   kLossOnPurpose,   // the loss that the user asked for
   kNodeOff,         // the node that should have sent or received it has no power
 };
-inline constexpr std::size_t kDropReasonCount = 16;
+inline constexpr std::size_t kDropReasonCount = 17;
 
 /// What a user reads about it.
 [[nodiscard]] const char* name_of(DropReason reason) noexcept;

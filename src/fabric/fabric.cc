@@ -35,9 +35,16 @@ void Fabric::close_client(Instant now, PortEnd port, ClientId client) {
 }
 
 Status Fabric::post_send(Instant now, PortEnd port, ClientId client, UserMad mad) {
+  if (!whole_->can_begin(port, mad)) return Errc::kInvalidArgument;
   const Status status = whole_->mad_port(port).post_send(now, client, std::move(mad));
   whole_->settle(now, port);
   return status;
+}
+
+Status Fabric::may_send(PortEnd port, ClientId client, const UserMad& mad,
+                        std::size_t octets) const {
+  if (!whole_->can_begin(port, mad)) return Errc::kInvalidArgument;
+  return whole_->mad_port(port).may_send(client, mad, octets);
 }
 
 std::optional<PortDelivery> Fabric::poll_delivery() { return whole_->poll_delivery(); }

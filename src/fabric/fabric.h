@@ -61,6 +61,8 @@ class Fabric {
   /// At most this many events happen in one advance(), so that its owner can do other things in
   /// between; the others are due at once.
   static constexpr std::size_t kEventsMax = 4096;
+  static constexpr std::size_t kFlightsMax = 131'072;  // datagrams between two nodes
+  static constexpr std::size_t kMessageOctetsMax = std::size_t{1} << 30;  // of RMPP, of all ports
 
   /// The topology must be complete, as readers and generators return it.
   explicit Fabric(Topology topology, const FabricOptions& options = {});
@@ -79,6 +81,9 @@ class Fabric {
   Status unregister_agent(Instant now, PortEnd port, ClientId client, AgentId agent);
   void close_client(Instant now, PortEnd port, ClientId client);
   Status post_send(Instant now, PortEnd port, ClientId client, UserMad mad);
+  /// Whether post_send() would take it; `mad` needs only its first datagram.
+  [[nodiscard]] Status may_send(PortEnd port, ClientId client, const UserMad& mad,
+                                std::size_t octets) const;
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
   /// A subnet manager runs on the port, or does not any more.
   void set_is_sm(Instant now, PortEnd port, bool is_sm);

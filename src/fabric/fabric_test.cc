@@ -55,14 +55,51 @@ TEST(Fabric, ARouteToNowhereIsDroppedWithAReason) {
   TestFabric test(star("2"));
   EXPECT_FALSE(test.ask(kNodeInfo, {1, 200}));
   EXPECT_EQ(test.fabric.drop_count(DropReason::kNoSuchPort), 1U);
-  EXPECT_FALSE(test.ask(kNodeInfo, {2}));
-  EXPECT_EQ(test.fabric.drop_count(DropReason::kNoSuchPort), 2U) << "not a port of the adapter";
   EXPECT_FALSE(test.ask(kNodeInfo, {1, 2, 1}));
   EXPECT_EQ(test.fabric.drop_count(DropReason::kMalformed), 1U) << "through a host";
   const auto drops = test.fabric.recent_drops();
-  ASSERT_EQ(drops.size(), 3U);
+  ASSERT_EQ(drops.size(), 2U);
   EXPECT_EQ(drops[0].port, test.leaf(1));
   EXPECT_EQ(drops[0].attribute_id, 0x11);
+}
+
+TEST(Fabric, ADirectedRouteThatCannotBeginHereIsRefused) {
+  TestFabric test(star("2"));
+  const PortEnd host = test.host("h1");
+  const AgentId agent = test.open(host, {.qpn = wire::QpNumber::kSmi,
+                                         .mgmt_class = wire::MgmtClass::kSubnetDirectedRoute,
+                                         .class_version = 1});
+  const auto post = [&](std::uint8_t port, std::uint8_t pointer) {
+    wire::Smp smp{.hop_pointer = pointer, .hop_count = 1};
+    smp.initial_path[1] = std::byte{port};
+    UserMad user{.agent = agent, .address = {.lid = wire::Lid::kPermissive}};
+    user.octets.resize(wire::Smp::kSize);
+    smp.emit(std::span(user.octets).first<wire::Smp::kSize>());
+    const Status allowed = test.fabric.may_send(host, TestFabric::kClient, user, 256);
+    const Status posted = test.fabric.post_send(test.now, host, TestFabric::kClient, user);
+    EXPECT_EQ(allowed.ok(), posted.ok());
+    return posted;
+  };
+  EXPECT_TRUE(post(1, 0));
+  EXPECT_EQ(post(2, 0).error(), Errc::kInvalidArgument);  // another port of the adapter
+  EXPECT_EQ(post(1, 1).error(), Errc::kInvalidArgument);  // begun already
+}
+
+TEST(Fabric, TooManyDatagramsAreNotKept) {
+  TestFabric test(star("2"), {.hop_delay = std::chrono::seconds(1)});
+  const PortEnd host = test.host("h1");
+  const AgentId agent = test.open(host, {.qpn = wire::QpNumber::kSmi,
+                                         .mgmt_class = wire::MgmtClass::kSubnetLidRouted,
+                                         .class_version = 1});
+  UserMad user{.agent = agent, .address = {.lid = wire::Lid{9}}};
+  user.octets.resize(wire::Smp::kSize);
+  wire::Smp{.route = wire::SmpRoute::kLid}.emit(std::span(user.octets).first<wire::Smp::kSize>());
+  for (std::size_t i = 0; i < Fabric::kFlightsMax; ++i) {
+    ASSERT_TRUE(test.fabric.post_send(test.now, host, TestFabric::kClient, user));
+  }
+  EXPECT_EQ(test.fabric.drop_count(DropReason::kCongestion), 0);
+  ASSERT_TRUE(test.fabric.post_send(test.now, host, TestFabric::kClient, user));
+  EXPECT_EQ(test.fabric.drop_count(DropReason::kCongestion), 1);
 }
 
 TEST(Fabric, LinksAreInInitializeUntilAManagerComes) {

@@ -45,7 +45,7 @@ void Fabric::Whole::add_node(const TopologyNode& node, std::size_t first_jack) {
   const std::uint8_t first = node.kind == NodeKind::kSwitch ? 0 : 1;
   const std::uint8_t last = node.kind == NodeKind::kSwitch ? 0 : node.port_count;
   for (unsigned port = first; port <= last; ++port) {
-    mad_ports_.emplace_back();
+    mad_ports_.emplace_back(&message_octets_);
     mad_ends_.push_back({.node = index, .port = static_cast<std::uint8_t>(port)});
   }
 }

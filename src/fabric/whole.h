@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/octet_budget.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "fabric/alarm_heap.h"
@@ -36,6 +38,9 @@ class Fabric::Whole {
 
   /// The MAD port of a port that programs can use.
   [[nodiscard]] MadPort& mad_port(PortEnd port) noexcept { return mad_ports_[mad_index(port)]; }
+  /// Whether the directed route of a datagram, if it has one, can begin at the port. Linux refuses
+  /// others.
+  [[nodiscard]] bool can_begin(PortEnd from, const UserMad& mad) const;
   /// To be called after each call of a MAD port.
   void settle(Instant now, PortEnd port);
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
@@ -122,6 +127,7 @@ class Fabric::Whole {
                                       const ManagementPacket& packet);
   [[nodiscard]] bool is_lost(Instant now, PortEnd out, const Transit& transit);
   void loop_back(Instant now, PortEnd at, const ManagementPacket& packet);
+  void fly(Instant now, const Flight& flight);
 
   // whole_delivery.cc
   void deliver(Instant now, PortEnd at, ManagementPacket& packet);
@@ -143,9 +149,10 @@ class Fabric::Whole {
 
   Topology topology_;
   FabricOptions options_;
-  std::vector<Place> places_;  // by node
-  std::vector<Jack> jacks_;    // by node and port
-  std::vector<MadPort> mad_ports_;
+  std::vector<Place> places_;                      // by node
+  std::vector<Jack> jacks_;                        // by node and port
+  OctetBudget message_octets_{kMessageOctetsMax};  // of all MAD ports
+  std::deque<MadPort> mad_ports_;
   std::vector<PortEnd> mad_ends_;  // by MAD port
   FlightQueue flights_;
   AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps

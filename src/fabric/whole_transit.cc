@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <span>
+
 #include "fabric/whole.h"
 #include "wire/management/trap_details.h"
 
@@ -153,11 +156,10 @@ void Fabric::Whole::transmit(Instant now, PortEnd out, Transit transit) {
   from.counts.add(PortCounter::kUnicastTransmitPackets);
   from.counts.add(PortCounter::kTransmitWords, words_of(packet));
   if (is_lost(now, out, transit)) return;
-  flights_.push({.due = now + options_.hop_delay,
-                 .to = jack(out).peer,
-                 .hops = static_cast<std::uint8_t>(transit.hops + 1),
-                 .has_passed_link = true,
-                 .packet = packet});
+  fly(now, {.to = jack(out).peer,
+            .hops = static_cast<std::uint8_t>(transit.hops + 1),
+            .has_passed_link = true,
+            .packet = packet});
 }
 
 /// A switch port discards packets of partitions that it does not have, where it is told to
@@ -205,7 +207,29 @@ bool Fabric::Whole::is_lost(Instant now, PortEnd out, const Transit& transit) {
 }
 
 void Fabric::Whole::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {
-  flights_.push({.due = now + options_.hop_delay, .to = at, .packet = packet});
+  fly(now, {.to = at, .packet = packet});
+}
+
+/// In hardware the buffers of links are the limit, and subnet management discards what finds none.
+void Fabric::Whole::fly(Instant now, const Flight& flight) {
+  if (flights_.size() >= kFlightsMax) {
+    return drop(now, flight.to, DropReason::kCongestion, flight.packet);
+  }
+  Flight leaving = flight;
+  leaving.due = now + options_.hop_delay;
+  flights_.push(leaving);
+}
+
+bool Fabric::Whole::can_begin(PortEnd from, const UserMad& mad) const {
+  if (mad.address.lid != wire::Lid::kPermissive) return true;
+  ManagementPacket packet{.dest_qp = wire::QpNumber::kSmi};
+  const std::span octets(mad.octets);
+  std::ranges::copy(octets.first(std::min(octets.size(), packet.mad.size())), packet.mad.begin());
+  if (!is_directed(packet)) return true;
+  const Node& node = places_[from.node].node;
+  const DirectedHop hop = next_directed_hop(packet.mad, {.is_switch = node.is_switch()});
+  if (hop.kind == DirectedHop::Kind::kDiscard) return false;
+  return hop.kind != DirectedHop::Kind::kLeave || node.is_switch() || hop.port == from.port;
 }
 
 }  // namespace verbatim::fabric

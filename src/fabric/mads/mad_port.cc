@@ -16,11 +16,8 @@ Status MadPort::unregister_agent(ClientId client, AgentId id) {
   if (agent == nullptr) return Errc::kNoSuchObject;
   const AgentNumber number = agent->number;
   sends_.erase_if([&](const SendKey& key, const Send&) { return key.agent == number; });
-  receptions_.erase_if([&](const ReceptionKey& key, const RmppReceiver& reception) {
-    if (key.agent != number) return false;
-    reception_octets_ -= reception.held_octets();
-    return true;
-  });
+  receptions_.erase_if(
+      [&](const ReceptionKey& key, const Reception&) { return key.agent == number; });
   agents_.remove(*agent);
   return Ok{};
 }
@@ -33,7 +30,7 @@ void MadPort::close_client(ClientId client) {
 
 void MadPort::handle_timeout(Instant now) {
   while (const auto key = sends_.poll_due(now)) handle_silence(*key);
-  while (const auto key = receptions_.poll_due(now)) end_reception(*key);
+  while (const auto key = receptions_.poll_due(now)) receptions_.erase(*key);
 }
 
 std::optional<ManagementPacket> MadPort::poll_transmit(Instant now) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/octet_budget.h"
 #include "base/time.h"
 #include "fabric/mads/agent_table.h"
 #include "fabric/mads/mad_keys.h"
@@ -56,9 +57,10 @@ class MadPort {
   static constexpr std::size_t kOutstandingMax = 65'536;     // unanswered requests of all clients
   static constexpr std::size_t kWaitingPacketsMax = 65'536;  // that poll_transmit() has not taken
   static constexpr std::size_t kWaitingDeliveriesMax = 65'536;
-  static constexpr std::size_t kReceptionsMax = 16'384;  // messages that arrive or have arrived
+  // Messages that arrive or have arrived; the one that waits longest makes room for another.
+  static constexpr std::size_t kReceptionsMax = 16'384;
   static constexpr std::size_t kMessageOctetsMax = std::size_t{128} << 20;
-  static constexpr std::size_t kReceptionOctetsMax = std::size_t{256} << 20;  // of all together
+  static constexpr std::size_t kHeldOctetsMax = std::size_t{256} << 20;  // of messages under way
 
   /// A program waits for an answer exactly as long as it allows for it, so the news that there is
   /// none must be there a moment earlier.
@@ -67,11 +69,11 @@ class MadPort {
   static constexpr Duration kReceptionTimeout = std::chrono::seconds(40);  // without a new segment
   static constexpr Duration kReceptionRest = std::chrono::seconds(10);  // answers late repetitions
 
-  MadPort() = default;
+  MadPort() noexcept : MadPort(nullptr) {}
+  /// `shared`: what the messages of several ports hold together; null: this port is alone.
+  explicit MadPort(OctetBudget* shared) noexcept : budget_(kHeldOctetsMax, shared) {}
   MadPort(const MadPort&) = delete;
   MadPort& operator=(const MadPort&) = delete;
-  MadPort(MadPort&&) = default;
-  MadPort& operator=(MadPort&&) = default;
 
   /// To be called before the first packet and whenever LID, P_Keys or GIDs of the port change.
   void set_identity(PortIdentity identity) { identity_ = std::move(identity); }
@@ -86,9 +88,13 @@ class MadPort {
   /// Unregisters all its agents. What poll_delivery() has for it is still delivered.
   void close_client(ClientId client);
 
-  /// kNoSuchObject: no such agent (EIO in Linux). kInvalidArgument: too short, too long, or a
-  /// request with this transaction is outstanding. kNoMemory: a limit is reached.
+  /// kNoSuchObject: no such agent. kInvalidArgument: too short, too long, of another class than
+  /// the agent's RMPP allows, or a request with this transaction is outstanding. kNoMemory: a limit
+  /// is reached.
   Status post_send(Instant now, ClientId client, UserMad mad);
+  /// Whether post_send() would take it now. `mad` needs only its first datagram; the whole has
+  /// `octets`.
+  [[nodiscard]] Status may_send(ClientId client, const UserMad& mad, std::size_t octets) const;
 
   /// A datagram that arrived for queue pair 0 or 1. kUnclaimed: no agent wants it, and a Get or Set
   /// is to be answered with status 0x000c by the caller.
@@ -102,7 +108,8 @@ class MadPort {
   [[nodiscard]] const MadCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::size_t outstanding_count() const noexcept { return sends_.size(); }
   [[nodiscard]] std::size_t reception_count() const noexcept { return receptions_.size(); }
-  [[nodiscard]] std::size_t reception_octets() const noexcept { return reception_octets_; }
+  /// Of messages in segments that are sent or arrive.
+  [[nodiscard]] std::size_t held_octets() const noexcept { return budget_.held(); }
   /// Whether some agent gets requests of the class.
   [[nodiscard]] bool is_claimed(wire::MgmtClass mgmt_class) const {
     return agents_.is_claimed(mgmt_class);
@@ -115,11 +122,19 @@ class MadPort {
     std::uint32_t retries_left = 0;
     bool is_listed = false;  // in ready_
     std::optional<RmppSender> segments{};
+    HeldOctets held{};  // by `segments`
+  };
+  struct Reception {
+    RmppReceiver receiver;
+    HeldOctets held;  // by `receiver`
   };
   using Ready = std::variant<SendKey, ManagementPacket>;  // the key may be gone by now
 
   // mad_port_send.cc
-  [[nodiscard]] Status post(const MadAgent& agent, UserMad mad);
+  struct Intent;
+  [[nodiscard]] static Intent intent_of(const MadAgent& agent, const UserMad& mad);
+  [[nodiscard]] Status judge_send(const MadAgent& agent, const UserMad& mad,
+                                  std::size_t octets) const;
   [[nodiscard]] ManagementPacket packet_to(const MadAgent& agent, const UserMad& mad) const;
   void list(const SendKey& key, Send& send);
   [[nodiscard]] std::optional<ManagementPacket> transmit(Instant now, const SendKey& key);
@@ -136,20 +151,19 @@ class MadPort {
   // mad_port_rmpp.cc
   [[nodiscard]] MadVerdict handle_rmpp(Instant now, const Arrival& arrival);
   [[nodiscard]] MadVerdict handle_data(Instant now, const Arrival& arrival);
-  [[nodiscard]] MadVerdict complete(Instant now, const Arrival& arrival, RmppReceiver& reception);
+  [[nodiscard]] MadVerdict complete(Instant now, const Arrival& arrival, Reception& reception);
   [[nodiscard]] MadVerdict handle_ack(Instant now, const Arrival& arrival);
   [[nodiscard]] MadVerdict handle_end(const Arrival& arrival);
   [[nodiscard]] MadVerdict refuse(const Arrival& arrival, wire::RmppStatus status);
   void extend(Instant now, const SendKey& request);
-  void end_reception(const ReceptionKey& key);
   void abandon_send(const SendKey& key);
   void answer(const Arrival& arrival, const wire::Rmpp& rmpp);
 
   PortIdentity identity_{};
   AgentTable agents_{};
+  OctetBudget budget_;  // of the messages in sends_ and receptions_, which it outlives
   TimedTable<SendKey, Send> sends_{};
-  TimedTable<ReceptionKey, RmppReceiver> receptions_{};  // those that arrive or have arrived
-  std::size_t reception_octets_ = 0;                     // of messages in receptions_
+  TimedTable<ReceptionKey, Reception> receptions_{};  // those that arrive or have arrived
   std::deque<Ready> ready_{};
   std::deque<Delivery> deliveries_{};
   MadCounters counters_{};

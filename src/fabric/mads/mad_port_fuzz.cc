@@ -41,7 +41,7 @@ class History {
       port_.close_client(ClientId{client});
     }
     VB_ASSERT(port_.outstanding_count() == 0);
-    VB_ASSERT(port_.reception_count() == 0 && port_.reception_octets() == 0);
+    VB_ASSERT(port_.reception_count() == 0 && port_.held_octets() == 0);
     VB_ASSERT(!port_.next_timeout());
     while (port_.poll_transmit(now_)) continue;
     VB_ASSERT(!port_.poll_delivery());

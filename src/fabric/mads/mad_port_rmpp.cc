@@ -22,6 +22,14 @@ namespace {
   return {.type = stops ? RmppType::kStop : RmppType::kAbort, .status = status};
 }
 
+/// Whether a segment of an unknown message is looked at. A later segment is dropped, as in Linux:
+/// its message has ended, or its first segment is still to come. One that contradicts itself is
+/// refused by the receiver.
+[[nodiscard]] bool may_begin_message(const wire::MadView& mad) noexcept {
+  const wire::RmppView header(mad);
+  return header.segment() == 1 || header.is_first() || header.status() != RmppStatus::kNormal;
+}
+
 }  // namespace
 
 MadVerdict MadPort::handle_rmpp(Instant now, const Arrival& arrival) {
@@ -52,25 +60,23 @@ MadVerdict MadPort::refuse(const Arrival& arrival, RmppStatus status) {
 MadVerdict MadPort::handle_data(Instant now, const Arrival& arrival) {
   const ReceptionKey key = arrival.reception();
   const bool responds = is_response(arrival.mad);
-  RmppReceiver* reception = receptions_.find(key);
+  Reception* reception = receptions_.find(key);
   if (reception == nullptr) {
     if (responds && !sends_.contains(arrival.request())) return MadVerdict::kUnmatched;
-    if (receptions_.size() >= kReceptionsMax) {
-      answer(arrival, end_of_message(RmppStatus::kResourcesExhausted));
-      return MadVerdict::kNoRoom;
-    }
-    reception = &receptions_.add(key, RmppReceiver(kMessageOctetsMax));
+    if (!may_begin_message(arrival.mad)) return MadVerdict::kUnmatched;
+    if (receptions_.size() >= kReceptionsMax) receptions_.erase_earliest();
+    reception = &receptions_.add(
+        key, Reception{.receiver = RmppReceiver(kMessageOctetsMax), .held = HeldOctets(budget_)});
   }
-  const std::size_t held = reception->held_octets();
-  const auto step = reception->handle_segment(arrival.mad);
-  reception_octets_ += reception->held_octets() - held;
-  if (!step || reception_octets_ > kReceptionOctetsMax) {
+  RmppReceiver& receiver = reception->receiver;
+  const auto step = receiver.handle_segment(arrival.mad);
+  if (!step || !reception->held.hold(receiver.held_octets())) {
     const RmppStatus status = step ? RmppStatus::kResourcesExhausted : step.error();
     answer(arrival, end_of_message(status));
-    end_reception(key);
+    receptions_.erase(key);
     return MadVerdict::kSegment;
   }
-  if (step->must_acknowledge) answer(arrival, reception->acknowledgement());
+  if (step->must_acknowledge) answer(arrival, receiver.acknowledgement());
   if (step->is_complete) return complete(now, arrival, *reception);
   if (!step->is_new) return MadVerdict::kSegment;
   receptions_.set_deadline(key, now + kReceptionTimeout);
@@ -78,10 +84,10 @@ MadVerdict MadPort::handle_data(Instant now, const Arrival& arrival) {
   return MadVerdict::kSegment;
 }
 
-MadVerdict MadPort::complete(Instant now, const Arrival& arrival, RmppReceiver& reception) {
+MadVerdict MadPort::complete(Instant now, const Arrival& arrival, Reception& reception) {
   receptions_.set_deadline(arrival.reception(), now + kReceptionRest);
-  reception_octets_ -= reception.held_octets();
-  std::vector<std::byte> message = reception.take_message();
+  std::vector<std::byte> message = reception.receiver.take_message();
+  reception.held.release();
   if (is_response(arrival.mad)) {
     if (!sends_.contains(arrival.request())) return MadVerdict::kUnmatched;
     sends_.erase(arrival.request());
@@ -94,13 +100,6 @@ void MadPort::extend(Instant now, const SendKey& request) {
   const Send* const send = sends_.find(request);
   if (send == nullptr || (send->segments && !send->segments->is_finished())) return;
   sends_.set_deadline(request, now + patience_of(*send));
-}
-
-void MadPort::end_reception(const ReceptionKey& key) {
-  const RmppReceiver* const reception = receptions_.find(key);
-  if (reception == nullptr) return;
-  reception_octets_ -= reception->held_octets();
-  receptions_.erase(key);
 }
 
 MadVerdict MadPort::handle_ack(Instant now, const Arrival& arrival) {
@@ -138,7 +137,7 @@ MadVerdict MadPort::handle_end(const Arrival& arrival) {
   if (!is_valid) return refuse(arrival, RmppStatus::kBadStatus);
   abandon_send(arrival.message());
   // The other end may have been the sender: then what it has sent so far is worthless.
-  end_reception(arrival.reception());
+  receptions_.erase(arrival.reception());
   return MadVerdict::kSegment;
 }
 

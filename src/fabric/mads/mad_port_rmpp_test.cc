@@ -326,11 +326,92 @@ TEST(MadPortRmpp, AReceptionThatStopsIsForgotten) {
             milliseconds(0), 0)));
   ASSERT_FALSE(pair.next(1, std::chrono::microseconds(20)));
   EXPECT_EQ(pair.port(1).reception_count(), 1);
-  EXPECT_GT(pair.port(1).reception_octets(), 0);
+  EXPECT_GT(pair.port(1).held_octets(), 0);
   pair.port(0).close_client(kClient);
   pair.run();
   EXPECT_EQ(pair.port(1).reception_count(), 0);
-  EXPECT_EQ(pair.port(1).reception_octets(), 0);
+  EXPECT_EQ(pair.port(1).held_octets(), 0);
+}
+
+TEST(MadPortRmpp, SegmentsOfUnknownMessagesAreDroppedAndTakeNoRoom) {
+  MadPort port;
+  ASSERT_TRUE(port.register_agent(kClient, answering()));
+  ManagementPacket packet{
+      .source = Lid{2}, .dest_qp = wire::QpNumber::kGsi, .qkey = wire::QKey::kGsi};
+  for (std::uint32_t segment = 2; segment < 100; ++segment) {
+    const auto octets =
+        test::message({.mgmt_class = kSa, .method = test::kGetMulti, .transaction = segment}, 200);
+    std::ranges::copy(octets, packet.mad.begin());
+    wire::Rmpp{.segment = segment}.emit(packet.mad);
+    EXPECT_EQ(port.handle_packet({}, packet), MadVerdict::kUnmatched);
+  }
+  EXPECT_EQ(port.reception_count(), 0);
+  EXPECT_FALSE(port.poll_transmit({}));
+}
+
+TEST(MadPortRmpp, MessagesThatNeverEndMakeRoomForOthers) {
+  MadPort port;
+  ASSERT_TRUE(port.register_agent(kClient, answering()));
+  ManagementPacket packet{
+      .source = Lid{2}, .dest_qp = wire::QpNumber::kGsi, .qkey = wire::QKey::kGsi};
+  for (std::uint64_t i = 0; i < MadPort::kReceptionsMax + 100; ++i) {
+    const auto octets =
+        test::message({.mgmt_class = kSa, .method = test::kGetMulti, .transaction = i}, 200);
+    std::ranges::copy(octets, packet.mad.begin());
+    wire::Rmpp{.is_first = true, .segment = 1}.emit(packet.mad);
+    const Instant now = Instant::at(std::chrono::microseconds(i));
+    EXPECT_EQ(port.handle_packet(now, packet), MadVerdict::kSegment);
+    while (port.poll_transmit(now)) continue;
+  }
+  EXPECT_EQ(port.reception_count(), MadPort::kReceptionsMax);
+  RmppSender sender(test::message({.mgmt_class = kSa, .method = test::kGetMulti}, 100));
+  sender.emit_next(packet.mad);
+  EXPECT_EQ(port.handle_packet(Instant::at(std::chrono::seconds(1)), packet),
+            MadVerdict::kDelivered);
+}
+
+TEST(MadPortRmpp, MessagesHaveALimitThatSeveralPortsShare) {
+  OctetBudget shared(300'000);
+  MadPort one(&shared);
+  MadPort other(&shared);
+  const AgentId agent = one.register_agent(kClient, asking()).value();
+  ASSERT_TRUE(other.register_agent(kClient, asking()));
+  const auto post = [&](MadPort& port, std::uint64_t transaction) {
+    const test::Header header{
+        .mgmt_class = kSa, .method = test::kGetMulti, .transaction = transaction};
+    return port.post_send({}, kClient, to(Lid{2}, agent, test::message(header, 100'000)));
+  };
+  EXPECT_TRUE(post(one, 1));
+  EXPECT_TRUE(post(one, 2));
+  EXPECT_EQ(post(one, 3).error(), Errc::kNoMemory);
+  EXPECT_EQ(post(other, 3).error(), Errc::kNoMemory);
+  EXPECT_EQ(one.held_octets(), shared.held());
+  one.close_client(kClient);
+  EXPECT_EQ(shared.held(), 0);
+  EXPECT_TRUE(post(other, 3));
+}
+
+TEST(MadPortRmpp, AMessageForWhichThereIsNoRoomIsStopped) {
+  OctetBudget shared(40'000);
+  MadPort port(&shared);
+  ASSERT_TRUE(port.register_agent(kClient, answering()));
+  RmppSender sender(test::message({.mgmt_class = kSa, .method = test::kGetMulti}, 90'000));
+  ManagementPacket packet{
+      .source = Lid{2}, .dest_qp = wire::QpNumber::kGsi, .qkey = wire::QKey::kGsi};
+  std::optional<wire::Rmpp> reply;
+  while (!reply || reply->type == RmppType::kAck) {
+    if (reply) {
+      ASSERT_TRUE(sender.handle_ack(reply->segment, reply->extent).ok());
+    }
+    while (sender.has_next()) {
+      sender.emit_next(packet.mad);
+      (void)port.handle_packet({}, packet);
+    }
+    reply = wire::RmppView(port.poll_transmit({})->mad).value();
+  }
+  EXPECT_EQ(reply->type, RmppType::kStop);
+  EXPECT_EQ(reply->status, RmppStatus::kResourcesExhausted);
+  EXPECT_EQ(shared.held(), 0);
 }
 
 TEST(MadPortRmpp, ReceptionsOfAnAgentEndWithIt) {
@@ -343,7 +424,7 @@ TEST(MadPortRmpp, ReceptionsOfAnAgentEndWithIt) {
   ASSERT_EQ(pair.port(1).reception_count(), 1);
   ASSERT_TRUE(pair.port(1).unregister_agent(kClient, receiver));
   EXPECT_EQ(pair.port(1).reception_count(), 0);
-  EXPECT_EQ(pair.port(1).reception_octets(), 0);
+  EXPECT_EQ(pair.port(1).held_octets(), 0);
 }
 
 }  // namespace

@@ -22,11 +22,12 @@ using Octets = std::array<std::byte, wire::Mad::kSize>;
   return octets;
 }
 
+/// A request gets the number of the agent into its transaction.
 [[nodiscard]] SendKey key_of(const MadAgent& agent, const wire::MadView& mad,
                              wire::Lid destination) noexcept {
   const bool responds = is_response(mad);
   return {.agent = agent.number,
-          .transaction = mad.transaction(),
+          .transaction = responds ? mad.transaction() : with_agent(mad.transaction(), agent.number),
           .mgmt_class = mad.mgmt_class(),
           .is_response = responds,
           .destination = responds ? destination : wire::Lid{}};
@@ -38,46 +39,76 @@ void set_transaction(std::span<std::byte> octets, wire::TransactionId transactio
 
 }  // namespace
 
+/// What a program wants to send, by the headers of its first datagram.
+struct MadPort::Intent {
+  SendKey key{};
+  bool is_segment = false;  // of a message
+  bool is_message = false;  // which this port divides into segments; else it is one datagram
+  bool waits = false;       // for an answer
+};
+
+/// `mad` must begin with the header of a datagram.
+MadPort::Intent MadPort::intent_of(const MadAgent& agent, const UserMad& mad) {
+  const Octets octets = first_octets(mad.octets);
+  const auto view = wire::MadView::parse(octets);
+  const bool carries_rmpp = wire::has_rmpp(view->mgmt_class());
+  Intent intent{.key = key_of(agent, *view, mad.address.lid)};
+  intent.is_segment = carries_rmpp && wire::RmppView(*view).is_active();
+  intent.is_message = intent.is_segment && agent.registration.rmpp == RmppMode::kPort;
+  intent.waits = mad.timeout.count() != 0 && !intent.key.is_response;
+  return intent;
+}
+
+Status MadPort::may_send(ClientId client, const UserMad& mad, std::size_t octets) const {
+  const MadAgent* const agent = agents_.find(client, mad.agent);
+  if (agent == nullptr) return Errc::kNoSuchObject;
+  return judge_send(*agent, mad, octets);
+}
+
+/// The rules of Linux, and the limits of this port.
+Status MadPort::judge_send(const MadAgent& agent, const UserMad& mad, std::size_t octets) const {
+  const Registration& registration = agent.registration;
+  if (octets < wire::Rmpp::kEnd || octets > kMessageOctetsMax) return Errc::kInvalidArgument;
+  const bool is_general = registration.qpn == wire::QpNumber::kGsi;
+  if (is_general && mad.pkey_index >= identity_.pkeys.size()) return Errc::kInvalidArgument;
+  const Octets first = first_octets(mad.octets);
+  const auto view = wire::MadView::parse(first);
+  if (!view) return Errc::kInvalidArgument;
+  if (registration.rmpp != RmppMode::kNone && !wire::has_rmpp(view->mgmt_class())) {
+    return Errc::kInvalidArgument;
+  }
+  const Intent intent = intent_of(agent, mad);
+  if (octets < wire::header_octets_of(view->mgmt_class())) return Errc::kInvalidArgument;
+  if (!intent.is_message && octets > wire::Mad::kSize) return Errc::kInvalidArgument;
+  const bool is_duplicate = sends_.contains(intent.key);
+  if (is_duplicate && (intent.is_message || !intent.is_segment)) return Errc::kInvalidArgument;
+  if (ready_.size() >= kWaitingPacketsMax) return Errc::kNoMemory;
+  if (intent.is_message && !budget_.has(octets)) return Errc::kNoMemory;
+  const bool is_kept = intent.is_message || (intent.waits && !is_duplicate);
+  if (is_kept && sends_.size() >= kOutstandingMax) return Errc::kNoMemory;
+  return Ok{};
+}
+
 Status MadPort::post_send(Instant, ClientId client, UserMad mad) {
   const MadAgent* const agent = agents_.find(client, mad.agent);
   if (agent == nullptr) return Errc::kNoSuchObject;
-  if (mad.octets.size() < wire::Rmpp::kEnd || mad.octets.size() > kMessageOctetsMax) {
-    return Errc::kInvalidArgument;
+  if (auto allowed = judge_send(*agent, mad, mad.octets.size()); !allowed) return allowed;
+  const Intent intent = intent_of(*agent, mad);
+  if (!intent.key.is_response) set_transaction(mad.octets, intent.key.transaction);
+  if (!intent.is_message) {
+    mad.octets.resize(wire::Mad::kSize);
+    if (!intent.waits || sends_.contains(intent.key)) {
+      ready_.emplace_back(packet_to(*agent, mad));
+      return Ok{};
+    }
   }
-  const bool is_general = agent->registration.qpn == wire::QpNumber::kGsi;
-  if (is_general && mad.pkey_index >= identity_.pkeys.size()) return Errc::kInvalidArgument;
-  if (ready_.size() >= kWaitingPacketsMax) return Errc::kNoMemory;
-  return post(*agent, std::move(mad));
-}
-
-Status MadPort::post(const MadAgent& agent, UserMad mad) {
-  const Octets octets = first_octets(mad.octets);
-  auto view = wire::MadView::parse(octets);
-  if (!view) return Errc::kInvalidArgument;
-  const bool carries_rmpp = wire::has_rmpp(view->mgmt_class());
-  const bool is_segment = carries_rmpp && wire::RmppView(*view).is_active();
-  const bool is_message = is_segment && agent.registration.rmpp == RmppMode::kPort;
-  const std::size_t octets_min = wire::header_octets_of(view->mgmt_class());
-  if (mad.octets.size() < octets_min) return Errc::kInvalidArgument;
-  if (!is_message && mad.octets.size() > wire::Mad::kSize) return Errc::kInvalidArgument;
-  SendKey key = key_of(agent, *view, mad.address.lid);
-  if (!key.is_response) {
-    key.transaction = with_agent(key.transaction, agent.number);
-    set_transaction(mad.octets, key.transaction);
-  }
-  const bool is_duplicate = sends_.contains(key);
-  if (is_duplicate && (is_message || !is_segment)) return Errc::kInvalidArgument;
-  if (!is_message) mad.octets.resize(wire::Mad::kSize);
-  const bool waits = mad.timeout.count() != 0 && !key.is_response;
-  if (!is_message && (is_duplicate || !waits)) {
-    ready_.emplace_back(packet_to(agent, mad));
-    return Ok{};
-  }
-  if (sends_.size() >= kOutstandingMax) return Errc::kNoMemory;
-  Send send{.mad = std::move(mad)};
+  Send send{.mad = std::move(mad), .held = HeldOctets(budget_)};
   send.retries_left = send.mad.retries;
-  if (is_message) send.segments.emplace(std::exchange(send.mad.octets, {}));
-  list(key, sends_.add(key, std::move(send)));
+  if (intent.is_message) {
+    if (!send.held.hold(send.mad.octets.size())) return Errc::kNoMemory;  // judged above
+    send.segments.emplace(std::exchange(send.mad.octets, {}));
+  }
+  list(intent.key, sends_.add(intent.key, std::move(send)));
   return Ok{};
 }
 

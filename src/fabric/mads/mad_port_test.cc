@@ -271,6 +271,31 @@ TEST(MadPort, RefusesWhatIsNoDatagram) {
             Errc::kNoSuchObject);
 }
 
+TEST(MadPort, AnAgentWithSegmentsSendsNoClassWithoutThem) {
+  PairOfPorts pair;
+  const AgentId agent = pair.agent(0, claim(MgmtClass::kSubnetAdministration, {}, RmppMode::kPort));
+  EXPECT_TRUE(pair.post(
+      0, to(Lid{2}, agent, test::datagram({.mgmt_class = MgmtClass::kSubnetAdministration}))));
+  EXPECT_EQ(pair.post(0, to(Lid{2}, agent, test::datagram({}))).error(), Errc::kInvalidArgument);
+}
+
+TEST(MadPort, SaysWithoutSendingWhetherItWouldSend) {
+  PairOfPorts pair(kLost);
+  const AgentId agent = pair.agent(0, {});
+  const UserMad request = to(Lid{2}, agent, test::datagram({}), milliseconds(9));
+  const auto may_send = [&](const UserMad& mad, std::size_t octets) {
+    return pair.port(0).may_send(kClient, mad, octets);
+  };
+  EXPECT_TRUE(may_send(request, 256));
+  EXPECT_TRUE(may_send(request, 256));  // the first time has left nothing
+  EXPECT_EQ(may_send(request, 257).error(), Errc::kInvalidArgument);
+  EXPECT_EQ(pair.port(0).outstanding_count(), 0);
+  ASSERT_TRUE(pair.post(0, request));
+  EXPECT_EQ(may_send(request, 256).error(), Errc::kInvalidArgument);
+  pair.run();
+  EXPECT_TRUE(may_send(request, 256));
+}
+
 TEST(MadPort, AShortDatagramIsFilledUpWithZeroes) {
   PairOfPorts pair;
   test::Octets mad = test::datagram({});

@@ -63,6 +63,13 @@ class TimedTable {
     return timers_.begin()->first;
   }
 
+  /// Erases the entry with the earliest deadline, if one has a deadline.
+  void erase_earliest() {
+    if (timers_.empty()) return;
+    const Key key = timers_.begin()->second;
+    erase(key);
+  }
+
   /// An entry whose deadline has come, the earliest first. Its deadline is removed.
   [[nodiscard]] std::optional<Key> poll_due(Instant now) {
     if (timers_.empty() || timers_.begin()->first > now) return std::nullopt;
