@@ -94,7 +94,9 @@ Expected<Accepted> greet(const FabricPlace& place, const FabricHello& hello, std
   Accepted accepted;
   accepted.connection = Descriptor(*connected);
   FabricAnswer answer;
-  if (auto sent = send_all(*connected, octets_of(hello), -1); !sent) {
+  const Status sent = send_all(*connected, octets_of(hello), -1);
+  // A fabric without room has answered already, and closed the connection.
+  if (!sent && sent.error() != Errc::kNoDevice) {
     message = silence_of(place, sent.error());
     return sent.error();
   }
@@ -165,7 +167,10 @@ Expected<Descriptor> open_fabric_port(const FabricPlace& place, std::string_view
   return std::move(accepted->connection);
 }
 
-Expected<FabricReply> call_fabric(int port, const FabricCall& call) {
+namespace {
+
+/// Sends a call and what stands behind it, and waits for the reply.
+Expected<FabricReply> send_call(int port, std::span<const std::byte> call) {
   const Uncancelled uncancelled;
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -173,7 +178,7 @@ Expected<FabricReply> call_fabric(int port, const FabricCall& call) {
   }
   const Descriptor mine(ends[0]);
   Descriptor others(ends[1]);
-  if (auto sent = send_all(port, octets_of(call), others.number()); !sent) return sent.error();
+  if (auto sent = send_all(port, call, others.number()); !sent) return sent.error();
   others.close();  // the end of the fabric's process ends the wait
   FabricReply reply;
   auto arrived = receive_within(mine.number(), std::as_writable_bytes(std::span(&reply, 1)),
@@ -183,6 +188,26 @@ Expected<FabricReply> call_fabric(int port, const FabricCall& call) {
     return Errc::kNotSupported;
   }
   return reply;
+}
+
+}  // namespace
+
+Expected<FabricReply> call_fabric(int port, const FabricCall& call) {
+  return send_call(port, octets_of(call));
+}
+
+Expected<FabricReply> ask_fabric(int port, const UserMadHeader& header,
+                                 std::span<const std::byte> message) {
+  FabricCall call;
+  call.kind = FabricCall::Kind::kMaySend;
+  std::array<std::byte, sizeof call + sizeof header + kMadOctets> octets;
+  const auto first = message.first(std::min(message.size(), kMadOctets));
+  std::span<std::byte> rest(octets);
+  for (const auto part : {octets_of(call), octets_of(header), first}) {
+    std::ranges::copy(part, rest.begin());
+    rest = rest.subspan(part.size());
+  }
+  return send_call(port, std::span(octets).first(octets.size() - rest.size()));
 }
 
 Expected<Descriptor> open_fabric_commands(const FabricPlace& place, std::string& message) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,6 +40,12 @@ struct FabricView {
 /// FabricReply::error is the answer of the fabric. kNoDevice: the fabric is gone. kTimedOut:
 /// it is stopped.
 [[nodiscard]] Expected<FabricReply> call_fabric(int port, const FabricCall& call);
+
+/// Whether the fabric would take a datagram now, of which `message` has at least the first
+/// kMadOctets or all octets; `header.octets` counts all of them and the header. The answer and the
+/// errors are those of call_fabric().
+[[nodiscard]] Expected<FabricReply> ask_fabric(int port, const UserMadHeader& header,
+                                               std::span<const std::byte> message);
 
 /// A connection for commands.
 [[nodiscard]] Expected<Descriptor> open_fabric_commands(const FabricPlace& place,

@@ -2,12 +2,16 @@
 #include "host/fabric_connection.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
 
 namespace verbatim::host {
 
 bool FabricConnection::send(const UserMadHeader& header, std::span<const std::byte> message) {
   if (waiting_.empty()) {
-    const Transfer done = send_user_mad(socket_.number(), header, message);
+    const Transfer done = transfer(header, message);
     if (done != Transfer::kFull) return done == Transfer::kDone;
   }
   return keep({.is_datagram = true,
@@ -32,18 +36,35 @@ bool FabricConnection::send(std::span<const std::byte> head, std::span<const std
 }
 
 bool FabricConnection::keep(Waiting message) {
-  if (waiting_.size() >= kWaitingMessagesMax ||
-      waiting_octets_ + message.octets.size() > kWaitingOctetsMax) {
+  const std::size_t octets = waiting_octets_ + message.octets.size();
+  if (waiting_.size() >= kWaitingMessagesMax || octets > kWaitingOctetsMax ||
+      !shared_.hold(octets - std::min(octets, kOwnOctets))) {
     return false;
   }
-  waiting_octets_ += message.octets.size();
+  waiting_octets_ = octets;
   waiting_.push_back(std::move(message));
   return true;
 }
 
-Transfer FabricConnection::transfer(const Waiting& message) const noexcept {
+/// The memory files that a program has not taken stay in its socket, so they count as unread, too.
+/// When nothing is in the socket any more, it has taken all.
+bool FabricConnection::has_room_for_file(std::size_t octets) noexcept {
+  int unread = 0;
+  if (::ioctl(socket_.number(), SIOCOUTQ, &unread) == 0 && unread == 0) files_.release();
+  const std::size_t all = files_.octets() + octets;
+  return all <= kWaitingOctetsMax && files_.hold(all);
+}
+
+Transfer FabricConnection::transfer(const UserMadHeader& header,
+                                    std::span<const std::byte> message) noexcept {
+  const std::size_t octets = sizeof header + message.size();
+  if (is_in_memory_file(octets) && !has_room_for_file(octets)) return Transfer::kRefused;
+  return send_user_mad(socket_.number(), header, message);
+}
+
+Transfer FabricConnection::transfer(const Waiting& message) noexcept {
   return message.is_datagram
-             ? send_user_mad(socket_.number(), message.header, message.octets)
+             ? transfer(message.header, message.octets)
              : send_parts(socket_.number(), message.octets, {}, message.descriptor.number());
 }
 
@@ -52,6 +73,7 @@ void FabricConnection::flush() {
     waiting_octets_ -= waiting_.front().octets.size();
     waiting_.pop_front();
   }
+  (void)shared_.hold(waiting_octets_ - std::min(waiting_octets_, kOwnOctets));  // less than before
 }
 
 std::uint32_t FabricConnection::add_call(Descriptor reply_to) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/octet_budget.h"
 #include "host/descriptor.h"
 #include "host/fabric_transfer.h"
 
@@ -28,16 +31,21 @@ class FabricConnection {
     kCommands,  // text
     kEnded,     // nothing any more
   };
-  // A program that reads nothing keeps at most so much memory of the fabric busy.
+  // A program that reads nothing keeps at most so much memory of the fabric busy, and beyond
+  // kOwnOctets only what is left of the budget that all programs share.
   static constexpr std::size_t kWaitingMessagesMax = 65'536;
-  static constexpr std::size_t kWaitingOctetsMax = 2 * kUserMadOctetsMax;
+  static constexpr std::size_t kOwnOctets = std::size_t{1} << 20;
+  static constexpr std::size_t kWaitingOctetsMax = kUserMadOctetsMax;
 
-  explicit FabricConnection(Descriptor socket) noexcept : socket_(std::move(socket)) {}
+  /// `process`: that has connected; 0: not known.
+  FabricConnection(Descriptor socket, pid_t process, OctetBudget& shared) noexcept
+      : socket_(std::move(socket)), process_(process), shared_(shared), files_(shared) {}
 
   Phase phase = Phase::kGreeting;
   std::uint32_t epoll_events = 0;  // what the epoll of the server waits for
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
+  [[nodiscard]] pid_t process() const noexcept { return process_; }
   [[nodiscard]] bool has_waiting() const noexcept { return !waiting_.empty(); }
 
   /// False: too much waits already, or there is no memory; the message was dropped.
@@ -60,11 +68,17 @@ class FabricConnection {
   static constexpr std::size_t kCallsMax = 64;
 
   [[nodiscard]] bool keep(Waiting message);
-  [[nodiscard]] Transfer transfer(const Waiting& message) const noexcept;
+  [[nodiscard]] Transfer transfer(const Waiting& message) noexcept;
+  [[nodiscard]] Transfer transfer(const UserMadHeader& header,
+                                  std::span<const std::byte> message) noexcept;
+  [[nodiscard]] bool has_room_for_file(std::size_t octets) noexcept;
 
   Descriptor socket_;
+  pid_t process_;
   std::deque<Waiting> waiting_;
   std::size_t waiting_octets_ = 0;
+  HeldOctets shared_;  // beyond kOwnOctets, by `waiting_`
+  HeldOctets files_;   // of memory files in the socket, which the program has not taken yet
   std::unordered_map<std::uint32_t, Descriptor> calls_;
   std::uint32_t next_call_ = 1;
 };

@@ -54,7 +54,7 @@ inline constexpr std::uint32_t kAgentsMax = 32;
 /// carries text, and one for looking is closed.
 struct FabricHello {
   static constexpr std::uint32_t kMagic = 0x5642'4661;
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   enum class Purpose : std::uint32_t { kLook, kPort, kCommands };
 
   std::uint32_t magic = kMagic;
@@ -79,9 +79,12 @@ static_assert(sizeof(FabricAnswer) == 320);
 /// A call with an answer, on the connection of a port. One end of a socket pair comes with it, on
 /// which the process of the fabric answers: so another thread may wait for datagrams meanwhile, and
 /// a forked child has the same rights as its parent. The magic number cannot be that of an agent.
+///
+/// kMaySend asks whether a datagram would be taken, without sending it: behind the call stand its
+/// UserMadHeader and at most its first kMadOctets octets.
 struct FabricCall {
   static constexpr std::uint32_t kMagic = 0x5642'4663;
-  enum class Kind : std::uint32_t { kRegister, kUnregister };
+  enum class Kind : std::uint32_t { kRegister, kUnregister, kMaySend };
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kRegister;

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include "host/sealed_file.h"
 #include "host/unix_name.h"
 
 namespace verbatim::host {
@@ -48,11 +50,46 @@ bool read_value(std::span<const std::byte> octets, Value& value) noexcept {
   return value.magic == Value::kMagic;
 }
 
+bool is_call(std::span<const std::byte> octets) noexcept {
+  FabricCall call;
+  return octets.size() >= sizeof call && read_value(octets.first(sizeof call), call);
+}
+
+/// A datagram, of which a memory file may hold more; false: it is none.
+bool read_datagram(std::span<const std::byte> octets, FabricEvent::Sent& sent) {
+  if (octets.size() < sizeof sent.header + kMadHeaderOctets) return false;
+  std::memcpy(static_cast<void*>(&sent.header), octets.data(), sizeof sent.header);
+  octets = octets.subspan(sizeof sent.header);
+  sent.message.assign(octets.begin(), octets.end());
+  return true;
+}
+
+/// Every connection takes a descriptor. The usual limit is for programs that use select(2).
+std::size_t raise_descriptor_limit() noexcept {
+  constexpr rlim_t kWanted = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::min(limit.rlim_max, kWanted);
+  if (limit.rlim_cur <= before || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) return before;
+  return limit.rlim_cur;
+}
+
 FabricAnswer refusal(int error, std::string_view why) noexcept {
   FabricAnswer answer;
   answer.error = error;
   std::copy_n(why.begin(), std::min(why.size(), answer.why.size() - 1), answer.why.begin());
   return answer;
+}
+
+/// The program reads the answer although the connection is closed at once.
+void refuse_for_want_of_room(int socket) noexcept {
+  if (socket < 0) return;
+  const FabricAnswer answer =
+      refusal(EMFILE,
+              "the fabric's process has no descriptor left for this program; end others, or start "
+              "the fabric with a higher `ulimit -n`");
+  (void)send_parts(socket, octets_of(answer), {}, -1);
 }
 
 }  // namespace
@@ -63,6 +100,7 @@ Status FabricServer::open(const FabricPlace& place, std::string& message) {
   epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   room_.resize(kRoomOctets);
+  connections_of_one_ = std::max<std::size_t>(raise_descriptor_limit() / 4, 8);
   if (epoll_.is_open() && sm_files_.open(place, epoll_.number(), kSmFile) && listen(place))
     return Ok{};
   message = "the socket of fabric " + place.name() + " cannot be opened in " + place.folder() +
@@ -74,7 +112,13 @@ Status FabricServer::open(const FabricPlace& place, std::string& message) {
 Status FabricServer::take_folder(const FabricPlace& place, std::string& message) {
   if (auto made = place.make(message); !made) return made;
   lock_ = Descriptor(::open(place.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_.is_open() || ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_.is_open()) {
+    const int error = errno;
+    message = place.folder() + " cannot be opened: " + std::strerror(error);
+    if (error == EMFILE || error == ENFILE) message += "; raise `ulimit -n`";
+    return Errc::kNoMemory;
+  }
+  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0) {
     lock_.close();
     message = "fabric " + place.name() + " is running already; end it, or choose another name";
     return Errc::kAddressInUse;
@@ -109,6 +153,7 @@ void FabricServer::close() noexcept {
     lock_.close();
   }
   connections_.clear();
+  connections_of_.clear();
   events_.clear();
   for (auto& [node, page] : pages_) ::munmap(page.mapped, FabricPage::kOctets);
   pages_.clear();
@@ -135,17 +180,28 @@ void FabricServer::handle_ready() {
     }
   }
   while (const auto change = sm_files_.poll_change()) {
-    events_.push_back({.client = 0,
-                       .what = FabricEvent::SmChanged{
-                           .node = change->node, .port = change->port, .is_sm = change->is_sm}});
+    push_event(0, FabricEvent::SmChanged{
+                      .node = change->node, .port = change->port, .is_sm = change->is_sm});
   }
 }
 
 std::optional<FabricEvent> FabricServer::poll_event() {
-  if (events_.empty()) return std::nullopt;
-  FabricEvent event = std::move(events_.front());
-  events_.pop_front();
-  return event;
+  while (!events_.empty()) {
+    Arrived arrived = std::move(events_.front());
+    events_.pop_front();
+    if (!arrived.file.is_open() || read_rest(arrived)) return std::move(arrived.event);
+  }
+  return std::nullopt;
+}
+
+/// False: the memory file is not what the header says; the kernel's umad refuses such a message.
+bool FabricServer::read_rest(Arrived& arrived) {
+  auto& sent = std::get<FabricEvent::Sent>(arrived.event.what);
+  const std::size_t octets = sent.header.octets;
+  if (octets > kUserMadOctetsMax || !is_in_memory_file(octets)) return false;
+  if (octets_of_sealed(arrived.file.number()) != octets - sizeof sent.header) return false;
+  sent.message.resize(octets - sizeof sent.header);
+  return read_memory_file(arrived.file.number(), sent.message);
 }
 
 void FabricServer::accept_programs() {
@@ -156,24 +212,32 @@ void FabricServer::accept_programs() {
       if (errno == EMFILE || errno == ENFILE) refuse_one();
       return;
     }
-    if (peer_of(socket.number()).uid == ::geteuid()) add_program(std::move(socket));
+    const ucred peer = peer_of(socket.number());
+    if (peer.uid == ::geteuid()) add_program(std::move(socket), peer.pid);
   }
 }
 
 /// Without a free descriptor a connection would stay in the queue and keep waking the process.
 void FabricServer::refuse_one() noexcept {
   spare_.close();
-  Descriptor(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC)).close();
+  Descriptor socket(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  refuse_for_want_of_room(socket.number());
+  socket.close();
   spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-void FabricServer::add_program(Descriptor socket) {
+void FabricServer::add_program(Descriptor socket, pid_t process) {
+  const auto known = connections_of_.find(process);
+  if (known != connections_of_.end() && known->second >= connections_of_one_) {
+    return refuse_for_want_of_room(socket.number());
+  }
   const FabricClientId client = next_client_++;
   epoll_event readable = event_of(EPOLLIN, kClient, client);
   if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket.number(), &readable) != 0) return;
-  FabricConnection connection(std::move(socket));
+  FabricConnection connection(std::move(socket), process, waiting_octets_);
   connection.epoll_events = EPOLLIN;
   connections_.emplace(client, std::move(connection));
+  if (process != 0) ++connections_of_[process];  // 0: of another PID namespace, not known
 }
 
 FabricConnection* FabricServer::connection_of(FabricClientId client) noexcept {
@@ -204,14 +268,15 @@ bool FabricServer::read_one(FabricClientId client, FabricConnection& connection)
     const auto phase = std::exchange(connection.phase, FabricConnection::Phase::kEnded);
     const bool was_accepted =
         phase == FabricConnection::Phase::kPort || phase == FabricConnection::Phase::kCommands;
-    if (was_accepted) events_.push_back({.client = client, .what = FabricEvent::Left{}});
+    if (was_accepted) push_event(client, FabricEvent::Left{});
   }
   if (!arrived) return false;
+  const bool has_file = arrived->descriptor.is_open();
   if (arrived->octets <= room_.size()) {
     handle_message(client, connection, std::span(room_).first(arrived->octets),
                    std::move(arrived->descriptor));
   }
-  return true;
+  return !has_file;  // the descriptors of many would be too many
 }
 
 void FabricServer::handle_message(FabricClientId client, FabricConnection& connection,
@@ -221,16 +286,15 @@ void FabricServer::handle_message(FabricClientId client, FabricConnection& conne
       handle_hello(client, connection, octets);
       return;
     case FabricConnection::Phase::kPort:
-      if (octets.size() == sizeof(FabricCall)) {
+      if (is_call(octets)) {
         handle_call(client, connection, octets, std::move(descriptor));
       } else {
-        handle_datagram(client, octets, descriptor);
+        handle_datagram(client, octets, std::move(descriptor));
       }
       return;
     case FabricConnection::Phase::kCommands: {
       const auto* text = reinterpret_cast<const char*>(octets.data());
-      events_.push_back(
-          {.client = client, .what = FabricEvent::Commanded{.text = {text, octets.size()}}});
+      push_event(client, FabricEvent::Commanded{.text = {text, octets.size()}});
       return;
     }
     case FabricConnection::Phase::kDecision:
@@ -257,34 +321,29 @@ void FabricServer::handle_hello(FabricClientId client, FabricConnection& connect
   }
   connection.phase = FabricConnection::Phase::kDecision;
   const std::string node(hello.node.data(), ::strnlen(hello.node.data(), hello.node.size()));
-  events_.push_back(
-      {.client = client,
-       .what = FabricEvent::Attached{.purpose = hello.purpose, .node = node, .port = hello.port}});
+  push_event(client,
+             FabricEvent::Attached{.purpose = hello.purpose, .node = node, .port = hello.port});
 }
 
 void FabricServer::handle_call(FabricClientId client, FabricConnection& connection,
                                std::span<const std::byte> octets, Descriptor reply_to) {
   FabricEvent::Called called;
-  if (!read_value(octets, called.request) || !reply_to.is_open()) return;
+  if (!reply_to.is_open() || !read_value(octets.first(sizeof called.request), called.request)) {
+    return;
+  }
+  const bool asks = called.request.kind == FabricCall::Kind::kMaySend;
+  if (asks && !read_datagram(octets.subspan(sizeof called.request), called.about)) return;
   called.call = connection.add_call(std::move(reply_to));
-  events_.push_back({.client = client, .what = called});
+  push_event(client, std::move(called));
 }
 
 /// A malformed message is dropped; the kernel's umad refuses it.
 void FabricServer::handle_datagram(FabricClientId client, std::span<const std::byte> octets,
-                                   const Descriptor& file) {
+                                   Descriptor file) {
   FabricEvent::Sent sent;
-  if (octets.size() < sizeof sent.header + kMadHeaderOctets) return;
-  std::memcpy(static_cast<void*>(&sent.header), octets.data(), sizeof sent.header);
-  octets = octets.subspan(sizeof sent.header);
-  if (!file.is_open()) {
-    sent.message.assign(octets.begin(), octets.end());
-  } else {
-    if (sent.header.octets > kUserMadOctetsMax || !is_in_memory_file(sent.header.octets)) return;
-    sent.message.resize(sent.header.octets - sizeof sent.header);
-    if (!read_memory_file(file.number(), sent.message)) return;
-  }
-  events_.push_back({.client = client, .what = std::move(sent)});
+  if (!read_datagram(octets, sent)) return;
+  events_.push_back(
+      {.event = {.client = client, .what = std::move(sent)}, .file = std::move(file)});
 }
 
 /// The epoll waits for room in the socket only while something waits for it.
@@ -296,7 +355,13 @@ void FabricServer::watch(FabricClientId client, FabricConnection& connection) {
   (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, connection.socket(), &event);
 }
 
-void FabricServer::end(FabricClientId client) { connections_.erase(client); }
+void FabricServer::end(FabricClientId client) {
+  const auto ended = connections_.find(client);
+  if (ended == connections_.end()) return;
+  const auto process = connections_of_.find(ended->second.process());
+  if (process != connections_of_.end() && --process->second == 0) connections_of_.erase(process);
+  connections_.erase(ended);
+}
 
 auto FabricServer::make_page(const FabricNodeState& state) -> Page {
   Page page{.file = Descriptor(::memfd_create("verbatim-node", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
@@ -314,14 +379,15 @@ auto FabricServer::make_page(const FabricNodeState& state) -> Page {
   return page;
 }
 
-void FabricServer::accept(FabricClientId client, std::uint32_t node, const FabricNodeState& state) {
+bool FabricServer::accept(FabricClientId client, std::uint32_t node, const FabricNodeState& state) {
   FabricConnection* connection = connection_of(client);
-  if (connection == nullptr || connection->phase != FabricConnection::Phase::kDecision) return;
+  if (connection == nullptr || connection->phase != FabricConnection::Phase::kDecision)
+    return false;
   if (!pages_.contains(node)) {
     Page page = make_page(state);
     if (page.mapped == nullptr) {
       refuse(client, ENOMEM, "the fabric's process has no memory or no descriptor left");
-      return;
+      return false;
     }
     pages_.emplace(node, std::move(page));
   }
@@ -332,6 +398,7 @@ void FabricServer::accept(FabricClientId client, std::uint32_t node, const Fabri
   answer.node = node;
   (void)connection->send(octets_of(answer), {}, pages_.at(node).file.number());
   connection->phase = FabricConnection::Phase::kPort;
+  return true;
 }
 
 void FabricServer::refuse(FabricClientId client, int error, std::string_view why) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,10 +11,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/expected.h"
+#include "base/octet_budget.h"
 #include "host/descriptor.h"
 #include "host/fabric_connection.h"
 #include "host/fabric_message.h"
@@ -33,14 +37,15 @@ struct FabricEvent {
     std::string node;
     std::uint32_t port = 0;
   };
+  struct Sent {
+    UserMadHeader header;
+    std::vector<std::byte> message;
+  };
   /// The owner calls reply() with the number of the call.
   struct Called {
     std::uint32_t call = 0;
     FabricCall request;
-  };
-  struct Sent {
-    UserMadHeader header;
-    std::vector<std::byte> message;
+    Sent about;  // of kMaySend; the message is the first part of it
   };
   /// A line of text from a connection for commands. The owner calls answer().
   struct Commanded {
@@ -68,7 +73,8 @@ struct FabricEvent {
 ///   2. takes events from poll_event() until there is none;
 ///   3. answers Attached, Called and Commanded, now or later;
 ///   4. calls deliver() for datagrams and publish() for changed states at any time.
-/// Nothing waits for a program: what one does not read is kept up to a limit, and dropped then.
+/// Nothing waits for a program: what one does not read is kept up to a limit, and dropped then. One
+/// process has at most a quarter of the descriptors for its connections.
 /// Thread: one.
 class FabricServer {
  public:
@@ -88,7 +94,10 @@ class FabricServer {
   [[nodiscard]] std::optional<FabricEvent> poll_event();
 
   /// Lets a program that has Attached look at the node, or open the port. `node` is its number.
-  void accept(FabricClientId client, std::uint32_t node, const FabricNodeState& state);
+  /// False: the program has gone meanwhile, or it was refused for want of memory. Left will not
+  /// tell of it.
+  [[nodiscard]] bool accept(FabricClientId client, std::uint32_t node,
+                            const FabricNodeState& state);
   /// `error` is an errno value (ENODEV: no such node, EINVAL: no such port), `why` a sentence for
   /// the user.
   void refuse(FabricClientId client, int error, std::string_view why);
@@ -111,13 +120,21 @@ class FabricServer {
     Descriptor file;
     FabricPage* mapped = nullptr;
   };
+  /// An event, and the memory file with the rest of its message, which is read when it is polled:
+  /// so one long message takes memory at a time.
+  struct Arrived {
+    FabricEvent event;
+    Descriptor file{};
+  };
+  // What all programs together do not read, beyond what each may leave unread.
+  static constexpr std::size_t kWaitingOctetsMax = std::size_t{512} << 20;
 
   [[nodiscard]] Status take_folder(const FabricPlace& place, std::string& message);
   [[nodiscard]] bool listen(const FabricPlace& place);
   [[nodiscard]] Page make_page(const FabricNodeState& state);
   void accept_programs();
   void refuse_one() noexcept;
-  void add_program(Descriptor socket);
+  void add_program(Descriptor socket, pid_t process);
   void handle_client(FabricClientId client, std::uint32_t events);
   [[nodiscard]] bool read_one(FabricClientId client, FabricConnection& connection);
   void handle_message(FabricClientId client, FabricConnection& connection,
@@ -126,8 +143,12 @@ class FabricServer {
                     std::span<const std::byte> octets);
   void handle_call(FabricClientId client, FabricConnection& connection,
                    std::span<const std::byte> octets, Descriptor reply_to);
-  void handle_datagram(FabricClientId client, std::span<const std::byte> octets,
-                       const Descriptor& file);
+  void handle_datagram(FabricClientId client, std::span<const std::byte> octets, Descriptor file);
+  [[nodiscard]] static bool read_rest(Arrived& arrived);
+  template <typename What>
+  void push_event(FabricClientId client, What what) {
+    events_.push_back({.event = {.client = client, .what = std::move(what)}});
+  }
   void watch(FabricClientId client, FabricConnection& connection);
   void end(FabricClientId client);
   [[nodiscard]] FabricConnection* connection_of(FabricClientId client) noexcept;
@@ -139,9 +160,12 @@ class FabricServer {
   Descriptor spare_;  // closed when the process has no other descriptor
   FabricSmFiles sm_files_;
   std::unordered_map<std::uint32_t, Page> pages_;  // by node
+  OctetBudget waiting_octets_{kWaitingOctetsMax};
   std::unordered_map<FabricClientId, FabricConnection> connections_;
+  std::unordered_map<pid_t, std::size_t> connections_of_;  // by process; those above 0
+  std::size_t connections_of_one_ = 0;                     // at most
   FabricClientId next_client_ = 1;
-  std::deque<FabricEvent> events_;
+  std::deque<Arrived> events_;
   std::vector<std::byte> room_;  // for one message
 };
 

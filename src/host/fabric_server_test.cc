@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,39 @@ TEST(FabricServer, CallsAreAnsweredBesideDatagrams) {
   refused.management_class = 0xff;
   EXPECT_EQ(call_fabric(port.number(), refused)->error, EPERM);
   EXPECT_EQ(receive_datagram(port.number()).message.size(), 256U);
+}
+
+TEST(FabricServer, AProgramAsksWhetherADatagramWouldBeTaken) {
+  const FabricFolder folder;
+  ServedFabric fabric(folder.place());
+  const Descriptor port = open_port(folder);
+  fabric.send_error = EINVAL;
+  const auto reply = ask_fabric(port.number(), {}, pattern_of(1000));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->error, EINVAL);
+  EXPECT_EQ(fabric.asked.load(), 1);
+  fabric.send_error = 0;
+  EXPECT_EQ(ask_fabric(port.number(), {}, pattern_of(24))->error, 0);
+}
+
+TEST(FabricServer, OneProcessCannotTakeAllDescriptors) {
+  const FabricFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit few{.rlim_cur = 200, .rlim_max = 400};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) ::_exit(1);
+    const ServedFabric fabric(folder.place());
+    std::string message;
+    std::vector<Descriptor> ports;
+    while (auto port = open_fabric_port(folder.place(), "h0", 1, message)) {
+      ports.push_back(std::move(*port));
+    }
+    const bool is_told = message.find("no descriptor left for this program") != message.npos;
+    ::_exit(ports.size() == 100 && is_told ? 0 : 2);  // the server has raised its limit to 400
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(FabricServer, AForkedChildHasTheRightsOfItsParent) {

@@ -118,7 +118,8 @@ std::optional<ArrivedMessage> receive_message(int socket, std::span<std::byte> r
   ssize_t got = -1;
   do {
     got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+    // ECONNRESET, once: the other side has closed without reading all. What it has sent is there.
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   is_gone = got == 0 || (got < 0 && errno != EAGAIN);
   if (got <= 0) return std::nullopt;
   return ArrivedMessage{.octets = static_cast<std::size_t>(got),

@@ -93,6 +93,10 @@ class ServedFabric {
 
   FabricServer server;
   std::atomic<int> left{0};
+  std::atomic<int> asked{0};                    // whether a datagram may be sent
+  std::atomic<int> send_error{0};               // the answer to that
+  std::atomic<bool> swallows_datagrams{false};  // instead of returning them
+  std::atomic<int> swallowed{0};
   std::atomic<int> sm_opened{0};
   std::atomic<int> sm_closed{0};
   std::atomic<FabricClientId> last_client{0};
@@ -118,18 +122,26 @@ class ServedFabric {
       server.refuse(client, ENODEV, "there is no node '" + attached.node + "'; there is h0");
     } else {
       last_client.store(client);
-      server.accept(client, 5, state_);
+      (void)server.accept(client, 5, state_);  // it may have left already
     }
   }
   void handle(FabricClientId client, const FabricEvent::Called& called) {
     FabricReply reply;
     const bool is_refused = called.request.management_class == 0xff;
     if (is_refused) reply.error = EPERM;
+    if (called.request.kind == FabricCall::Kind::kMaySend) {
+      ++asked;
+      reply.error = send_error.load();
+    }
     if (called.request.kind == FabricCall::Kind::kRegister && !is_refused) reply.agent = agents_++;
     server.reply(client, called.call, reply);
   }
   void handle(FabricClientId client, const FabricEvent::Sent& sent) {
     while (holds_datagrams.load() && !wants_end_.load()) ::usleep(1000);
+    if (swallows_datagrams.load()) {
+      ++swallowed;
+      return;
+    }
     server.deliver(client, sent.header, sent.message);
   }
   void handle(FabricClientId client, const FabricEvent::Commanded& commanded) {

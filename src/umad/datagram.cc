@@ -21,6 +21,7 @@
 #include "umad/border.h"
 #include "umad/deadlines.h"
 #include "umad/dump.h"
+#include "umad/transactions.h"
 
 namespace verbatim::umad {
 namespace {
@@ -120,6 +121,50 @@ Outcome Receiving::take_all() noexcept {
   return Outcome::kDone;
 }
 
+/// Where a datagram with a directed route begins in the ordinary way: at the port that it is sent
+/// from, or as an answer at the last port of its route (IBA Vol 1, 14.2.2).
+bool begins_as_usual(int port, std::span<const std::byte> mad) noexcept {
+  constexpr std::size_t kRouteOctets = 130;  // up to the first port of the way there
+  if (mad.size() < kRouteOctets) return false;
+  const auto at = [mad](std::size_t index) { return std::to_integer<int>(mad[index]); };
+  const bool returns = (at(4) & 0x80) != 0;
+  const int pointer = at(6);
+  const int hops = at(7);
+  if (returns) return pointer == hops + 1;
+  return pointer == 0 && (hops == 0 || at(129) == Agents::port_of(port));
+}
+
+/// The class in which agents with RMPP usually are: they may not send datagrams of every class.
+bool is_of_administration(std::span<const std::byte> mad) noexcept {
+  return mad[1] == std::byte{0x03};
+}
+
+/// Whether the fabric could refuse the datagram. To ask it costs a round trip, so only these are
+/// asked about: long ones, since not every agent may send messages of several segments, those of
+/// agents with RMPP in unusual classes, unusual directed routes, and those whose transaction may be
+/// outstanding.
+bool may_be_refused(int port, const ib_user_mad& mad, std::span<const std::byte> message) noexcept {
+  constexpr std::byte kDirectedRoute{0x81};
+  if (message.size() > host::kMadOctets) return true;
+  const auto agent = static_cast<int>(mad.agent_id);
+  if (Agents::has_rmpp(port, agent) && !is_of_administration(message)) return true;
+  if (message[1] == kDirectedRoute && !begins_as_usual(port, message)) return true;
+  return Transactions::may_be_outstanding(port, mad);
+}
+
+/// 0, or the errno value with which the fabric refuses the datagram.
+int verdict_of(int port, UserMadHeader header, std::span<const std::byte> message) noexcept {
+  header.octets = static_cast<std::uint32_t>(kHeaderOctets + message.size());
+  const auto reply = host::ask_fabric(port, header, message);
+  return reply ? reply->error : 0;  // a fabric that is gone or stopped does not take it, either
+}
+
+/// A request that waits for an answer is outstanding, and so is a message of several segments until
+/// they are acknowledged.
+bool is_outstanding(const ib_user_mad& mad, std::span<const std::byte> message) noexcept {
+  return mad.timeout_ms != 0 || message.size() > host::kMadOctets;
+}
+
 /// Waits for room at the fabric, which may be busy or stopped.
 Transfer send_with_patience(int port, const UserMadHeader& header,
                             std::span<const std::byte> message) noexcept {
@@ -140,6 +185,7 @@ using verbatim::host::Transfer;
 using verbatim::umad::Deadlines;
 using verbatim::umad::failed;
 using verbatim::umad::Outcome;
+using verbatim::umad::Transactions;
 
 /// Returns 0 or -EIO; errno says more.
 VB_EXPORT int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms,
@@ -157,9 +203,17 @@ VB_EXPORT int umad_send(int portid, int agentid, void* umad, int length, int tim
   verbatim::umad::dump_if_wanted(mad);
   verbatim::host::UserMadHeader header;
   std::memcpy(static_cast<void*>(&header), mad, sizeof header);
-  Deadlines::sent(portid, timeout_ms);
   const std::span message(reinterpret_cast<const std::byte*>(mad->data),
                           static_cast<std::size_t>(length));
+  const int refusal = verbatim::umad::may_be_refused(portid, *mad, message)
+                          ? verbatim::umad::verdict_of(portid, header, message)
+                          : 0;
+  if (refusal != 0) {
+    errno = refusal;
+    return -EIO;
+  }
+  Deadlines::sent(portid, timeout_ms);
+  if (verbatim::umad::is_outstanding(*mad, message)) Transactions::sent(portid, *mad);
   switch (verbatim::umad::send_with_patience(portid, header, message)) {
     case Transfer::kDone:
       return 0;
@@ -173,6 +227,7 @@ VB_EXPORT int umad_send(int portid, int agentid, void* umad, int length, int tim
       errno = ENOMEM;
       return -EIO;
     case Transfer::kGone:
+      if (errno == EBADF) return -EIO;  // it is not the fabric that is gone
       (void)verbatim::umad::fabric_gone(0);
       return -EIO;
   }
@@ -199,6 +254,9 @@ VB_EXPORT int umad_recv(int portid, void* umad, int* length, int timeout_ms) {
   switch (receiving.take()) {
     case Outcome::kDone:
       Deadlines::received(portid);
+      if (receiving.octets >= verbatim::host::kMadHeaderOctets) {
+        Transactions::received(portid, *static_cast<ib_user_mad*>(umad));
+      }
       *length = static_cast<int>(receiving.octets);
       return static_cast<int>(static_cast<ib_user_mad*>(umad)->agent_id);
     case Outcome::kGone:

@@ -44,7 +44,7 @@ int registered(int port, const FabricCall& call,
     errno = reply->error;
     return -errno;
   }
-  Agents::add(port, reply->agent);
+  Agents::add(port, reply->agent, call.rmpp_version != 0);
   return static_cast<int>(reply->agent);
 }
 
@@ -59,7 +59,7 @@ int opened(const char* name, int number) {
     return -EIO;
   }
   const int descriptor = port->release();
-  Agents::open(descriptor);
+  Agents::open(descriptor, chosen->number);
   return descriptor;
 }
 

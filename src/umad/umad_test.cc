@@ -259,6 +259,76 @@ TEST_F(Umad, UnknownAgentsMayNotSend) {
   ::umad_close_port(port);
 }
 
+/// A request of subnet administration with this transaction.
+int send_request(int port, std::uint8_t transaction, std::uint8_t method = 0x01) {
+  Buffer buffer(256);
+  buffer.mad()[0] = 1;
+  buffer.mad()[1] = 3;
+  buffer.mad()[3] = method;
+  buffer.mad()[15] = transaction;
+  return ::umad_send(port, 0, buffer.get(), 256, 100, 3);
+}
+
+TEST_F(Umad, ARepeatedTransactionIsRefusedAsTheKernelDoes) {
+  const int port = open_port();
+  fabric_->swallows_datagrams = true;
+  EXPECT_EQ(send_request(port, 1), 0);
+  EXPECT_EQ(send_request(port, 2), 0);
+  EXPECT_EQ(fabric_->asked.load(), 0);
+  fabric_->send_error = EINVAL;
+  EXPECT_EQ(send_request(port, 1), -EIO);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(fabric_->asked.load(), 1);
+  fabric_->send_error = 0;
+  EXPECT_EQ(send_request(port, 1), 0) << "it was answered meanwhile";
+}
+
+TEST_F(Umad, AnAnswerEndsItsTransaction) {
+  const int port = open_port();
+  fabric_->swallows_datagrams = true;
+  ASSERT_EQ(send_request(port, 11), 0);
+  ServedFabric::await(fabric_->swallowed, 1);
+  fabric_->swallows_datagrams = false;
+  ASSERT_EQ(send_request(port, 11, 0x81), 0);  // comes back as it is
+  Buffer answer(256);
+  int length = 256;
+  ASSERT_EQ(::umad_recv(port, answer.get(), &length, 10'000), 0);
+  EXPECT_EQ(send_request(port, 11), 0);
+  EXPECT_EQ(fabric_->asked.load(), 0);
+}
+
+TEST_F(Umad, TheFabricIsAskedAboutLongDatagramsAndStrangeRoutes) {
+  const int port = open_port();
+  const int directed = ::umad_register(port, 0x81, 1, 0, nullptr);
+  const auto send = [&](std::uint8_t pointer, std::uint8_t hops, std::uint8_t first) {
+    static std::uint8_t transaction = 0;
+    Buffer buffer(256);
+    buffer.mad()[1] = 0x81;
+    buffer.mad()[6] = pointer;
+    buffer.mad()[7] = hops;
+    buffer.mad()[15] = ++transaction;
+    buffer.mad()[129] = first;
+    return ::umad_send(port, directed, buffer.get(), 256, 0, 0);
+  };
+  EXPECT_EQ(send(0, 0, 0), 0);
+  EXPECT_EQ(send(0, 2, 1), 0);
+  EXPECT_EQ(fabric_->asked.load(), 0);
+  fabric_->send_error = EINVAL;
+  EXPECT_EQ(send(0, 2, 2), -EIO);
+  EXPECT_EQ(send(1, 2, 1), -EIO);
+  EXPECT_EQ(send_octets(port, 257, 3), -EIO);
+  EXPECT_EQ(send_octets(port, 256, 4), -EIO) << "the agent has RMPP, the class has not";
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(fabric_->asked.load(), 4);
+}
+
+TEST_F(Umad, AClosedDescriptorIsNoFabricThatHasEnded) {
+  const int port = open_port();
+  EXPECT_EQ(::umad_close_port(port), 0);
+  EXPECT_EQ(send_request(port, 1), -EIO);
+  EXPECT_EQ(errno, EBADF);
+}
+
 TEST_F(Umad, RegistrationIsRefusedAsManPagesSay) {
   const int port = open_port();
   std::uint8_t oui[3] = {0, 0x14, 5};

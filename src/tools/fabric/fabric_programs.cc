@@ -124,9 +124,11 @@ void FabricPrograms::handle(ClientNumber client, const FabricEvent::Attached& at
                          std::to_string(range.first) + " to " + std::to_string(range.last));
       return;
     }
+  }
+  const bool is_there = server_.accept(client, *node, node_state(fabric_, *node));
+  if (is_there && attached.purpose == host::FabricHello::Purpose::kPort) {
     ports_.emplace(client, PortEnd{*node, static_cast<std::uint8_t>(attached.port)});
   }
-  server_.accept(client, *node, node_state(fabric_, *node));
 }
 
 void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent::Called& called) {
@@ -140,10 +142,24 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
   }
   switch (called.request.kind) {
     case host::FabricCall::Kind::kRegister: {
-      const auto agent =
-          fabric_.register_agent(port->second, number, registration_of(called.request));
+      const auto registration = registration_of(called.request);
+      reply.flags = called.request.flags & kRegistrationFlags;
+      if (!registration) {
+        reply.flags = kRegistrationFlags;  // so that the program can ask again without the others
+        break;
+      }
+      const auto agent = fabric_.register_agent(port->second, number, *registration);
       reply.error = agent.ok() ? 0 : errno_of(agent.error());
       if (agent.ok()) reply.agent = static_cast<std::uint32_t>(*agent);
+      break;
+    }
+    case host::FabricCall::Kind::kMaySend: {
+      const auto& [header, start] = called.about;
+      const std::size_t octets =
+          header.octets - std::min<std::size_t>(header.octets, sizeof header);
+      const auto allowed =
+          fabric_.may_send(port->second, number, mad_of(header, std::vector(start)), octets);
+      reply.error = allowed.ok() ? 0 : errno_of(allowed.error());
       break;
     }
     case host::FabricCall::Kind::kUnregister: {
@@ -156,8 +172,8 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
   server_.reply(client, called.call, reply);
 }
 
-/// A program has no other way to learn that its request is not on the way: it comes back at once as
-/// one that was not answered.
+/// Most programs ask before they send what could be refused. Otherwise they have no other way to
+/// learn that their request is not on the way: it comes back at once as one that was not answered.
 void FabricPrograms::handle(Instant now, ClientNumber client, FabricEvent::Sent&& sent) {
   const auto port = ports_.find(client);
   if (port == ports_.end()) return;

@@ -24,8 +24,6 @@ class FabricPrograms {
   void handle(Instant now, host::FabricEvent&& event);
   /// Passes on all that the fabric has for programs, and all changes of ports.
   void drain();
-  /// How many ports programs have open.
-  [[nodiscard]] std::size_t open_ports() const noexcept { return ports_.size(); }
 
  private:
   using ClientNumber = host::FabricClientId;

@@ -6,10 +6,11 @@
 #include <limits>
 #include <utility>
 
+#include "wire/management/rmpp.h"
+
 namespace verbatim::tools {
 namespace {
 
-constexpr std::uint32_t kUserRmpp = 1;  // UMAD_USER_RMPP of umad.h
 constexpr std::uint32_t kForever = std::numeric_limits<std::uint32_t>::max();
 /// For a program that waits for ever. A transaction that outlives the fabric is no limit.
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
@@ -60,7 +61,10 @@ host::UserMadHeader header_of(const fabric::UserMad& mad) {
   return header;
 }
 
-fabric::Registration registration_of(const host::FabricCall& call) {
+Expected<fabric::Registration> registration_of(const host::FabricCall& call) {
+  const bool is_known =
+      (call.flags & ~kRegistrationFlags) == 0 && call.rmpp_version <= wire::Rmpp::kVersion;
+  if (!is_known || (call.management_class == 0 && call.flags != 0)) return Errc::kInvalidArgument;
   fabric::Registration registration;
   registration.qpn = wire::QpNumber{call.qpn};
   registration.mgmt_class = wire::MgmtClass{call.management_class};
@@ -70,8 +74,9 @@ fabric::Registration registration_of(const host::FabricCall& call) {
                       static_cast<std::uint8_t>(call.oui)};
   registration.methods =
       (fabric::MethodMask(call.methods[1]) << 64) | fabric::MethodMask(call.methods[0]);
-  if (call.rmpp_version != 0) registration.rmpp = fabric::RmppMode::kPort;
-  if ((call.flags & kUserRmpp) != 0) registration.rmpp = fabric::RmppMode::kUser;
+  if (call.rmpp_version != 0) {
+    registration.rmpp = call.flags != 0 ? fabric::RmppMode::kUser : fabric::RmppMode::kPort;
+  }
   return registration;
 }
 

@@ -86,7 +86,7 @@ TEST(UserMadHeader, ARegistrationNamesMethodsAndVendor) {
   call.rmpp_version = 1;
   call.qpn = 1;
   call.methods = {std::uint64_t{1} << 1 | std::uint64_t{1} << 63, 1};
-  const fabric::Registration registration = registration_of(call);
+  const fabric::Registration registration = registration_of(call).value();
   EXPECT_EQ(registration.mgmt_class, wire::MgmtClass{0x32});
   EXPECT_EQ(registration.oui, (std::array<std::uint8_t, 3>{0x00, 0x14, 0x05}));
   EXPECT_EQ(registration.qpn, wire::QpNumber::kGsi);
@@ -99,8 +99,22 @@ TEST(UserMadHeader, AProgramMayDoRmppItself) {
   host::FabricCall call;
   call.rmpp_version = 1;
   call.flags = 1;
-  EXPECT_EQ(registration_of(call).rmpp, fabric::RmppMode::kUser);
-  EXPECT_EQ(registration_of({}).rmpp, fabric::RmppMode::kNone);
+  call.management_class = 3;
+  EXPECT_EQ(registration_of(call)->rmpp, fabric::RmppMode::kUser);
+  EXPECT_EQ(registration_of({})->rmpp, fabric::RmppMode::kNone);
+}
+
+TEST(UserMadHeader, ARegistrationThatLinuxRefusesIsRefused) {
+  const auto error = [](std::uint8_t management_class, std::uint32_t flags, std::uint8_t rmpp) {
+    host::FabricCall call;
+    call.management_class = management_class;
+    call.flags = flags;
+    call.rmpp_version = rmpp;
+    return registration_of(call).error();
+  };
+  EXPECT_EQ(error(3, 2, 1), Errc::kInvalidArgument);
+  EXPECT_EQ(error(3, 0, 2), Errc::kInvalidArgument);
+  EXPECT_EQ(error(0, 1, 0), Errc::kInvalidArgument);
 }
 
 }  // namespace
