@@ -85,6 +85,39 @@ TEST(Fabric, ADirectedRouteThatCannotBeginHereIsRefused) {
   EXPECT_EQ(post(1, 1).error(), Errc::kInvalidArgument);  // begun already
 }
 
+TEST(Fabric, LateRetriesDoNotHoldUpThePacketsOfOthers) {
+  TestFabric test(star("2"));
+  const PortEnd host = test.host("h1");
+  const AgentId agent = test.open(host, {.qpn = wire::QpNumber::kSmi,
+                                         .mgmt_class = wire::MgmtClass::kSubnetLidRouted,
+                                         .class_version = 1});
+  UserMad user{.agent = agent,
+               .timeout = std::chrono::milliseconds(1),
+               .retries = 1000,
+               .address = {.lid = wire::Lid{9}}};
+  user.octets.resize(wire::Smp::kSize);
+  for (std::uint32_t i = 0; i < 2 * Fabric::kEventsMax; ++i) {
+    wire::Smp{.route = wire::SmpRoute::kLid, .transaction = wire::TransactionId{i}}.emit(
+        std::span(user.octets).first<wire::Smp::kSize>());
+    ASSERT_TRUE(test.fabric.post_send(test.now, host, TestFabric::kClient, user));
+  }
+  test.settle();
+  test.now = test.now + std::chrono::seconds(1);  // the process got no processor for so long
+  wire::Smp probe{.attribute = wire::SmpAttribute::kNodeInfo};
+  const AgentId other =
+      test.open(test.manager(), {.qpn = wire::QpNumber::kSmi,
+                                 .mgmt_class = wire::MgmtClass::kSubnetDirectedRoute,
+                                 .class_version = 1});
+  UserMad request{.agent = other,
+                  .timeout = std::chrono::seconds(9),
+                  .address = {.lid = wire::Lid::kPermissive}};
+  request.octets.resize(wire::Smp::kSize);
+  probe.emit(std::span(request.octets).first<wire::Smp::kSize>());
+  ASSERT_TRUE(test.fabric.post_send(test.now, test.manager(), TestFabric::kClient, request));
+  test.fabric.advance(test.now);
+  EXPECT_TRUE(test.take(test.manager()));
+}
+
 TEST(Fabric, TooManyDatagramsAreNotKept) {
   TestFabric test(star("2"), {.hop_delay = std::chrono::seconds(1)});
   const PortEnd host = test.host("h1");

@@ -67,16 +67,21 @@ std::vector<LinkRate> Fabric::Whole::rates_of(std::size_t first_jack,
   return rates;
 }
 
+/// At one instant alarms come first. Packets that are late come before alarms that are late, so
+/// that many retries of one program do not hold up the packets of others.
 void Fabric::Whole::advance(Instant now) {
-  for (std::size_t events = 0; events < kEventsMax; ++events) {
+  std::size_t events = 0;
+  while (events < kEventsMax) {
     const auto alarm = alarms_.next_due();
-    const bool is_flight = !flights_.empty() && (!alarm || flights_.front().due < *alarm);
-    if (is_flight) {
-      if (flights_.front().due > now) return;
+    const bool is_alarm = alarm && *alarm <= now;
+    const bool is_flight = !flights_.empty() && flights_.front().due <= now;
+    if (!is_alarm && !is_flight) return;
+    if (is_flight && (!is_alarm || *alarm != flights_.front().due)) {
       arrive(now, flights_.pop());
+      ++events;
     } else {
-      if (!alarm || *alarm > now) return;
       handle_alarm(now, alarms_.next_owner());
+      events += MadPort::kTimeoutsAtOnce;  // as many may have been handled
     }
   }
 }

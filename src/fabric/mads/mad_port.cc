@@ -29,8 +29,13 @@ void MadPort::close_client(ClientId client) {
 }
 
 void MadPort::handle_timeout(Instant now) {
-  while (const auto key = sends_.poll_due(now)) handle_silence(*key);
-  while (const auto key = receptions_.poll_due(now)) receptions_.erase(*key);
+  for (std::size_t i = 0; i < kTimeoutsAtOnce; ++i) {
+    const auto send = sends_.poll_due(now);
+    const auto reception = receptions_.poll_due(now);
+    if (send) handle_silence(*send);
+    if (reception) receptions_.erase(*reception);
+    if (!send && !reception) return;
+  }
 }
 
 std::optional<ManagementPacket> MadPort::poll_transmit(Instant now) {

@@ -62,6 +62,8 @@ class MadPort {
   static constexpr std::size_t kMessageOctetsMax = std::size_t{128} << 20;
   static constexpr std::size_t kHeldOctetsMax = std::size_t{256} << 20;  // of messages under way
 
+  static constexpr std::size_t kTimeoutsAtOnce = 64;
+
   /// A program waits for an answer exactly as long as it allows for it, so the news that there is
   /// none must be there a moment earlier.
   static constexpr Duration kEarlyFailure = std::chrono::milliseconds(1);
@@ -99,6 +101,7 @@ class MadPort {
   /// A datagram that arrived for queue pair 0 or 1. kUnclaimed: no agent wants it, and a Get or Set
   /// is to be answered with status 0x000c by the caller.
   MadVerdict handle_packet(Instant now, const ManagementPacket& packet);
+  /// Handles at most kTimeoutsAtOnce of what is due; next_timeout() is not later than `now` then.
   void handle_timeout(Instant now);
 
   [[nodiscard]] std::optional<ManagementPacket> poll_transmit(Instant now);

@@ -353,6 +353,23 @@ TEST(MadPort, ManyRequestsOverABadPipeAreAllAnsweredOrComeBack) {
   }
 }
 
+TEST(MadPort, HandlesManyTimeoutsInSeveralCalls) {
+  MadPort port;
+  const AgentId agent = port.register_agent(kClient, {}).value();
+  for (std::uint64_t i = 0; i < MadPort::kTimeoutsAtOnce + 1; ++i) {
+    const auto octets = test::datagram({.transaction = i});
+    ASSERT_TRUE(port.post_send({}, kClient, to(Lid{2}, agent, octets, milliseconds(1))));
+  }
+  while (port.poll_transmit({})) continue;
+  const Instant late = Instant::at(milliseconds(9));
+  port.handle_timeout(late);
+  EXPECT_EQ(port.outstanding_count(), 1);
+  ASSERT_TRUE(port.next_timeout());
+  EXPECT_LE(*port.next_timeout(), late);
+  port.handle_timeout(late);
+  EXPECT_EQ(port.outstanding_count(), 0);
+}
+
 TEST(MadPort, HasRoomForALimitedNumberOfRequests) {
   MadPort port;
   port.set_identity({.base_lid = Lid{1}});

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kEventsPerTurn = 16;
 // After so many bursts of events the programs are looked at, although more is due.
-constexpr int kBurstsPerTurn = 8;
+constexpr int kBurstsPerTurn = 2;
 
 timespec timespec_of(Duration duration) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
