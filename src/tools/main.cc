@@ -16,6 +16,10 @@
 
 namespace {
 
+// Exit statuses.
+constexpr int kWrongCommandLine = 2;
+constexpr int kNotRun = 125;  // by `verbatim run`: a status that programs seldom have
+
 /// The option parser itself would read -1 as a large number, and truncate too many digits.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const auto check = [=](const std::string& text) -> std::string {
@@ -204,10 +208,15 @@ int main(int argc, char** argv) {
   fabric.command = take_fabric_program(argc, argv);
 
   const std::vector<char*> words = without_separator(argc, argv);
-  CLI11_PARSE(app, static_cast<int>(words.size()), words.data());
+  try {
+    app.parse(static_cast<int>(words.size()), words.data());
+  } catch (const CLI::ParseError& error) {
+    if (app.exit(error) == 0) return 0;  // --help, --version
+    return *run_subcommand ? kNotRun : kWrongCommandLine;
+  }
   if (app.get_subcommands().empty()) {
     std::fprintf(stderr, "verbatim: a command is missing\n%s", app.help().c_str());
-    return 1;
+    return kWrongCommandLine;
   }
   if (fabric.is_chosen()) return fabric.run();
   if (*doctor_command) return run_doctor(doctor);
@@ -219,11 +228,11 @@ int main(int argc, char** argv) {
     if (has_word && run.command.front().starts_with('-')) {
       std::fprintf(stderr, "verbatim run: there is no option '%s'. Try `verbatim run --help`.\n",
                    run.command.front().c_str());
-      return 125;
+      return kNotRun;
     }
     if (!has_word) {
       std::fputs("verbatim run: a program is missing. Try `verbatim run --help`.\n", stderr);
-      return 125;
+      return kNotRun;
     }
     return run_command(run);
   }

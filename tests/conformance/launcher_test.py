@@ -207,6 +207,12 @@ class Nonsense(unittest.TestCase):
             self.expect_refusal([command, "--frob"], "--frob")
             self.expect_refusal([command, "frob"], "frob")
 
+    def test_a_mistake_in_the_command_line_is_2_and_of_run_125(self):
+        for words in ((), ("frob",), ("sim", "--frob"), ("fabric",), ("stat", "--interval", "0")):
+            self.assertEqual(verbatim(*words).returncode, 2, words)
+        self.assertEqual(verbatim("run", "--frob", "true").returncode, 125)
+        self.assertEqual(verbatim("run", "--help").returncode, 0)
+
     def test_values_that_make_no_sense_are_named_with_their_option(self):
         huge = "99999999999999999999"
         for command, option, values in (("demo", "--seed", ("x", "-1", "1.5", "", huge)),
