@@ -39,6 +39,29 @@ int main(int count, char** words) {
 }
 """
 
+# Ends with its device open: by a return, or with words by a crash.
+OPEN_END = """
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char** words) {
+  struct ibv_device** list = ibv_get_device_list(NULL);
+  (void)words;
+  if (ibv_open_device(list[0]) == NULL) return 2;
+  if (count > 1) abort();
+  return 0;
+}
+"""
+# Octets. The files that processes share are larger, with holes.
+MEMORY_MAX = 1 << 30
+# Runs a program, and prints the most KiB of memory that it had.
+MEASURE = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+"""
+
 
 def needs(program):
     return unittest.skipUnless(shutil.which(program), f"needs {program}")
@@ -48,8 +71,10 @@ class Watched(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.mistake = os.path.join(INSTALLATION.folder, "mistake.c")
-        with open(cls.mistake, "w", encoding="utf-8") as text:
-            text.write(MISTAKE)
+        cls.open_end = os.path.join(INSTALLATION.folder, "open_end.c")
+        for path, source in ((cls.mistake, MISTAKE), (cls.open_end, OPEN_END)):
+            with open(path, "w", encoding="utf-8") as text:
+                text.write(source)
 
     def compile(self, *options, source=EXAMPLE, compiler="gcc"):
         program = os.path.join(INSTALLATION.folder, f"program-{self.id().rsplit('.', 1)[-1]}")
@@ -59,11 +84,11 @@ class Watched(unittest.TestCase):
             self.skipTest(f"{' '.join(words)}: {done.stderr.strip()}")
         return program
 
-    def run_on_adapter(self, *words, **environment):
+    def run_on_adapter(self, *words, folder="/", **environment):
         return subprocess.run(
             ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *NOBODY, INSTALLATION.command, "run", *words],
-            capture_output=True, text=True, timeout=PATIENCE, cwd="/",
+            capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
             env={**os.environ, "VERBATIM_DEVICES": "lo", "HOME": "/", **environment})
 
     def expect_success(self, *words, **environment):
@@ -117,6 +142,37 @@ class Watched(unittest.TestCase):
     def test_valgrind(self):
         # It has no numbers of newer system calls, and says so; it counts no errors.
         self.expect_success("valgrind", "--error-exitcode=9", self.compile())
+
+    # Tools that read all memory that is listed as readable would fill the holes of the files that processes share.
+
+    @needs("valgrind")
+    def test_valgrind_at_the_end_of_a_program_with_an_open_device(self):
+        done = self.run_on_adapter("/usr/bin/python3", "-c", MEASURE, "valgrind", "--error-exitcode=9",
+                                   self.compile(source=self.open_end))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLess(int(done.stdout) << 10, MEMORY_MAX)
+
+    def expect_small_core(self, *words):
+        folder = tempfile.mkdtemp(dir=INSTALLATION.folder)
+        os.chmod(folder, 0o777)
+        done = self.run_on_adapter(*words, folder=folder)
+        cores = [os.stat(os.path.join(folder, name)) for name in os.listdir(folder)]
+        self.assertEqual(len(cores), 1, done.stdout + done.stderr)
+        self.assertLess(cores[0].st_size, MEMORY_MAX)
+
+    def test_a_crash_writes_a_small_core(self):
+        with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as text:
+            if text.read()[0] in "|/@":
+                self.skipTest("cores are not written to the working directory here")
+        # 2 GiB at most, also where the test fails.
+        self.expect_small_core("/usr/bin/python3", "-c", "import os, resource, sys\n"
+                               "resource.setrlimit(resource.RLIMIT_CORE, (2 << 30, 2 << 30))\n"
+                               "os.execv(sys.argv[1], sys.argv[1:])", self.compile(source=self.open_end), "crash")
+
+    @needs("gdb")
+    def test_gdb_writes_a_small_core(self):
+        self.expect_small_core("gdb", "-batch", "-ex", "run crash", "-ex", "generate-core-file",
+                               self.compile(source=self.open_end))
 
     @needs("gdb")
     def test_gdb(self):
