@@ -21,9 +21,9 @@ configure: setup
 build: configure ## release build: build/release/bin/verbatim
 	@cmake --build --preset release -j $(JOBS)
 
-# Only what a program needs, without the tests, which take long to compile.
+# `programs` is all that is installed, without the tests, which take long to compile.
 demo: configure ## Debian's perftest on Verbatim, TCP beside it
-	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs
+	@cmake --build --preset release -j $(JOBS) --target programs
 	@scripts/demo.sh build/release
 
 test: setup ## the suite for every push, half an hour on two cores
@@ -53,11 +53,13 @@ compilers: ## everything compiles with every compiler that Debian 12 has (an hou
 mutants: setup ## put bugs into a copy of the code, and check that a test notices each
 	@scripts/mutants.py
 
-test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 processes, minutes of memory that moves, then every program with every option on every network
+test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 processes, minutes of memory that moves, then every program with every option on every network, two versions, the packages
+	@scripts/setup.sh package
 	@scripts/test.sh release-all dev-all fuzz
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@VERBATIM_STRESS_SECONDS=180 build/release/tests/memory_stress_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
+	@$(MAKE) --no-print-directory test-versions test-packages
 
 test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu
 	@scripts/setup.sh x86
@@ -66,7 +68,7 @@ test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu
 package: ## Debian packages and a tarball in build/release/packages, judged by lintian
 	@scripts/setup.sh package
 	@$(MAKE) --no-print-directory configure
-	@cmake --build --preset release -j $(JOBS) --target verbatim ibverbs rdmacm verbatim-preload
+	@cmake --build --preset release -j $(JOBS) --target programs
 	@scripts/package.sh build/release
 
 package-other: ## the same for the other architecture (arm64 or amd64), cross-built
@@ -74,13 +76,14 @@ package-other: ## the same for the other architecture (arm64 or amd64), cross-bu
 	@scripts/setup.sh cross
 	@mkdir -p build
 	@cmake --preset $(OTHER) >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-	@cmake --build --preset $(OTHER) -j $(JOBS) --target verbatim ibverbs rdmacm verbatim-preload
+	@cmake --build --preset $(OTHER) -j $(JOBS) --target programs
 	@scripts/package.sh build/$(OTHER)
 
 test-packages: package ## install and remove the packages in a clean Debian, and run perftest there (needs root)
 	@/usr/bin/python3 tests/packaging/packages_test.py --build build/release
 
-test-versions: build ## two versions on one host: this one and a copy with another layout of shared memory
+test-versions: configure ## two versions on one host: this one and a copy with another layout of shared memory
+	@cmake --build --preset release -j $(JOBS) --target programs
 	@scripts/other_version.sh build/other-version
 	@/usr/bin/python3 tests/packaging/two_versions_test.py --build build/release --other build/other-version/prefix
 

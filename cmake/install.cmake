@@ -14,6 +14,8 @@ install(TARGETS verbatim-preload LIBRARY DESTINATION lib/verbatim)
 if(TARGET ibumad)
   install(TARGETS ibumad LIBRARY DESTINATION lib/verbatim/fabric NAMELINK_SKIP)
 endif()
+# All that is installed, without the tests, which take long to compile.
+add_custom_target(programs DEPENDS verbatim ibverbs rdmacm verbatim-preload $<TARGET_NAME_IF_EXISTS:ibumad>)
 foreach(section 1 5 7)
   file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})

@@ -13,6 +13,6 @@ cd "$folder/source"
 sed -i 's/^project(verbatim VERSION [0-9.]*/project(verbatim VERSION 0.0.1/; /add_subdirectory(tests)/d' CMakeLists.txt
 sed -i 's/kVersion = \([0-9]*\);/kVersion = 1000 + \1;/' src/host/segment_header.h
 cmake -S . -B ../build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=g++ -DVB_TESTS=OFF >../configure.log
-cmake --build ../build -j "${JOBS:-$(nproc)}" --target verbatim ibverbs rdmacm verbatim-preload
+cmake --build ../build -j "${JOBS:-$(nproc)}" --target programs
 cmake --install ../build --prefix ../prefix >../install.log
 chmod 755 "$folder" "$folder/prefix"

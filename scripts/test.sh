@@ -33,7 +33,7 @@ step_layers() { python3 cmake/check_layers.py src; }
 # do simulations, of which optimised code runs more, and races, which it alone shows. The rest, which compares what the code does with what
 # it should do, runs with the sanitizers, and so do simulations and races.
 step_release() {
-  build release {device,abi,sim,race}_tests verbatim verbatim-preload &&
+  build release {device,abi,sim,race}_tests programs &&
     run release -L 'layers|abi|device|conformance|sim|race'
 }
 step_release-all() { build release && run release; }

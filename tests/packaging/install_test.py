@@ -17,6 +17,7 @@ import unittest
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libverbatim-preload.so", "fabric/libibumad.so.3")
 COMMANDS = ("run", "devices", "doctor", "stat", "demo", "sim")
+FABRIC_COMMANDS = ("up", "run", "down", "list", "link", "node", "switch", "loss", "show")
 BUILD, PREFIX = "", ""
 
 
@@ -35,6 +36,12 @@ def run(*words, **environment):
 def version():
     with open(os.path.join(SOURCE, "CMakeLists.txt"), encoding="utf-8") as text:
         return re.search(r"project\(verbatim VERSION (\S+)", text.read())[1]
+
+
+def options_of(*words):
+    """The options of a command. Each begins a line of its help; the text behind it may name others."""
+    help_text = run(os.path.join(PREFIX, "bin/verbatim"), *words, "--help").stdout
+    return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", help_text, re.M))
 
 
 def temporary_folder(test):
@@ -156,12 +163,17 @@ class ManPages(unittest.TestCase):
 
     def test_every_option_of_a_command_is_in_its_page_and_no_other(self):
         for command in COMMANDS:
-            help_text = run(os.path.join(PREFIX, "bin/verbatim"), command, "--help").stdout
-            # The option itself, at the beginning of a line; its text may name others.
-            real = set(re.findall(r"^ +(?:-\w,)?(--[a-z]+)", help_text, re.M))
-            page = self.page(f"verbatim-{command}")[1]
-            described = set(re.findall(r"^\.TP\n\.\w+ (?:-h \", \" )?(--[a-z]+)", page, re.M))
-            self.assertEqual(described, real, command)
+            self.assertEqual(self.described(command), options_of(command), command)
+
+    def described(self, command):
+        page = self.page(f"verbatim-{command}")[1]
+        return set(re.findall(r"^\.TP\n\.\w+ (?:-\w \", \" )?(--[a-z-]+)", page, re.M))
+
+    def test_every_command_of_a_fabric_and_every_option_of_it_is_in_its_page_and_no_other(self):
+        listed = run(os.path.join(PREFIX, "bin/verbatim"), "fabric", "--help").stdout.split("Subcommands:")[1]
+        self.assertEqual(set(re.findall(r"^  (\w+)", listed.split("\n\n")[0], re.M)), set(FABRIC_COMMANDS))
+        options = set().union(*(options_of("fabric", command) for command in FABRIC_COMMANDS))
+        self.assertEqual(self.described("fabric"), options)
 
     def test_every_command_is_in_the_main_page(self):
         page = self.page("verbatim")[1]
@@ -184,7 +196,7 @@ class ManPages(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("man"), "needs man")
     def test_they_have_no_mistake_in_their_markup(self):
-        for name in ("verbatim", *(f"verbatim-{command}" for command in COMMANDS),
+        for name in ("verbatim", *(f"verbatim-{command}" for command in COMMANDS), "verbatim-fabric",
                      "verbatim-environment", "verbatim-files"):
             done = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", self.page(name)[0])
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
@@ -204,9 +216,11 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("doctor", "--p"), {"--program", "--peer", "--port"})
         self.assertEqual(self.complete("run", "--devices", "l"), {"lo"})
         for command in COMMANDS:
-            help_text = run(os.path.join(PREFIX, "bin/verbatim"), command, "--help").stdout
-            self.assertEqual(self.complete(command, "--"),
-                             set(re.findall(r"^ +(?:-\w,)?(--[a-z]+)", help_text, re.M)))
+            self.assertEqual(self.complete(command, "--"), options_of(command), command)
+        self.assertEqual(self.complete("fabric", "d"), {"down"})
+        self.assertEqual(self.complete("fabric", "link", ""), {"up", "down", "loss", "error"})
+        for command in FABRIC_COMMANDS:
+            self.assertEqual(self.complete("fabric", command, "--"), options_of("fabric", command), command)
 
     def test_the_program_and_what_comes_after_it(self):
         self.assertIn("printenv", self.complete("run", "--devices", "lo", "printen"))

@@ -163,7 +163,7 @@ def main():
             started = time.monotonic()
             sources = glob.glob("/etc/apt/sources.list.d/*.sources") or ["bookworm"]
             done = subprocess.run(
-                ["mmdebstrap", "--quiet", "--variant=apt", "--include=perftest,man-db,libstdc++6",
+                ["mmdebstrap", "--quiet", "--variant=apt", "--include=perftest,opensm,infiniband-diags,man-db,libstdc++6",
                  '--aptopt=Acquire::Retries "3"', '--aptopt=Acquire::http::Timeout "30"',
                  f"--customize-hook=chroot \"$1\" useradd --create-home {USER}", "bookworm", ROOT, *sources],
                 capture_output=True, text=True, timeout=1200)
