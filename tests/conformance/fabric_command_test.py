@@ -8,13 +8,16 @@ Usage: fabric_command_test.py --build build/release
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/FABRIC.md")
 BUILD = ""
 PATIENCE = 60
 
@@ -151,6 +154,55 @@ class Up(Fabrics):
             self.skipTest("it is installed")
         done = self.verbatim("fabric", "up", "demo", "--tree", "2x2", "--opensm", PATH="/nowhere")
         self.assertIn("install the package opensm", done.stderr)
+
+
+@unittest.skipUnless(os.path.exists("/usr/sbin/opensm") and shutil.which("ibping", path="/usr/sbin"),
+                     "needs opensm and infiniband-diags")
+class ASessionToCopy(Fabrics):
+    """The commands of docs/FABRIC.md, and what the page says of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["PATH"] = f"{os.path.join(BUILD, 'bin')}:/usr/sbin:{os.environ['PATH']}"
+        with open(PAGE, encoding="utf-8") as text:
+            self.blocks = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", text.read(), re.S)]
+
+    def tearDown(self):
+        self.verbatim("fabric", "down")  # where the test fails before it has typed that
+        super().tearDown()
+
+    def type(self, line):
+        script = f"{self.blocks[1][0]}\n{line}\nstatus=$?; kill %1 2>/dev/null; exit $status"
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
+                              env=self.environment, timeout=PATIENCE, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, line + done.stdout + done.stderr)
+        return done.stdout
+
+    def test_two_terminals(self):
+        start = self.blocks[0][1].partition("#")[0]
+        self.type(f"{start} --detach")
+        lines = iter(self.blocks[1][1:])
+        for line in lines:
+            printed = self.type(line)
+            if lid := re.search(r"LIDs; (\d+) is that of (\w+)", line):
+                self.assertRegex(printed, rf"(?m)^{lid[2]} .* {lid[1]} +on ")
+            if "ibping" in line:
+                self.assertRegex(printed, r"[1-5] received")
+            if "show route" in line:
+                cut = next(lines)
+                port = re.search(r"link down (\S+)", cut)[1]
+                self.assertIn(f"{port} ->", printed)
+                self.type(cut)
+                line = next(lines)
+                [other] = re.findall(r"over (\S+) now", line)
+                deadline = time.monotonic() + PATIENCE
+                while f"{other} ->" not in self.type(line) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                self.assertIn(f"{other} ->", self.type(line))
+        self.assertEqual(self.verbatim("fabric", "list").stdout, "")
+
+    def test_one_command(self):
+        self.assertIn("nodes checked, 0 bad nodes found", self.type(self.blocks[2][0]))
 
 
 class Commands(Fabrics):
