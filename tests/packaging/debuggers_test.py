@@ -39,17 +39,17 @@ int main(int count, char** words) {
 }
 """
 
-# Ends with its device open: by a return, or with words by a crash.
+# Ends with its device open: by a return, by a crash, or when a command has ended.
 OPEN_END = """
 #include <infiniband/verbs.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 int main(int count, char** words) {
   struct ibv_device** list = ibv_get_device_list(NULL);
-  (void)words;
   if (ibv_open_device(list[0]) == NULL) return 2;
-  if (count > 1) abort();
-  return 0;
+  if (count == 1) return 0;
+  if (strcmp(words[1], "crash") == 0) abort();
+  return system(words[1]) != 0;
 }
 """
 # Octets. The files that processes share are larger, with holes.
@@ -142,6 +142,13 @@ class Watched(unittest.TestCase):
     def test_valgrind(self):
         # It has no numbers of newer system calls, and says so; it counts no errors.
         self.expect_success("valgrind", "--error-exitcode=9", self.compile())
+
+    @needs("valgrind")
+    def test_valgrind_beside_another_process(self):
+        """The second process of a host gives the sockets of the port a program."""
+        first = self.compile(source=self.open_end)
+        os.rename(first, first + "-first")
+        self.expect_success(first + "-first", f"valgrind --error-exitcode=9 {self.compile()}")
 
     # Tools that read all memory that is listed as readable would fill the holes of the files that processes share.
 
