@@ -99,10 +99,13 @@ Status MemoryRegion::change(const Change& change) {
   }
   Home old = parts_.homes.exchange(key_, home);
   (void)parts_.domains.add_user(domain);  // cannot fail: the domain is open
+  const bool may_be_gone = RegionHomes::may_be_gone(home);
+  if (!may_be_gone) parts_.keys.publish_region(key_);
   if (!parts_.peers.await()) parts_.homes.abandon(old);
   lock.unlock();
-  parts_.homes.confirm(key_, home);
+  const bool is_late = may_be_gone && !parts_.homes.is_gone(key_, home);
   lock.lock();
+  if (is_late) parts_.keys.publish_region(key_);
   parts_.peers.await_calls(lock, place_.address, place_.octets);
   parts_.domains.drop_user(domain_);
   domain_ = domain;

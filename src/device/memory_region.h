@@ -39,8 +39,9 @@ namespace verbatim::device {
 /// becomes valid. The program may have unmapped the memory in between, so confirm() follows.
 ///
 /// A change is a beginning and an end around one key: the new home, step 1 with the key naming the
-/// new memory and the adapter knowing the new home at once, confirm(), then steps 2 to 5 for the
-/// old memory and the old home.
+/// new memory and the adapter knowing the new home at once, then steps 2 to 5 for the old memory
+/// and the old home. Peers know the key already, so it becomes valid only when it is known that the
+/// program has not unmapped the new memory: mostly at once, and otherwise without the lock.
 ///
 /// Thread: any thread of the program, without the adapter's lock; one call at a time.
 class MemoryRegion {

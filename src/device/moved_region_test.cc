@@ -350,11 +350,28 @@ TEST_F(ReplacedMemory, IsNotReachedByTheKeyOfAChangedRegionWhileTheChangeWaits) 
   const Memory& before = new_memory(2 * page());
   auto first = make(memory);
   auto second = make(before);
-  bool is_admitted = true;
-  world.on_await_calls = [&](auto&) { is_admitted = admits(second->key(), place_of(memory)); };
+  int waits = 0;
+  const auto look = [&] {
+    ++waits;
+    EXPECT_FALSE(admits(second->key(), place_of(memory)));
+  };
+  world.on_await = look;
+  world.on_await_calls = [&](auto&) { look(); };
   replace_during(memory, [&] { EXPECT_TRUE(second->change({.place = place_of(memory)}).ok()); });
-  EXPECT_FALSE(is_admitted);
+  EXPECT_EQ(waits, 2);
   EXPECT_FALSE(admits(second->key(), place_of(memory)));
+  EXPECT_TRUE(first->destroy().ok());
+  EXPECT_TRUE(second->destroy().ok());
+}
+
+TEST_F(ReplacedMemory, DoesNotKeepAKeyFromOtherMemory) {
+  const Memory& memory = new_memory(2 * page());
+  const Memory& before = new_memory(2 * page());
+  const Memory& after = new_memory(2 * page());
+  auto first = make(memory);
+  auto second = make(before);
+  replace_during(memory, [&] { EXPECT_TRUE(second->change({.place = place_of(after)}).ok()); });
+  EXPECT_TRUE(admits(second->key(), place_of(after)));
   EXPECT_TRUE(first->destroy().ok());
   EXPECT_TRUE(second->destroy().ok());
 }

@@ -132,6 +132,16 @@ void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
   direct::VisitorList::of_process().await(kUnmapPatience);
 }
 
+bool RegionHomes::may_be_gone(const Home& home) noexcept {
+  return home.region.octets > 0 && process_rehoming().may_have_unmapped_since(home.found_at);
+}
+
+bool RegionHomes::is_gone(wire::MemoryKey key, const Home& home) {
+  const bool is_so = process_rehoming().has_unmapped_since(home.found_at, range_of(home.region));
+  if (is_so) (void)keys_.close(key);
+  return is_so;
+}
+
 void RegionHomes::give_up(const Home& home) {
   if (home.is_watched) process_rehoming().unwatch(range_of(home.region));
   if (home.placement) process_rehoming().drop(*home.placement);

@@ -58,8 +58,14 @@ class RegionHomes {
 
   /// For a region that is about to be registered. `is_shared` is has_peers() of its domain.
   [[nodiscard]] static Home find(const Region& region, bool is_shared);
-  /// After add(): the key is closed if the program has unmapped the memory meanwhile.
+  /// After add() of a key that is valid: the key is closed if the program has unmapped the memory
+  /// meanwhile.
   void confirm(wire::MemoryKey key, const Home& home);
+  /// For a key that names other memory now and is not valid yet: whether the program has unmapped
+  /// that memory since find(). Then the key is closed.
+  [[nodiscard]] bool is_gone(wire::MemoryKey key, const Home& home);
+  /// The same at once. True if it is not known without waiting.
+  [[nodiscard]] static bool may_be_gone(const Home& home) noexcept;
   /// Releases a home that take() or exchange() returned, or that find() returned and no region got.
   static void give_up(const Home& home);
   /// Moves the memory that share() and abandon() have listed. Threads of the library move no memory

@@ -32,7 +32,7 @@ inline constexpr std::uint64_t kSharedPageOctets = 4096;
 /// one moment.
 struct alignas(8) KeyStatus {
   std::uint32_t live = 0;        // zero, or the key that grants access
-  std::uint16_t generation = 0;  // how often access through the entry was ended
+  std::uint16_t generation = 0;  // changes when access ends, and when the entry is filled
   Backing backing = Backing::kPrivate;
   KeyKind kind = KeyKind::kNone;
 };
@@ -82,8 +82,20 @@ inline void withdraw(KeyEntry& entry) noexcept {
   store_field(entry.status.generation, static_cast<std::uint16_t>(entry.status.generation + 1));
 }
 
-/// Describes a withdrawn entry: stores everything but `status.live`, `status.generation` and
-/// `bound`.
+/// The status as one word, for changes that other threads may make at the same moment.
+[[nodiscard]] inline std::atomic_ref<std::uint64_t> status_word(KeyEntry& entry) noexcept {
+  return std::atomic_ref(*pointer_as<std::uint64_t>(&entry.status));
+}
+/// Changes the status, if it is still `from`.
+[[nodiscard]] inline bool exchange_status(KeyEntry& entry, const KeyStatus& from,
+                                          const KeyStatus& to) noexcept {
+  auto expected = std::bit_cast<std::uint64_t>(from);
+  return status_word(entry).compare_exchange_strong(expected, std::bit_cast<std::uint64_t>(to));
+}
+
+/// Describes a withdrawn entry: stores everything but `status.live` and `bound`. The status comes
+/// last, in one store and with another generation: a thread that has read the other fields before
+/// that cannot exchange_status() afterwards.
 inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.key, with.key);
   store_field(entry.domain, with.domain);
@@ -94,12 +106,25 @@ inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.shared_at, with.shared_at);
   store_field(entry.qp, with.qp);
   store_field(entry.parent, with.parent);
-  store_field(entry.status.kind, with.status.kind);
-  store_field(entry.status.backing, with.status.backing);
+  const KeyStatus filled{.generation = static_cast<std::uint16_t>(entry.status.generation + 1),
+                         .backing = with.status.backing,
+                         .kind = with.status.kind};
+  status_word(entry).store(std::bit_cast<std::uint64_t>(filled), std::memory_order_release);
 }
 
 /// Makes the key valid.
 inline void publish(KeyEntry& entry) noexcept { store_field(entry.status.live, entry.key); }
+
+/// Makes the key valid, unless another thread has stored meanwhile that the memory is gone.
+inline bool publish_unless_gone(KeyEntry& entry) noexcept {
+  for (;;) {
+    const KeyStatus present = load_field(entry.status);
+    if (present.backing == Backing::kGone) return false;
+    KeyStatus live = present;
+    live.live = entry.key;
+    if (exchange_status(entry, present, live)) return true;
+  }
+}
 
 /// The contents of a live entry at one instant: all that the checks of an access need.
 struct LiveEntry {
@@ -148,7 +173,7 @@ template <typename Load>
 
 /// Whether the entry that `copy` was read from is unchanged: one load instead of nine. A reader
 /// that sees the key of a later filling also sees its generation, and `shared_at` does not change
-/// while a backing is shared. (After exactly 65,536 fillings the generation is the same again.)
+/// while a backing is shared. (After 32,768 fillings the generation may be the same again.)
 [[nodiscard]] inline bool is_unchanged(const LiveEntry& copy) noexcept {
   const auto* const word = pointer_as<const std::uint64_t>(&copy.entry->status);
   return load_acquire(*word) == std::bit_cast<std::uint64_t>(copy.status);  // one 8-octet load

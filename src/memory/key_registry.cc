@@ -63,7 +63,9 @@ void KeyRegistry::give_back(KeyEntry& entry) noexcept {
   store_field(entry.status.kind, KeyKind::kNone);
   --used_count_;
   const std::uint32_t index = table_.index_of(entry);
-  used_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64), std::memory_order_relaxed);
+  // The release pairs with the load in close(): a thread that misses the entry sees what its owner
+  // stored before it ended the registration.
+  used_[index / 64].fetch_and(~(std::uint64_t{1} << index % 64), std::memory_order_release);
   std::uint32_t place = free_head_ + free_count_;
   if (place >= table_.size()) place -= table_.size();
   free_list_[place] = index;
@@ -91,10 +93,7 @@ bool withdraw_unbound(KeyEntry& region) noexcept {
   withdraw(region);
   full_fence();  // pairs with the one in grant_range()
   if (load_field(region.bound) == 0) return true;
-  if (!was_live) return false;
-  publish(region);
-  full_fence();  // close() may have run meanwhile: then the next load finds kGone
-  if (load_field(region.status.backing) == Backing::kGone) store_field(region.status.live, 0U);
+  if (was_live) (void)publish_unless_gone(region);  // close() may have run meanwhile
   return false;
 }
 
@@ -109,8 +108,11 @@ Status KeyRegistry::change_region(wire::MemoryKey key, const Region& region,
   KeyEntry with = entry_of(region, entry->key);
   if (stays_closed) with.status.backing = Backing::kGone;
   fill(*entry, with);
-  if (!stays_closed) publish(*entry);
   return Ok{};
+}
+
+void KeyRegistry::publish_region(wire::MemoryKey key) noexcept {
+  if (KeyEntry* entry = find_region(key); entry != nullptr) (void)publish_unless_gone(*entry);
 }
 
 bool KeyRegistry::is_closed(wire::MemoryKey key) const noexcept {
@@ -160,46 +162,67 @@ void KeyRegistry::note(wire::MemoryKey key, std::uint32_t what) noexcept {
 
 namespace {
 
-KeyRegistry::Closed close_region(KeyEntry& entry) noexcept {
-  store_field(entry.status.backing, Backing::kGone);
-  const std::uint32_t was = std::atomic_ref(entry.status.live).exchange(0);
-  return was == 0 ? KeyRegistry::Closed::kBefore : KeyRegistry::Closed::kNow;
+/// Ends access through a region. False when its status is no longer `present`.
+bool close_region(KeyEntry& entry, const KeyStatus& present) noexcept {
+  KeyStatus gone = present;
+  gone.live = 0;
+  gone.backing = Backing::kGone;
+  return exchange_status(entry, present, gone);
+}
+
+KeyRegistry::Closed closed_by(const KeyStatus& present) noexcept {
+  return present.live == 0 ? KeyRegistry::Closed::kBefore : KeyRegistry::Closed::kNow;
 }
 
 }  // namespace
 
 KeyRegistry::Closed KeyRegistry::close(wire::MemoryKey region) noexcept {
   KeyEntry* entry = find_region(region);
-  return entry == nullptr ? Closed::kNothing : close_region(*entry);
+  if (entry == nullptr) return Closed::kNothing;
+  for (;;) {
+    const KeyStatus present = load_field(entry->status);
+    if (close_region(*entry, present)) return closed_by(present);
+  }
 }
 
 /// Regions first. A window that another thread is binding is not live yet. Either this function
 /// stores a status with which the window cannot become live, or the other thread finds the region
 /// closed.
+///
+/// An entry may name other memory at any moment: its owner changes the region or binds the window
+/// anew. So the range is read behind the status, and the status changes only if it is still the
+/// same. Otherwise the entry is looked at again.
 KeyRegistry::Closed KeyRegistry::close(std::uint64_t begin, std::uint64_t end) noexcept {
   Closed closed = Closed::kNothing;
-  const auto for_each_in_range = [&](auto&& visit) {
+  const auto for_each_in_range = [&](auto&& ends) {
     for (std::uint32_t word = 0; word < used_.size(); ++word) {
-      for (std::uint64_t bits = used_[word].load(std::memory_order_relaxed); bits != 0;
+      for (std::uint64_t bits = used_[word].load(std::memory_order_acquire); bits != 0;
            bits &= bits - 1) {
         KeyEntry& entry = table_.at(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
-        const std::uint64_t first = load_field(entry.local);
-        const std::uint64_t octets = load_field(entry.octets);
-        if (first < end && begin < first + octets) visit(entry, load_field(entry.status.kind));
+        for (bool is_over = false; !is_over;) {
+          const KeyStatus present = load_field(entry.status);
+          const std::uint64_t first = load_field(entry.local);
+          const std::uint64_t octets = load_field(entry.octets);
+          const bool is_inside = first < end && begin < first + octets;
+          is_over = !is_inside || ends(entry, present);
+        }
       }
     }
   };
-  for_each_in_range([&](KeyEntry& entry, KeyKind kind) {
-    if (kind == KeyKind::kRegion) closed = std::max(closed, close_region(entry));
+  for_each_in_range([&](KeyEntry& entry, const KeyStatus& present) {
+    if (present.kind != KeyKind::kRegion) return true;
+    if (!close_region(entry, present)) return false;
+    closed = std::max(closed, closed_by(present));
+    return true;
   });
   if (closed == Closed::kNothing) return closed;
   full_fence();  // pairs with the one in grant_range()
-  for_each_in_range([&](KeyEntry& entry, KeyKind kind) {
-    if (kind == KeyKind::kRegion || kind == KeyKind::kNone) return;
-    std::atomic_ref(entry.status.backing).store(Backing::kGone);
-    if (std::atomic_ref(entry.status.live).load() == 0) return;
+  for_each_in_range([&](KeyEntry& entry, const KeyStatus& present) {
+    if (present.kind == KeyKind::kRegion || present.kind == KeyKind::kNone) return true;
+    if (present.live == 0) return close_region(entry, present);  // unbound, or about to be bound
+    if (!end_range(table_, entry, present, Backing::kGone)) return false;
     closed = Closed::kNow;
-    release_range(table_, entry);
+    return true;
   });
   return closed;
 }

@@ -43,10 +43,14 @@ class KeyRegistry {
     kOther,
     kSame,  // if close() has ended the key, it stays so
   };
-  /// Describes a region anew and keeps its key. kInvalidArgument as register_region(), and for a
-  /// key that names no region; kBusy while windows are bound to it. On failure nothing has changed.
+  /// Describes a region anew and keeps its key, which is invalid afterwards. kInvalidArgument as
+  /// register_region(), and for a key that names no region; kBusy while windows are bound to it. On
+  /// failure nothing has changed.
   [[nodiscard]] Status change_region(wire::MemoryKey key, const Region& region,
                                      Memory memory = Memory::kOther) noexcept;
+  /// After change_region(), when the memory is known to be that of the program: makes the key
+  /// valid, unless close() has ended it.
+  void publish_region(wire::MemoryKey key) noexcept;
   /// Whether close() has ended this region's key.
   [[nodiscard]] bool is_closed(wire::MemoryKey key) const noexcept;
 
@@ -66,7 +70,9 @@ class KeyRegistry {
     kNow,     // at least one whose key was valid
   };
   /// To be called when the memory at these addresses is no longer the registered memory: the keys
-  /// of regions and windows there become invalid. Any thread, without a lock; allocates nothing.
+  /// of regions and windows there become invalid. Any thread, without a lock; allocates nothing. A
+  /// region that changes meanwhile is closed if it names this memory at the end. The thread that
+  /// changes it finds out whether the new memory was closed before it was described.
   Closed close(std::uint64_t begin, std::uint64_t end) noexcept;
   /// Likewise for one region to which no window is bound yet.
   Closed close(wire::MemoryKey region) noexcept;

@@ -2,10 +2,14 @@
 #include "memory/key_registry.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <limits>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "memory/test_memory.h"
@@ -202,6 +206,8 @@ TEST(KeyRegistry, ARegionChangesUnderTheKeyItHas) {
   const auto key = memory.region(kEverything);
   ASSERT_TRUE(memory.registry().change_region(
       key, {.domain = kHome, .address = 64, .octets = 8, .base = 64, .access = Access::kNone}));
+  EXPECT_EQ(load_live(memory.entry_of(key)), 0U);
+  memory.registry().publish_region(key);
   const KeyTable& table = memory.registry().table();
   EXPECT_TRUE(table.check_local({.key = key, .domain = kHome, .address = 64, .octets = 8}));
   EXPECT_FALSE(table.check_local({.key = key, .domain = kHome, .address = 64, .octets = 9}));
@@ -252,12 +258,118 @@ TEST(KeyRegistry, ARegionWhoseMemoryWasUnmappedWorksOnlyWithOtherMemory) {
   EXPECT_EQ(memory.registry().close(memory.start(), end), Closed::kBefore);
   EXPECT_TRUE(memory.registry().is_closed(key));
   ASSERT_TRUE(change(KeyRegistry::Memory::kSame).ok());
+  memory.registry().publish_region(key);
   EXPECT_EQ(load_live(entry), 0U);
   EXPECT_EQ(entry.access, Access::kLocalWrite);
   EXPECT_TRUE(memory.registry().is_closed(key));
   ASSERT_TRUE(change(KeyRegistry::Memory::kOther).ok());
+  memory.registry().publish_region(key);
   EXPECT_EQ(load_live(entry), static_cast<std::uint32_t>(key));
   EXPECT_FALSE(memory.registry().is_closed(key));
+}
+
+TEST(KeyRegistry, AChangedRegionIsNotPublishedWhenItsMemoryIsGoneMeanwhile) {
+  TestMemory memory;
+  const auto key = memory.region(kEverything);
+  constexpr std::uint64_t kElsewhere = 0x10'0000;
+  ASSERT_TRUE(memory.registry().change_region(
+      key, {.domain = kHome, .address = kElsewhere, .octets = 64, .base = kElsewhere}));
+  EXPECT_EQ(memory.registry().close(kElsewhere, kElsewhere + 1), KeyRegistry::Closed::kBefore);
+  memory.registry().publish_region(key);
+  EXPECT_EQ(load_live(memory.entry_of(key)), 0U);
+  EXPECT_TRUE(memory.registry().is_closed(key));
+}
+
+/// A thread says all the time that the memory at kOld is gone. The tests stop it anywhere in the
+/// middle of that, and change what the keys name meanwhile.
+class RegistryBesideAnUnmapping : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kOld = 0x10'0000;
+  static constexpr std::uint64_t kNew = 0x8'0000;  // shorter, and it ends where kOld begins
+  static constexpr int kRounds = 300;
+
+  RegistryBesideAnUnmapping() {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      is_stopped_ = true;
+      while (is_stopped_) std::this_thread::yield();
+    };
+    ::sigaction(SIGUSR1, &action, &before_);
+  }
+  ~RegistryBesideAnUnmapping() override {
+    is_over_ = true;
+    unmapping_.join();
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+  /// Runs `change` while the thread is stopped, and returns when the call that it was in is over.
+  template <typename Change>
+  void amid_unmapping(Change&& change) {
+    ::pthread_kill(unmapping_.native_handle(), SIGUSR1);
+    while (!is_stopped_) std::this_thread::yield();
+    change();
+    const int before = calls_;
+    is_stopped_ = false;
+    while (calls_ - before < 2) std::this_thread::yield();
+  }
+  [[nodiscard]] static KeyRegistry::Region place(std::uint64_t address) {
+    const std::uint64_t octets = address == kOld ? 0x10'0000 : kOld - kNew;
+    return {.domain = kHome,
+            .address = address,
+            .octets = octets,
+            .base = address,
+            .access = kEverything};
+  }
+
+  TestMemory memory;
+
+ private:
+  static inline std::atomic<bool> is_stopped_{false};
+  struct sigaction before_ {};
+  std::atomic<bool> is_over_{false};
+  std::atomic<int> calls_{0};
+  std::thread unmapping_{[this] {
+    while (!is_over_) {
+      (void)memory.registry().close(kOld, kOld + 1);
+      ++calls_;
+    }
+  }};
+};
+
+TEST_F(RegistryBesideAnUnmapping, ARegionThatHasGotOtherMemoryStaysValid) {
+  const auto key = *memory.registry().register_region(place(kNew));
+  for (int round = 0; round < kRounds; ++round) {
+    ASSERT_TRUE(memory.registry().change_region(key, place(kOld)).ok());
+    amid_unmapping([&] {
+      ASSERT_TRUE(memory.registry().change_region(key, place(kNew)).ok());
+      memory.registry().publish_region(key);
+    });
+    ASSERT_EQ(load_live(memory.entry_of(key)), static_cast<std::uint32_t>(key)) << round;
+  }
+}
+
+TEST_F(RegistryBesideAnUnmapping, AWindowThatWasBoundToOtherMemoryStaysValidAndIsCountedThere) {
+  const auto region = *memory.registry().register_region(place(kNew));
+  auto window = memory.window(KeyKind::kWindowType1);
+  const auto bind = [&](wire::MemoryKey to, std::uint64_t address) {
+    const auto next = KeyRegistry::next_key(window);
+    const auto refused = bind_type1(memory.table(), {.domain = kHome, .qp = TestMemory::kQp},
+                                    {.window_key = window,
+                                     .new_key = next,
+                                     .region_key = to,
+                                     .address = address,
+                                     .octets = 64,
+                                     .access = Access::kRemoteRead});
+    if (refused == BindRefusal::kNone) window = next;
+    return refused == BindRefusal::kNone;
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    const auto old = *memory.registry().register_region(place(kOld));
+    (void)bind(old, kOld);  // the region may be closed already
+    amid_unmapping([&] { ASSERT_TRUE(bind(region, kNew)) << round; });
+    ASSERT_NE(load_live(memory.entry_of(window)), 0U) << round;
+    ASSERT_EQ(memory.entry_of(region).bound, 1U) << round;
+    ASSERT_TRUE(memory.registry().deregister_region(old).ok()) << round;
+  }
 }
 
 // A reader that has loaded kShared may load `shared_at` only afterwards.

@@ -535,6 +535,7 @@ TEST_F(KeyTableTest, ARegionThatWasChangedUnderItsKeyIsLookedUpAgain) {
                                                      .octets = 64,
                                                      .base = memory_.start(),
                                                      .access = kEverything}));
+  memory_.registry().publish_region(key);
   EXPECT_EQ(recall(memory_.table(), memory_.want(key), known), memory_.octets() + 64);
   auto beyond = memory_.want(key);
   beyond.octets = 65;

@@ -108,11 +108,7 @@ BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& p
     if (backing_of(present) != backing || filled.backing != backing) continue;
     KeyStatus live = filled;
     live.live = key;
-    std::atomic_ref word(*pointer_as<std::uint64_t>(&window.status));
-    auto expected = std::bit_cast<std::uint64_t>(filled);
-    if (word.compare_exchange_strong(expected, std::bit_cast<std::uint64_t>(live))) {
-      return BindRefusal::kNone;
-    }
+    if (exchange_status(window, filled, live)) return BindRefusal::kNone;
   }
   store_field(window.key, old_key);
   std::atomic_ref(region.bound).fetch_sub(1);
@@ -174,13 +170,24 @@ BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::Memory
 }
 
 void release_range(const KeyTable& table, KeyEntry& window) noexcept {
-  // A peer may invalidate at the same moment: the thread that ends the access counts it.
-  if (std::atomic_ref(window.status.live).exchange(0, std::memory_order_acq_rel) == 0) return;
-  withdraw(window);
-  const std::uint32_t parent = load_field(window.parent);  // once: a peer's table may change
+  for (;;) {
+    const KeyStatus present = load_field(window.status);
+    if (present.live == 0 || end_range(table, window, present, present.backing)) return;
+  }
+}
+
+/// The parent is that of the range that `present` is the status of: otherwise the exchange fails.
+bool end_range(const KeyTable& table, KeyEntry& window, const KeyStatus& present,
+               Backing backing) noexcept {
+  const std::uint32_t parent = load_field(window.parent);
+  const KeyStatus ended{.generation = static_cast<std::uint16_t>(present.generation + 1),
+                        .backing = backing,
+                        .kind = present.kind};
+  if (!exchange_status(window, present, ended)) return false;
   if (parent < table.size()) {
     std::atomic_ref(table.at(parent).bound).fetch_sub(1, std::memory_order_acq_rel);
   }
+  return true;
 }
 
 const char* name_of(BindRefusal refusal) noexcept {

@@ -65,4 +65,9 @@ struct Binder {
 /// stays.
 void release_range(const KeyTable& table, KeyEntry& window) noexcept;
 
+/// The same for a window whose status was `present`, and with another backing afterwards. False
+/// when the status is no longer that: then nothing has changed.
+[[nodiscard]] bool end_range(const KeyTable& table, KeyEntry& window, const KeyStatus& present,
+                             Backing backing) noexcept;
+
 }  // namespace verbatim::memory

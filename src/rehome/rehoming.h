@@ -86,6 +86,9 @@ class Rehoming {
   /// The first step of a registration: waits until other threads have finished unmapping memory,
   /// because the new region may have got their addresses.
   [[nodiscard]] Watch::Moment now() const noexcept { return watch_.now(); }
+  [[nodiscard]] bool may_have_unmapped_since(const Watch::Moment& moment) const noexcept {
+    return watch_.may_have_unmapped_since(moment);
+  }
   /// The last step: whether any of the range was unmapped since. Then the new key may name memory
   /// that was unmapped before the key existed.
   [[nodiscard]] bool has_unmapped_since(const Watch::Moment& moment, Range range) const noexcept {

@@ -364,7 +364,7 @@ void Watch::read_event(int descriptor, const ChangingCalls& calls) noexcept {
 bool Watch::close_regions(Range range) noexcept {
   bool is_needed = false;
   unmappings_.fetch_add(1);
-  full_fence();
+  full_fence();  // pairs with the one in may_have_unmapped_since()
   const LockGuard lock(observers_mutex_);
   for (const Observer& observer : observers_) {
     if (observer.handle_unmap == nullptr) continue;
@@ -423,9 +423,13 @@ Watch::Moment Watch::now() const noexcept {
           .misses = misses_.load()};
 }
 
+bool Watch::may_have_unmapped_since(const Moment& moment) const noexcept {
+  full_fence();  // pairs with the one in close_regions()
+  return unmappings_.load() != moment.unmappings;
+}
+
 bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
-  full_fence();
-  if (unmappings_.load() == moment.unmappings) return false;
+  if (!may_have_unmapped_since(moment)) return false;
   wait_for_changes();
   const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
   const bool is_unknown = missed_.load() || misses_.load() != moment.misses ||

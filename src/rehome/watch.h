@@ -108,6 +108,9 @@ class Watch {
   };
   /// Calls wait_for_changes() first.
   [[nodiscard]] Moment now() const noexcept;
+  /// False when the program has unmapped nothing since. Does not wait. If the caller has published
+  /// something before, the observers of a later unmapping find it.
+  [[nodiscard]] bool may_have_unmapped_since(const Moment& moment) const noexcept;
   /// Whether the program has unmapped any of the range since. This also detects an unmapping whose
   /// observers ran before the caller's stores: the monitor counts before it calls the observers.
   [[nodiscard]] bool has_unmapped_since(const Moment& moment, Range range) const noexcept;
