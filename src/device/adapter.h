@@ -15,6 +15,7 @@
 #include "device/engine.h"
 #include "device/event_pipe.h"
 #include "device/management_port.h"
+#include "device/memory_work.h"
 #include "device/multicast_groups.h"
 #include "device/peer_service.h"
 #include "device/port_info.h"
@@ -175,6 +176,7 @@ class Adapter {
 
   MulticastGroups groups_;
   Visitors visitors_;
+  MemoryWork memory_work_;
   std::unique_ptr<ManagementPort> management_;  // until the destructor: never null
   Surroundings surroundings_;
   loop::Agenda<QueuePair> agenda_;

@@ -18,7 +18,7 @@
 #include "device/clock.h"
 #include "device/process.h"
 #include "device/region_homes.h"
-#include "direct/visitor.h"
+#include "direct/access_list.h"
 #include "host/own_descriptor.h"
 #include "rehome/signals_blocked.h"
 
@@ -135,7 +135,7 @@ void end_fork_in_parent() VB_UNCHECKED_LOCKING {
 
 void end_fork_in_child() VB_UNCHECKED_LOCKING {
   Registry& all = registry();
-  direct::VisitorList::of_process().forget_in_child();
+  direct::AccessList::of_process().forget_in_child();
   RegionHomes::forget_in_child();
   for (Adapter* adapter : existing().all) {
     adapter->abandon_in_child();
@@ -162,7 +162,7 @@ void end_fork_of_existing_in_child() VB_UNCHECKED_LOCKING {
   const SoleUser alone;
   ExistingAdapters& those = existing();
   if (is_fork_amid_call()) {
-    direct::VisitorList::of_process().forget_in_child();
+    direct::AccessList::of_process().forget_in_child();
     RegionHomes::forget_in_child();
     for (Adapter* adapter : those.all) adapter->forget_in_child();
     host::OwnDescriptor::close_all_in_child();  // when the segments do not need them any more

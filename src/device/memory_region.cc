@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/memory_region.h"
 
+#include <chrono>
 #include <mutex>
 
 #include "base/pointer.h"
+#include "base/time.h"
 #include "device/registrable.h"
+#include "direct/access_list.h"
 
 namespace verbatim::device {
 namespace {
@@ -21,6 +24,9 @@ bool is_written(Access access) noexcept {
 bool can_be_pinned(const MemoryRegion::Place& place, Access access) noexcept {
   return is_registrable(pointer_as<void>(place.address), place.octets, is_written(access));
 }
+
+/// How long the end of a registration waits for requests of this process that name its memory.
+constexpr Duration kOwnPatience = std::chrono::milliseconds(100);
 
 RegionHomes::Region region_of(memory::DomainId domain, const MemoryRegion::Place& place) noexcept {
   return {.domain = domain, .address = place.address, .octets = place.octets};
@@ -83,6 +89,7 @@ Status MemoryRegion::change(const Change& change) {
   if (pins && !can_be_pinned(place, access)) return Errc::kFault;
   const Home home = is_gone ? Home{.region = region_of(domain, place)} : find_home(domain, place);
 
+  const RegionHomes::Ending ending(parts_.homes);
   host::AdapterGuard lock(parts_.lock);
   using Memory = memory::KeyRegistry::Memory;
   auto changed = parts_.keys.change_region(key_,
@@ -104,6 +111,7 @@ Status MemoryRegion::change(const Change& change) {
   if (!parts_.peers.await()) parts_.homes.abandon(old);
   lock.unlock();
   const bool is_late = may_be_gone && !parts_.homes.is_gone(key_, home);
+  direct::AccessList::of_process().await_requesters(kOwnPatience);
   lock.lock();
   if (is_late) parts_.keys.publish_region(key_);
   parts_.peers.await_calls(lock, place_.address, place_.octets);
@@ -117,6 +125,7 @@ Status MemoryRegion::change(const Change& change) {
 }
 
 Status MemoryRegion::destroy() {
+  const RegionHomes::Ending ending(parts_.homes);
   Home home;
   {
     host::AdapterGuard lock(parts_.lock);
@@ -126,6 +135,7 @@ Status MemoryRegion::destroy() {
     parts_.peers.await_calls(lock, place_.address, place_.octets);
     parts_.domains.drop_user(domain_);
   }
+  direct::AccessList::of_process().await_requesters(kOwnPatience);
   RegionHomes::give_up(home);
   parts_.homes.detach_abandoned();
   return Ok{};

@@ -23,7 +23,10 @@ namespace verbatim::device {
 ///   1. The key becomes invalid, and no access begins any more. Only this step can fail, and then
 ///      nothing has changed. The adapter forgets the home.
 ///   2. Accesses through pointers that had begun end (PeerAccess::await()), unless a peer was
-///      stopped in the middle of one. Then the pages are listed to become private memory.
+///      stopped in the middle of one. Then the pages are listed to become private memory. Direct
+///      requests of this process that name the memory by its local key, and that other threads
+///      post, are awaited later, without the lock (AccessList::await_requesters()). Packets and
+///      errands are executed with the lock held.
 ///   3. Accesses by system calls that had begun end (PeerAccess::await_calls()). The kernel would
 ///      execute such a call of a stopped peer later, at addresses that may be other memory then, so
 ///      these are awaited without a limit. The lock is released meanwhile.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/occupancy.h"
 #include "base/pointer.h"
 #include "device/memory_region.h"
 #include "device/test_memory_world.h"
+#include "direct/access_list.h"
 #include "rehome/tasks.h"
 #include "rehome/test_memory.h"
 
@@ -374,6 +377,26 @@ TEST_F(ReplacedMemory, DoesNotKeepAKeyFromOtherMemory) {
   EXPECT_TRUE(admits(second->key(), place_of(after)));
   EXPECT_TRUE(first->destroy().ok());
   EXPECT_TRUE(second->destroy().ok());
+}
+
+TEST_F(ReplacedMemory, IsStillWaitedForWhileAnotherThreadEndsItsKey) {
+  constexpr auto kLimitOfWaiting = std::chrono::milliseconds(30);
+  const Memory& memory = new_memory(2 * page());
+  ASSERT_TRUE(make(memory)->destroy().ok());  // it stays watched
+  Occupancy inside;
+  const direct::AccessParty visitor(direct::AccessParty::Kind::kVisitor, inside);
+  const RegionHomes::Ending ending(world.homes());
+  inside.enter(Fencing::kFenced);
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    std::this_thread::sleep_for(kLimitOfWaiting / 4);
+    is_over = true;
+    inside.leave(Fencing::kFenced);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(::munmap(memory.data(), memory.octets()), 0);
+  EXPECT_TRUE(is_over || std::chrono::steady_clock::now() - begin >= kLimitOfWaiting);
+  thread.join();
 }
 
 }  // namespace

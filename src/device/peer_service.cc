@@ -7,7 +7,6 @@
 
 #include "base/pointer.h"
 #include "device/clock.h"
-#include "device/fault_guard.h"
 #include "device/region_homes.h"
 #include "device/slot_of.h"
 #include "direct/errand.h"
@@ -73,7 +72,7 @@ void PeerService::handle_message(std::span<const std::byte> message, int connect
   errand.answer = direct::Answer::kSilence;
   void* fault_at = nullptr;
   if (slot_of(errand.target) == parts_.slot.number() && target.stand_in() &&
-      !guarded([&] { direct::execute(errand, bounce, target); }, &fault_at)) {
+      !parts_.memory_work.run([&] { direct::execute(errand, bounce, target); }, &fault_at)) {
     ++parts_.layout.adapter().counters.memory_faults;
     const direct::Answer answer = target.handle_fault(fault_at);  // the queue pair here fails, too
     target.visit().leave();

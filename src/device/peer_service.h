@@ -9,6 +9,7 @@
 #include "base/adapter_role.h"
 #include "base/expected.h"
 #include "device/host_peers.h"
+#include "device/memory_work.h"
 #include "device/peer_events.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
@@ -33,6 +34,7 @@ class PeerService {
     const SegmentLayout& layout;
     PeerEvents& events;
     Visitors& visitors;
+    MemoryWork& memory_work;
   };
   explicit PeerService(const Parts& parts) noexcept : parts_(parts) {}
   PeerService(const PeerService&) = delete;

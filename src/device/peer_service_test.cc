@@ -65,12 +65,14 @@ struct TestAdapter {
   host::OwnDescriptor bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   RecordedEvents events;
   Visitors visitors{segment, [](Instant) {}};
+  MemoryWork memory_work;
   PeerService service{{.lock = lock,
                        .slot = slot,
                        .segment = segment,
                        .layout = layout,
                        .events = events,
-                       .visitors = visitors}};
+                       .visitors = visitors,
+                       .memory_work = memory_work}};
 };
 
 /// Serves an adapter by a thread, as its engine does.

@@ -10,10 +10,11 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/fence.h"
 #include "base/mutex.h"
 #include "base/own_threads.h"
 #include "base/process_wide.h"
-#include "direct/visitor.h"
+#include "direct/access_list.h"
 
 namespace verbatim::device {
 
@@ -107,12 +108,16 @@ void RegionHomes::forget_in_child() noexcept {
 }
 
 /// On the monitor, while the program's call waits. The addresses may be those of other memory as
-/// soon as the call returns. By then no peer uses them, unless it was stopped in the middle of an
-/// access.
+/// soon as the call returns. By then no thread of this process and no peer uses them, unless it was
+/// stopped in the middle of an access.
 bool RegionHomes::handle_unmap(rehome::Range range) noexcept {
   using Closed = memory::KeyRegistry::Closed;
   const Closed closed = keys_.close(range.begin, range.end);
-  if (closed == Closed::kNow) direct::VisitorList::of_process().await(kUnmapPatience);
+  // If another thread has made a key invalid that close() would have, it has counted before.
+  full_fence();
+  if (closed == Closed::kNow || endings_.load() > 0) {
+    direct::AccessList::of_process().await(kUnmapPatience);
+  }
   return closed != Closed::kNothing;
 }
 
@@ -129,7 +134,7 @@ void RegionHomes::confirm(wire::MemoryKey key, const Home& home) {
   const rehome::Range range = range_of(home.region);
   if (!process_rehoming().has_unmapped_since(home.found_at, range)) return;
   if (keys_.close(key) != memory::KeyRegistry::Closed::kNow) return;
-  direct::VisitorList::of_process().await(kUnmapPatience);
+  direct::AccessList::of_process().await(kUnmapPatience);
 }
 
 bool RegionHomes::may_be_gone(const Home& home) noexcept {

@@ -82,6 +82,20 @@ class RegionHomes {
     return has_abandoned_.load(std::memory_order_acquire);
   }
 
+  /// Exists while a thread ends registrations: from before a key becomes invalid until no access
+  /// goes on that has found it valid. An unmapping of the same memory by another thread finds the
+  /// key invalid, or not at all, and waits for such accesses itself.
+  class Ending {
+   public:
+    explicit Ending(RegionHomes& homes) noexcept : homes_(homes) { homes_.endings_.fetch_add(1); }
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+    ~Ending() { homes_.endings_.fetch_sub(1); }
+
+   private:
+    RegionHomes& homes_;
+  };
+
   // ---- With the adapter's lock held ----
   //
   // The home of each key is that of the memory which the key names. So a key and its home change
@@ -131,6 +145,7 @@ class RegionHomes {
   memory::KeyRegistry& keys_;
   host::AdapterLock& lock_;
   PeerAccess& peers_;
+  std::atomic<int> endings_{0};
   rehome::Watch::Observer observer_;
   std::map<std::uint32_t, Home> homes_ VB_GUARDED_BY(adapter_role);  // by key
   Domains shared_ VB_GUARDED_BY(adapter_role);

@@ -14,6 +14,7 @@
 #include "device/engine.h"
 #include "device/fault_guard.h"
 #include "device/management_port.h"
+#include "device/memory_work.h"
 #include "device/port_info.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
@@ -43,6 +44,7 @@ class Surroundings {
     Visitors& visitors;
     ManagementPort& management;
     Engine& engine;
+    MemoryWork& memory_work;
   };
   explicit Surroundings(const Parts& parts);
   Surroundings(const Surroundings&) = delete;
@@ -52,10 +54,9 @@ class Surroundings {
     return parts_.layout.adapter().counters;
   }
 
-  /// See fault_guard.h.
   template <typename Work>
-  [[nodiscard]] bool guarded(Work&& work) noexcept {
-    return device::guarded(work);
+  [[nodiscard]] bool guarded(Work&& work) noexcept VB_REQUIRES(adapter_role) {
+    return parts_.memory_work.run(work);
   }
   void expect_faults() noexcept { let_faults_through_for_burst(); }
 

@@ -47,7 +47,7 @@ void Requester::start(const Config& config, wire::Psn first_psn) noexcept {
   config_ = config;
   target_.visit().set_send_psn(first_psn.raw());
   next_psn_ = first_psn;
-  paused_ = failed_ = is_inside_ = has_met_ = false;
+  paused_ = failed_ = is_inside_ = accesses_own_ = has_met_ = false;
   on_errand_ = OnErrand::kNo;
   wait_ = {};
   *config_.traffic = {};
@@ -302,13 +302,8 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
   errand_octets_.clear();
   const bool brings_octets = moves && entry.opcode != SendOpcode::kRead;
   if (brings_octets || entry.opcode == SendOpcode::kAtomicWrite) {
-    const memory::SgeCursor before = entry.walk;
-    if (!gather(entry, octets, memory::Access::kNone)) return Step::kFailed;
-    entry.walk = before;  // finish_errand() advances it
-    for (std::uint32_t i = 0; i < piece_count_; ++i) {
-      const auto* from = static_cast<const std::byte*>(pieces_[i].iov_base);
-      errand_octets_.insert(errand_octets_.end(), from, from + pieces_[i].iov_len);
-    }
+    errand_octets_.reserve(octets);
+    if (!in_own_memory([&] { return pack_octets(entry, octets); })) return Step::kFailed;
   }
   if (entry.opcode == SendOpcode::kAtomicWrite) {
     std::memcpy(&errand_.original, errand_octets_.data(),
@@ -320,6 +315,30 @@ Requester::Step Requester::send_errand(SendEntry& entry) noexcept {
   ++config_.traffic->errands;
   on_errand_ = OnErrand::kSent;
   return Step::kSilence;
+}
+
+/// Appends the next octets of the entry's list to those of the errand; finish_errand() goes on in
+/// the list.
+bool Requester::pack_octets(SendEntry& entry, std::uint32_t octets) noexcept {
+  const memory::SgeCursor before = entry.walk;
+  if (!gather(entry, octets, memory::Access::kNone)) return false;
+  entry.walk = before;
+  for (std::uint32_t i = 0; i < piece_count_; ++i) {
+    const auto* from = static_cast<const std::byte*>(pieces_[i].iov_base);
+    errand_octets_.insert(errand_octets_.end(), from, from + pieces_[i].iov_len);
+  }
+  return true;
+}
+
+/// Errands come and go without a visit, but the memory of this process may be taken away then, too.
+template <typename Access>
+bool Requester::in_own_memory(Access&& access) noexcept {
+  accesses_own_ = true;
+  target_.visit().begin_own_access();
+  const bool succeeded = access();
+  target_.visit().end_own_access();
+  accesses_own_ = false;
+  return succeeded;
 }
 
 void Requester::handle_reply(const Errand& reply, std::span<const std::byte> octets) {
@@ -335,9 +354,9 @@ Requester::Step Requester::finish_errand(SendEntry& entry) noexcept {
   if (errand_.answer != Answer::kDone) return step_of(entry, errand_.answer);
   if (entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd) {
     const auto original = std::as_bytes(std::span(&errand_.original, 1));
-    if (!place(original, entry)) return Step::kFailed;
+    if (!in_own_memory([&] { return place(original, entry); })) return Step::kFailed;
   } else if (entry.opcode == SendOpcode::kRead) {
-    if (!place(errand_octets_, entry)) return Step::kFailed;
+    if (!in_own_memory([&] { return place(errand_octets_, entry); })) return Step::kFailed;
   } else if (!entry.is_inline && entry.opcode != SendOpcode::kAtomicWrite) {
     entry.walk = memory::cursor_at(queue_->list_of(entry), entry.answered + errand_.octets);
   }
@@ -390,7 +409,8 @@ Requester::Step Requester::fail(SendEntry& entry, WcStatus status, Reason reason
 void Requester::handle_memory_fault(const void* at) noexcept {
   const Answer answer = is_inside_ ? target_.handle_fault(at) : Answer::kDone;
   if (is_inside_) target_.visit().leave();
-  is_inside_ = false;
+  if (accesses_own_) target_.visit().end_own_access();
+  is_inside_ = accesses_own_ = false;
   if (failed_ || queue_->is_empty()) return;
   SendEntry& entry = queue_->at(queue_->head());
   if (answer == Answer::kDone) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "direct/access_list.h"
 #include "direct/errand.h"
 #include "direct/target.h"
 #include "memory/key_table.h"
@@ -61,7 +62,12 @@ class Requester {
 
   Requester(transport::SendQueue* queue, transport::CompletionPort port, memory::KeyTable keys,
             Target target, Instant (*clock)()) noexcept
-      : queue_(queue), port_(port), target_(std::move(target)), keys_(keys), clock_(clock) {}
+      : queue_(queue),
+        port_(port),
+        target_(std::move(target)),
+        keys_(keys),
+        clock_(clock),
+        party_(AccessParty::Kind::kRequester, target_.visit().inside()) {}
 
   /// Begins with an empty history.
   void start(const Config& config, wire::Psn first_psn) noexcept;
@@ -125,8 +131,11 @@ class Requester {
   [[nodiscard]] Step execute_atomic_write(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step step_of(transport::SendEntry& entry, Answer answer) noexcept;
   [[nodiscard]] Step send_errand(transport::SendEntry& entry) noexcept;
+  [[nodiscard]] bool pack_octets(transport::SendEntry& entry, std::uint32_t octets) noexcept;
   [[nodiscard]] Step look_for_reply(transport::SendEntry& entry) noexcept;
   [[nodiscard]] Step finish_errand(transport::SendEntry& entry) noexcept;
+  template <typename Access>
+  [[nodiscard]] bool in_own_memory(Access&& access) noexcept;
   [[nodiscard]] bool place(std::span<const std::byte> octets, transport::SendEntry& entry) noexcept;
   [[nodiscard]] bool gather(transport::SendEntry& entry, std::uint32_t octets,
                             memory::Access need) noexcept;
@@ -166,8 +175,9 @@ class Requester {
   wire::Psn next_psn_{};
   bool paused_ = false;
   bool failed_ = false;
-  bool has_met_ = false;    // the target has been met
-  bool is_inside_ = false;  // a visit goes on
+  bool has_met_ = false;       // the target has been met
+  bool is_inside_ = false;     // a visit goes on
+  bool accesses_own_ = false;  // an access to memory of this process, without a visit
   OnErrand on_errand_ = OnErrand::kNo;
   Wait wait_;
   Config config_;
@@ -179,6 +189,7 @@ class Requester {
   std::vector<std::byte> errand_octets_;  // that follow it
   std::uint32_t piece_count_ = 0;
   std::array<iovec, kChunkPieceLimit> pieces_{};  // of the present chunk
+  AccessParty party_;                             // in memory of this process
 };
 
 }  // namespace verbatim::direct

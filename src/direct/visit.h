@@ -98,6 +98,12 @@ class Visit {
     if (calls_owner_) [[unlikely]]
       wake();
   }
+  /// Around an access to memory of this process while no visit goes on. As in a visit, threads that
+  /// take memory away wait for its end.
+  void begin_own_access() noexcept { visiting_->inside.enter(fencing_); }
+  void end_own_access() noexcept { visiting_->inside.leave(fencing_); }
+  /// The counter that is odd during visits and such accesses.
+  [[nodiscard]] const Occupancy& inside() const noexcept { return visiting_->inside; }
   /// The owner has to be woken when this visit ends.
   void call_owner() noexcept { calls_owner_ = true; }
   /// Wakes the owner: something has changed that its queue pair may wait for.

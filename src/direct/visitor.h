@@ -3,17 +3,16 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <utility>
 
-#include "base/mutex.h"
-#include "base/time.h"
+#include "direct/access_list.h"
 #include "direct/half_record.h"
 #include "host/peer.h"
 
 namespace verbatim::direct {
 
 /// The one requester that may execute requests in a half, as the owner of the half sees it. Copies
-/// stand for the same requester. It is in the VisitorList while a copy exists.
+/// stand for the same requester. It is in the AccessList while a copy exists.
 class Visitor {
  public:
   Visitor() noexcept = default;
@@ -25,10 +24,10 @@ class Visitor {
                     wire::QpNumber number);
 
   [[nodiscard]] bool exists() const noexcept { return listed_ != nullptr; }
-  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept { return listed_->snapshot(); }
+  [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept { return listed_->party.snapshot(); }
   /// Whether the visit that the snapshot found is over. A dead requester has left.
   [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
-    return listed_->has_left(since);
+    return listed_->party.has_left(since);
   }
   /// Asks the system whether its process is dead.
   void look() const noexcept;
@@ -38,59 +37,16 @@ class Visitor {
   [[nodiscard]] bool sends_packets_to(wire::QpNumber number) const noexcept;
 
  private:
-  friend class VisitorList;
   /// The part that all copies share.
   struct Listed {
-    Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept;
-    Listed(const Listed&) = delete;
-    Listed& operator=(const Listed&) = delete;
-    ~Listed();
+    Listed(std::shared_ptr<host::Peer> of, const Visiting* at) noexcept
+        : party(AccessParty::Kind::kVisitor, at->inside, std::move(of)), visiting(at) {}
 
-    [[nodiscard]] Occupancy::Snapshot snapshot() const noexcept {
-      return visiting->inside.snapshot();
-    }
-    [[nodiscard]] bool has_left(Occupancy::Snapshot since) const noexcept {
-      return visiting->inside.has_left(since) || (peer != nullptr && peer->has_ended());
-    }
-
-    const std::shared_ptr<host::Peer> peer;  // null: a requester of this process
+    AccessParty party;
     const Visiting* const visiting;
-    // Members that VisitorList uses:
-    Listed* previous = nullptr;
-    Listed* next = nullptr;
-    std::uint32_t generation = 0;         // of the list that it is in
-    Occupancy::Snapshot passed_over = 0;  // the visit that was not waited for to its end
   };
 
   std::shared_ptr<Listed> listed_;
-};
-
-/// All visitors of the halves of this process. It is for the monitor, which handles an unmapping
-/// while the program's munmap(2) waits, and which may neither take a lock of an adapter nor
-/// allocate memory or descriptors.
-///
-/// Its own lock is held for a few stores, or by await(). Nothing is allocated or freed under it.
-/// Any thread.
-class VisitorList {
- public:
-  [[nodiscard]] static VisitorList& of_process() noexcept;
-
-  /// For a caller that takes something away, after it has published that the thing is gone. Returns
-  /// when no visit goes on that may have seen the thing. A visit that takes longer than `patience`
-  /// is passed over, by later calls as well: its process is stopped, or has had no processor.
-  void await(Duration patience) noexcept;
-
-  /// In a forked child, which has no visitors.
-  void forget_in_child() noexcept;
-
- private:
-  friend struct Visitor::Listed;
-  void add(Visitor::Listed& visitor) noexcept;
-  void remove(Visitor::Listed& visitor) noexcept;
-
-  Mutex mutex_;
-  Visitor::Listed* first_ VB_GUARDED_BY(mutex_) = nullptr;
-  std::uint32_t generation_ = 0;  // changes with each fork
 };
 
 }  // namespace verbatim::direct

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for visits without the adapter's lock.
-#include "direct/visitor.h"
+#include "direct/access_list.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
+
+#include "direct/visitor.h"
 
 namespace verbatim::direct {
 namespace {
@@ -15,11 +17,11 @@ constexpr Duration kNoPatience{0};
 constexpr Duration kMuchPatience = std::chrono::minutes(1);
 constexpr Duration kEndlessPatience = std::chrono::hours(1);
 
-class VisitorListTest : public ::testing::Test {
+class AccessListTest : public ::testing::Test {
  protected:
   void enter() { visiting_.inside.enter(Fencing::kFenced); }
   void leave() { visiting_.inside.leave(Fencing::kFenced); }
-  static void await(Duration patience) { VisitorList::of_process().await(patience); }
+  static void await(Duration patience) { AccessList::of_process().await(patience); }
   /// The visit that goes on is waited for, and ends.
   void expect_wait_until_left() {
     std::atomic<bool> is_over{false};
@@ -36,13 +38,13 @@ class VisitorListTest : public ::testing::Test {
   Visiting visiting_;
 };
 
-TEST_F(VisitorListTest, WaitsForAVisitThatGoesOn) {
+TEST_F(AccessListTest, WaitsForAVisitThatGoesOn) {
   const Visitor visitor(nullptr, &visiting_);
   enter();
   expect_wait_until_left();
 }
 
-TEST_F(VisitorListTest, DoesNotWaitForLaterVisits) {
+TEST_F(AccessListTest, DoesNotWaitForLaterVisits) {
   const Visitor visitor(nullptr, &visiting_);
   enter();
   std::thread waiting([] { await(kEndlessPatience); });
@@ -52,7 +54,7 @@ TEST_F(VisitorListTest, DoesNotWaitForLaterVisits) {
   waiting.join();
 }
 
-TEST_F(VisitorListTest, DoesNotWaitAgainForAVisitThatItHasPassedOver) {
+TEST_F(AccessListTest, DoesNotWaitAgainForAVisitThatItHasPassedOver) {
   const Visitor visitor(nullptr, &visiting_);
   enter();
   await(kNoPatience);
@@ -64,7 +66,7 @@ TEST_F(VisitorListTest, DoesNotWaitAgainForAVisitThatItHasPassedOver) {
   expect_wait_until_left();
 }
 
-TEST_F(VisitorListTest, KnowsAVisitorAsLongAsACopyOfItExists) {
+TEST_F(AccessListTest, KnowsAVisitorAsLongAsACopyOfItExists) {
   enter();
   auto visitor = std::make_unique<Visitor>(nullptr, &visiting_);
   const auto other = std::make_unique<Visitor>(nullptr, &visiting_);
@@ -76,14 +78,50 @@ TEST_F(VisitorListTest, KnowsAVisitorAsLongAsACopyOfItExists) {
   await(kEndlessPatience);
 }
 
-TEST_F(VisitorListTest, IsEmptyInAForkedChild) {
+TEST_F(AccessListTest, IsEmptyInAForkedChild) {
   const Visitor before(nullptr, &visiting_);
   enter();
-  VisitorList::of_process().forget_in_child();
+  AccessList::of_process().forget_in_child();
   await(kEndlessPatience);
   { const Visitor after(nullptr, &visiting_); }
   await(kEndlessPatience);
   leave();
+}
+
+// For the end of a registration.
+
+TEST_F(AccessListTest, WaitsForRequestersAloneOnRequest) {
+  const AccessParty adapter(AccessParty::Kind::kAdapter, visiting_.inside);
+  enter();
+  AccessList::of_process().await_requesters(kEndlessPatience);  // there is none
+  Occupancy own;
+  const AccessParty requester(AccessParty::Kind::kRequester, own);
+  own.enter(Fencing::kFenced);
+  std::atomic<bool> is_over{false};
+  std::thread waiting([&] {
+    AccessList::of_process().await_requesters(kEndlessPatience);
+    EXPECT_TRUE(is_over);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_over = true;
+  own.leave(Fencing::kFenced);
+  waiting.join();
+  leave();
+}
+
+TEST_F(AccessListTest, WaitsAgainForARequesterThatItHasPassedOver) {
+  const AccessParty requester(AccessParty::Kind::kRequester, visiting_.inside);
+  enter();
+  await(kNoPatience);
+  std::atomic<bool> is_over{false};
+  std::thread waiting([&] {
+    AccessList::of_process().await_requesters(kEndlessPatience);
+    EXPECT_TRUE(is_over);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_over = true;
+  leave();
+  waiting.join();
 }
 
 }  // namespace
