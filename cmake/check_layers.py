@@ -6,8 +6,11 @@ import re
 import sys
 
 IMPURE = re.compile(r'<(sys/|net|arpa/|linux/|unistd\.h|thread|poll\.h|fcntl\.h|time\.h|ctime)')
-# A pure layer may ask the system only for the features of the CPU, which on Arm only the kernel knows.
-ALLOWED = {('base/acquire.cc', '<sys/auxv.h>'), ('wire/crc/crc32_arm.cc', '<sys/auxv.h>')}
+# A pure layer may ask the system only for the features of the CPU, which on Arm only the kernel knows,
+# and for the sleep of a thread that waits for a lock.
+ALLOWED = {('base/acquire.cc', '<sys/auxv.h>'), ('wire/crc/crc32_arm.cc', '<sys/auxv.h>'),
+           ('base/futex.cc', '<linux/futex.h>'), ('base/futex.cc', '<sys/syscall.h>'),
+           ('base/futex.cc', '<unistd.h>')}
 CLOCK = re.compile(r'_clock::now|clock_gettime|random_device')
 # The libraries may be in a set-user-ID program, which must not obey its caller's environment.
 ENVIRONMENT = re.compile(r'\bgetenv\s*\(')

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/thread_safety.h"
 #include "base/thread_token.h"
 
@@ -49,16 +48,6 @@ class VB_CAPABILITY("mutex") ForkMutex {
   void lock_for_fork() noexcept VB_UNCHECKED_LOCKING { lock(); }
   void unlock_after_fork() noexcept VB_UNCHECKED_LOCKING { unlock(); }
 
-  /// For the thread that holds it: releases it and takes it again until the condition is true.
-  template <typename Condition>
-  void wait(std::condition_variable& changed, Condition&& condition) VB_REQUIRES(this) {
-    std::unique_lock lock(mutex_, std::adopt_lock);
-    holder_.store(0, std::memory_order_relaxed);
-    changed.wait(lock, condition);
-    holder_.store(thread_token(), std::memory_order_relaxed);
-    lock.release();
-  }
-
   /// Whether the calling thread holds it and may be changing the data that it guards. In a signal
   /// handler that interrupts lock() or unlock() the answer may be either; the data is consistent
   /// then.
@@ -76,7 +65,7 @@ class VB_CAPABILITY("mutex") ForkMutex {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<std::uintptr_t> holder_{0};
   static inline constinit thread_local int held_ = 0;
 };

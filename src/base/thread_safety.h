@@ -5,7 +5,7 @@
 /// is compiled with clang: `make check`). Other compilers see nothing.
 ///
 /// A member that a lock guards says VB_GUARDED_BY(mutex_); a function that its caller must lock for
-/// says VB_REQUIRES(mutex_). The locks are Mutex, ForkMutex and TimedMutex, the guard is LockGuard
+/// says VB_REQUIRES(mutex_). The locks are Mutex and ForkMutex, the guard is LockGuard
 /// (base/mutex.h). std::mutex is not known to the analysis. The lock of an adapter has the name
 /// adapter_role (base/adapter_role.h).
 ///

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "base/mutex.h"
 #include "base/process_wide.h"
@@ -163,10 +164,16 @@ void Capture::flush_if_due() noexcept {
 }
 
 void Capture::flush() noexcept {
-  // A thread that never runs again during exit() may hold the lock.
-  if (!mutex_.try_lock_for(std::chrono::seconds(1))) return;
-  write_out();
-  mutex_.unlock();
+  // A thread that never runs again during exit() may hold the lock, so this does not wait for ever.
+  constexpr int kTries = 1000;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (mutex_.try_lock()) {
+      write_out();
+      mutex_.unlock();
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Capture::write_out() noexcept {

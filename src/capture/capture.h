@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/mutex.h"
 #include "base/thread_safety.h"
 #include "base/time.h"
-#include "base/timed_mutex.h"
 #include "capture/capture_file.h"
 #include "link/packet_burst.h"
 #include "wire/capture/pcap.h"
@@ -73,8 +73,8 @@ class Capture {
   void record(std::uint32_t interface, const Frame& frame) noexcept;
   void write_out() noexcept VB_REQUIRES(mutex_);
 
-  const pid_t owner_;         // the process; a forked child does not write this capture
-  mutable TimedMutex mutex_;  // exit() must not wait for it without limit
+  const pid_t owner_;    // the process; a forked child does not write this capture
+  mutable Mutex mutex_;  // exit() must not wait for it without limit
   CaptureFile file_ VB_GUARDED_BY(mutex_);
   std::vector<std::byte> buffer_ VB_GUARDED_BY(mutex_);
   std::size_t used_ VB_GUARDED_BY(mutex_) = 0;  // octets of the buffer: whole blocks

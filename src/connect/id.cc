@@ -105,7 +105,7 @@ void Id::drop_events() {
 
 void Id::await_acknowledgements() {
   const LockGuard lock(connections_mutex());
-  connections_mutex().wait(connect::events_acknowledged(), [&]() VB_REQUIRES(connections_mutex()) {
+  connect::events_acknowledged().wait(connections_mutex(), [&]() VB_REQUIRES(connections_mutex()) {
     return events_acknowledged_ == events_given_;
   });
 }

@@ -10,8 +10,8 @@ ForkMutex& connections_mutex() noexcept {
   return process_wide([] { return new ForkMutex; });
 }
 
-std::condition_variable& events_acknowledged() noexcept {
-  return process_wide([] { return new std::condition_variable; });
+Changes& events_acknowledged() noexcept {
+  return process_wide([] { return new Changes; });
 }
 
 namespace {

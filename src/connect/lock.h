@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-
 #include "base/fork_mutex.h"
+#include "base/mutex.h"
 
 namespace verbatim::connect {
 
@@ -13,6 +11,6 @@ namespace verbatim::connect {
 /// lock of a device, never while one is held.
 [[nodiscard]] ForkMutex& connections_mutex() noexcept;
 /// Notified, with the lock held, when an event is acknowledged.
-[[nodiscard]] std::condition_variable& events_acknowledged() noexcept;
+[[nodiscard]] Changes& events_acknowledged() noexcept;
 
 }  // namespace verbatim::connect

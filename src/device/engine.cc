@@ -14,6 +14,7 @@
 #include <iterator>
 #include <span>
 
+#include "base/futex.h"
 #include "device/adapter_work.h"
 #include "device/clock.h"
 #include "device/management_port.h"
@@ -143,8 +144,8 @@ void Engine::watch_link() {
 
 void Engine::stop() noexcept {
   if (thread_.exists()) {
-    stop_.store(true);
-    stop_.notify_all();
+    stop_.store(1);
+    futex::wake_all(stop_);
     host::ring(bell_);
     tether_.ring();  // in case the program has closed the bell
     thread_.join();
@@ -223,7 +224,7 @@ bool Engine::serve_absent_caller() noexcept {
 void Engine::run() noexcept {
   ask_for_prompt_wake_ups();
   int tries = 0;
-  while (!stop_.load(std::memory_order_relaxed)) {
+  while (stop_.load(std::memory_order_relaxed) == 0) {
     // Without the lock: a process that attaches may wait for a thread that needs it.
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
@@ -361,7 +362,7 @@ void Engine::end_without_descriptors() noexcept {
   parts_.handle_loss();
   parts_.homes->detach_abandoned();  // of peers that were stopped when the queue pairs failed
   deliver_management_news();
-  stop_.wait(false);
+  while (stop_.load() == 0) futex::wait(stop_, 0);
 }
 
 void Engine::sleep_until(Instant deadline) noexcept {

@@ -118,8 +118,8 @@ class Engine {
   Mutex sockets_mutex_;  // its thread naps without the adapter's lock
   std::vector<int> sockets_ VB_GUARDED_BY(sockets_mutex_);
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
-  int vigilance_ = 0;  // wake-ups for which it watches the sockets, callers or not
-  std::atomic<bool> stop_{false};
+  int vigilance_ = 0;                   // wake-ups for which it watches the sockets, callers or not
+  std::atomic<std::uint32_t> stop_{0};  // 1: the thread is to end
   std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds
   std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake
 };

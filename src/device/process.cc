@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
 #include <utility>
@@ -64,7 +63,7 @@ constinit std::atomic<std::uint32_t> g_generation{0};
 /// Counts pauses against forks.
 struct Gate {
   ForkMutex mutex;
-  std::condition_variable changed;
+  Changes changed;
   int pauses VB_GUARDED_BY(mutex) = 0;
   bool is_shut VB_GUARDED_BY(mutex) = false;  // by a fork that waits, or is under way
 };
@@ -77,7 +76,7 @@ void shut_gate() noexcept VB_UNCHECKED_LOCKING {
   Gate& all = gate();
   all.mutex.lock();  // until the gate is opened
   all.is_shut = true;
-  all.mutex.wait(all.changed, [&]() VB_REQUIRES(all.mutex) { return all.pauses == 0; });
+  all.changed.wait(all.mutex, [&]() VB_REQUIRES(all.mutex) { return all.pauses == 0; });
 }
 
 void open_gate() noexcept VB_UNCHECKED_LOCKING {
@@ -210,7 +209,7 @@ ForkPause::ForkPause() noexcept {
   Gate& all = gate();
   const LockGuard lock(all.mutex);
   if (pauses_of_thread == 0 && !OwnThread::is_mine()) {
-    all.mutex.wait(all.changed, [&]() VB_REQUIRES(all.mutex) { return !all.is_shut; });
+    all.changed.wait(all.mutex, [&]() VB_REQUIRES(all.mutex) { return !all.is_shut; });
   }
   ++all.pauses;
   ++pauses_of_thread;

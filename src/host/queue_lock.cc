@@ -1,36 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/queue_lock.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cerrno>
 
+#include "base/futex.h"
 #include "host/membarrier.h"
 #include "host/uncancellable.h"
 
 namespace verbatim::host {
-
-static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
 bool LockSystem::can_bias() noexcept { return Membarrier::own() == Fencing::kExpedited; }
 
 void LockSystem::barrier() noexcept { Membarrier::own_threads(); }
 
 void LockSystem::wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
-  const int before = errno;
-  (void)::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-  errno = before;
+  futex::wait(word, value);
 }
 
-void LockSystem::wake_one(std::atomic<std::uint32_t>& word) noexcept {
-  const int before = errno;
-  (void)::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  errno = before;
-}
+void LockSystem::wake_one(std::atomic<std::uint32_t>& word) noexcept { futex::wake_one(word); }
 
 void LockSystem::relax(std::uint32_t attempt) noexcept {
   constexpr std::uint32_t kSpins = 100;   // the holder is running, and soon releases the lock
