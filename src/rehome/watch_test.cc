@@ -197,6 +197,8 @@ void expect_that_unmapping_is_reported(Rehoming& rehoming = *new Rehoming) {
   EXPECT_TRUE(closed.is_closed[1]);
   EXPECT_FALSE(closed.is_closed[0]);
   EXPECT_FALSE(closed.is_closed[2]);
+  rehoming.remove_observer(
+      closed.observer);  // the rest of the memory is unmapped after it has gone
 }
 
 /// Such as a program with capabilities of its file, or one that keeps secrets.
