@@ -29,27 +29,41 @@ PROGRAMS = (LONG, "ib_write_bw -d vb0 -x {gid} -p {port} -n 5 -s 65536",
 IN, OUT = "1", "2"  # epb_flags
 
 
-def rows_of(path, *fields):
-    words = ["tshark", "-r", path, "-T", "fields"]
-    for field in fields:
+FIELDS = {"number": "frame.number", "malformed": "_ws.malformed", "opcode": "infiniband.bth.opcode",
+          "direction": "frame.packet_flags_direction", "source4": "ip.src", "source6": "ipv6.src",
+          "identification": "ip.id", "payload": "udp.payload"}
+Packet = collections.namedtuple("Packet", FIELDS)
+
+
+def packets_of(path):
+    """What tshark says of each packet. It takes half a second to start, so a file is read once."""
+    words = ["tshark", "-r", path, "-Y", "udp.port == 4791", "-T", "fields"]
+    for field in FIELDS.values():
         words += ["-e", field]
-    return [line.split("\t") for line in sh(*words).splitlines()]
+    return [Packet(*line.split("\t")) for line in sh(*words).splitlines()]
 
 
-def packets_in(path, wanted=""):
+def counted(packets, direction=""):
     """How often each pair of IPv4 identification and UDP payload is there."""
-    text = sh("tshark", "-r", path, "-Y", wanted or "udp.port == 4791", "-T", "fields", "-e",
-              "ip.id", "-e", "udp.payload")
-    return collections.Counter(tuple(line.split("\t")) for line in text.splitlines())
+    return collections.Counter((packet.identification, packet.payload) for packet in packets
+                               if not direction or is_on_way(packet, direction))
 
 
-def direction(value):
-    return f"frame.packet_flags_direction == {value}"
+def is_on_way(packet, direction):
+    return bool(packet.direction) and str(int(packet.direction, 0)) == direction
 
 
 def size_of(path):
     """0 while it is not there yet."""
     return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+class Capture:
+    """A file that a program of Verbatim has written."""
+
+    def __init__(self, path):
+        self.path = path
+        self.packets = packets_of(path)
 
 
 class OwnCapture(unittest.TestCase):
@@ -96,21 +110,19 @@ class OwnCapture(unittest.TestCase):
             self.assertEqual(process.wait(time.monotonic() + PATIENCE), 0, process.output())
         files = glob.glob(os.path.join(self.folder, "*.pcapng"))
         self.assertEqual(len(files), 2, files)
-        source = "ip.src" if family == "ipv4" else "ipv6.src"
-        first = sh("tshark", "-r", files[0], "-Y", direction(OUT), "-T", "fields", "-e",
-                   source).splitlines()[0]
-        return files if first == getattr(self.network.server, family) else files[::-1]
+        captures = [Capture(path) for path in files]
+        first = next(packet for packet in captures[0].packets if is_on_way(packet, OUT))
+        source = first.source4 if family == "ipv4" else first.source6
+        return captures if source == getattr(self.network.server, family) else captures[::-1]
 
-    def judge(self, path):
-        rows = rows_of(path, "frame.number", "_ws.malformed", "infiniband.bth.opcode",
-                       "frame.packet_flags_direction")
-        self.assertGreater(len(rows), 5)
-        for number, malformed, opcode, way in rows:
-            self.assertFalse(malformed, number)
-            self.assertTrue(opcode, number)
-            self.assertIn(str(int(way, 0)), (IN, OUT), number)
-        plain = path + ".pcap"
-        sh("tshark", "-r", path, "-F", "pcap", "-w", plain)
+    def judge(self, capture_file):
+        self.assertGreater(len(capture_file.packets), 5)
+        for packet in capture_file.packets:
+            self.assertFalse(packet.malformed, packet.number)
+            self.assertTrue(packet.opcode, packet.number)
+            self.assertTrue(is_on_way(packet, IN) or is_on_way(packet, OUT), packet.number)
+        plain = capture_file.path + ".pcap"
+        sh("editcap", "-F", "pcap", capture_file.path, plain)
         checked = subprocess.run([sys.executable, capture.CHECK, plain], capture_output=True,
                                  text=True)
         self.assertEqual(checked.returncode, 0, checked.stdout)
@@ -130,7 +142,7 @@ class OwnCapture(unittest.TestCase):
     def assert_agree(self, sender, receiver):
         """Nothing is lost between namespaces: each packet that was sent has arrived. A packet whose acknowledgement
         was late was sent again, and its copy may have found that the receiving program has ended."""
-        sent, got = packets_in(sender, direction(OUT)), packets_in(receiver, direction(IN))
+        sent, got = counted(sender.packets, OUT), counted(receiver.packets, IN)
         self.assertEqual(got - sent, collections.Counter())
         self.assertEqual({payload for _, payload in sent}, {payload for _, payload in got})
 
@@ -140,13 +152,13 @@ class OwnCapture(unittest.TestCase):
         problems = capture.capture(
             self.network, wire, lambda: found.extend(self.run_pair(LONG, "ipv4", 22100)) or [])
         self.assertFalse(problems)
-        self.assertEqual(packets_in(found[1]), packets_in(wire))
+        self.assertEqual(counted(found[1].packets), counted(packets_of(wire)))
 
     def test_faults_are_on_the_right_side_of_it(self):
         os.environ["VERBATIM_FAULTS"] = "out drop first=2 opcode=RC_SEND_MIDDLE; in drop first=1"
         server, client = self.run_pair(LONG, "ipv4", 22200)
         # What was dropped on the way out never left; what was dropped on the way in had arrived.
-        self.assertEqual(packets_in(client, direction(OUT)), packets_in(server, direction(IN)))
+        self.assertEqual(counted(client.packets, OUT), counted(server.packets, IN))
         self.judge(server)
 
     def pingpong(self, port, peer=""):
@@ -169,7 +181,7 @@ class OwnCapture(unittest.TestCase):
         self.assertEqual(len(files), 2, files)
         self.assertIn(path, files)
         for one in files:
-            self.judge(one)
+            self.judge(Capture(one))
 
     def start_long_transfer(self, port, *words):
         program = ["ib_write_bw", "-d", "vb0", "-x", str(self.gid("ipv4")), "-p", str(port), "-D",
@@ -198,7 +210,7 @@ class OwnCapture(unittest.TestCase):
                                     *self.pingpong(22500, self.network.server.ipv4).split())
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and client.child.poll() is None:
-            if size_of(path) > 0 and len(rows_of(path, "frame.number")) >= 3:
+            if size_of(path) > 0 and len(packets_of(path)) >= 3:
                 return
             time.sleep(0.2)
         self.fail("nothing in the file before the program ended")
