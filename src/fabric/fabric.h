@@ -119,8 +119,8 @@ class Fabric {
   [[nodiscard]] std::vector<DropRecord> recent_drops() const;
 
  private:
-  class Whole;
-  std::unique_ptr<Whole> whole_;
+  class Machine;
+  std::unique_ptr<Machine> machine_;
 };
 
 }  // namespace verbatim::fabric

@@ -27,7 +27,7 @@ struct Trap {
 };
 
 std::optional<Trap> take_trap(TestFabric& test) {
-  test.settle();
+  test.advance_all_due();
   const auto user = test.take(test.manager());
   if (!user) return std::nullopt;
   const auto smp = wire::SmpView::parse(*wire::MadView::parse(user->octets))->value();
@@ -44,7 +44,7 @@ void repress(TestFabric& test, const Trap& trap) {
 TestFabric managed(std::uint8_t hosts = 3) {
   TestFabric test(star(std::to_string(hosts)));
   test.bring_up(hosts);
-  test.settle();
+  test.advance_all_due();
   // What happened before the manager was known caused no traps.
   EXPECT_FALSE(take_trap(test));
   return test;

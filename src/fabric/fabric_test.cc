@@ -101,7 +101,7 @@ TEST(Fabric, LateRetriesDoNotHoldUpThePacketsOfOthers) {
         std::span(user.octets).first<wire::Smp::kSize>());
     ASSERT_TRUE(test.fabric.post_send(test.now, host, TestFabric::kClient, user));
   }
-  test.settle();
+  test.advance_all_due();
   test.now = test.now + std::chrono::seconds(1);  // the process got no processor for so long
   wire::Smp probe{.attribute = wire::SmpAttribute::kNodeInfo};
   const AgentId other =
@@ -232,7 +232,7 @@ TEST(Fabric, ARequestThatIsForNobodyIsAnsweredSo) {
   request.octets.resize(wire::Mad::kSize);
   vendor_mad(wire::MadMethod::kGet).emit(std::span(request.octets).first<wire::Mad::kSize>());
   ASSERT_TRUE(test.fabric.post_send(test.now, h0, TestFabric::kClient, request));
-  test.settle();
+  test.advance_all_due();
   const auto answer = test.take(h0);
   ASSERT_TRUE(answer);
   const auto mad = wire::MadView::parse(answer->octets);
@@ -255,7 +255,7 @@ TEST(Fabric, AWrongQKeyIsCountedAndDropped) {
   mad.octets.resize(wire::Mad::kSize);
   vendor_mad(wire::MadMethod::kSend).emit(std::span(mad.octets).first<wire::Mad::kSize>());
   ASSERT_TRUE(test.fabric.post_send(test.now, h0, TestFabric::kClient, mad));
-  test.settle();
+  test.advance_all_due();
   EXPECT_EQ(test.fabric.drop_count(DropReason::kBadQKey), 1U);
   EXPECT_EQ(test.port_info(1, {1, 2}).qkey_violations, 1);
 }

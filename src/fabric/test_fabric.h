@@ -77,7 +77,7 @@ class TestFabric {
   }
 
   /// Lets all happen that is due without waiting.
-  void settle() {
+  void advance_all_due() {
     while (fabric.next_due() && *fabric.next_due() <= now) fabric.advance(now);
   }
   void wait(Duration duration) {
@@ -119,14 +119,14 @@ class TestFabric {
     user.octets.resize(wire::Mad::kSize);
     mad.emit(std::span(user.octets).first<wire::Mad::kSize>());
     EXPECT_TRUE(fabric.post_send(now, from, kClient, std::move(user)));
-    settle();
+    advance_all_due();
   }
   void send(const wire::Smp& smp, wire::Lid to) {
     UserMad user{.agent = subnet_agent_, .address = {.lid = to}};
     user.octets.resize(wire::Smp::kSize);
     smp.emit(std::span(user.octets).first<wire::Smp::kSize>());
     EXPECT_TRUE(fabric.post_send(now, manager_, kClient, std::move(user)));
-    settle();
+    advance_all_due();
   }
 
   template <typename Attribute>
@@ -191,7 +191,7 @@ class TestFabric {
     numbered.transaction = wire::TransactionId{next_transaction_++};
     numbered.emit(std::span(user.octets).first<wire::Smp::kSize>());
     EXPECT_TRUE(fabric.post_send(now, manager_, kClient, std::move(user)));
-    settle();
+    advance_all_due();
     auto answer = take_answer();
     if (answer) return answer;
     wait(std::chrono::milliseconds(200));

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/byte_order.h"
+#include "fabric/machine.h"
 #include "fabric/node/performance_agent.h"
-#include "fabric/whole.h"
 #include "wire/management/trap_details.h"
 
 namespace verbatim::fabric {
@@ -45,7 +45,7 @@ void make_unsupported(ManagementPacket& packet) noexcept {
 
 /// A packet has reached the node that it is for. `at` is the port at which it arrived; port 0 of a
 /// switch for one of its own.
-void Fabric::Whole::deliver(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::deliver(Instant now, PortEnd at, ManagementPacket& packet) {
   const auto mad = packet.view();
   if (!mad || is_subnet_class(mad->mgmt_class()) != packet.is_subnet_management()) {
     return drop(now, at, DropReason::kMalformed, packet);
@@ -54,7 +54,7 @@ void Fabric::Whole::deliver(Instant now, PortEnd at, ManagementPacket& packet) {
                                 : deliver_general(now, at, packet);
 }
 
-void Fabric::Whole::deliver_subnet(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::deliver_subnet(Instant now, PortEnd at, ManagementPacket& packet) {
   const auto mad = packet.view();
   const SmpAttribute attribute{mad->attribute_id()};
   if (is_request(mad->method()) && attribute != SmpAttribute::kSmInfo) {
@@ -68,7 +68,7 @@ void Fabric::Whole::deliver_subnet(Instant now, PortEnd at, ManagementPacket& pa
   hand_to_program(now, at, packet);
 }
 
-void Fabric::Whole::answer_subnet(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::answer_subnet(Instant now, PortEnd at, ManagementPacket& packet) {
   if (!wire::SmpView::parse(*packet.view())) {
     const std::span<std::byte, wire::Mad::kSize> mad(packet.mad);
     make_unsupported(packet);
@@ -90,7 +90,7 @@ void Fabric::Whole::answer_subnet(Instant now, PortEnd at, ManagementPacket& pac
   if (outcome.order) obey(now, at.node, *outcome.order);
 }
 
-void Fabric::Whole::deliver_general(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::deliver_general(Instant now, PortEnd at, ManagementPacket& packet) {
   if (!has_right_keys(now, at, packet)) return;
   const auto mad = packet.view();
   if (mad->mgmt_class() == MgmtClass::kPerformance && is_request(mad->method())) {
@@ -102,7 +102,7 @@ void Fabric::Whole::deliver_general(Instant now, PortEnd at, ManagementPacket& p
 
 /// Queue pair 1 takes packets of the port's partitions, with its own Q_Key, and with a GRH only to
 /// a GID of the port (IBA Vol 1, 9.6.1).
-bool Fabric::Whole::has_right_keys(Instant now, PortEnd at, const ManagementPacket& packet) {
+bool Fabric::Machine::has_right_keys(Instant now, PortEnd at, const ManagementPacket& packet) {
   const PortEnd end = management_end(at);
   Port& here = port(end);
   const bool has_pkey = here.is_in_partition(packet.pkey);
@@ -137,10 +137,10 @@ bool Fabric::Whole::has_right_keys(Instant now, PortEnd at, const ManagementPack
   return false;
 }
 
-void Fabric::Whole::hand_to_program(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::hand_to_program(Instant now, PortEnd at, ManagementPacket& packet) {
   const PortEnd end = management_end(at);
   const MadVerdict verdict = mad_port(end).handle_packet(now, packet);
-  settle(now, end);
+  take_outgoing(now, end);
   switch (verdict) {
     case MadVerdict::kDelivered:
     case MadVerdict::kSegment:
@@ -163,7 +163,7 @@ void Fabric::Whole::hand_to_program(Instant now, PortEnd at, ManagementPacket& p
 }
 
 /// Sends the answer in `packet` to where the request in it came from.
-void Fabric::Whole::answer(Instant now, PortEnd at, ManagementPacket& packet) {
+void Fabric::Machine::answer(Instant now, PortEnd at, ManagementPacket& packet) {
   const PortEnd from = management_end(at);
   const wire::Lid own =
       port(from).has_lid(packet.destination) ? packet.destination : port(from).info.lid;
@@ -181,12 +181,12 @@ void Fabric::Whole::answer(Instant now, PortEnd at, ManagementPacket& packet) {
   originate(now, from, {.packet = packet});
 }
 
-void Fabric::Whole::arm_traps(std::uint32_t node) {
+void Fabric::Machine::arm_traps(std::uint32_t node) {
   alarms_.set(static_cast<std::uint32_t>(mad_ports_.size() + node),
               places_[node].node.traps().next_due());
 }
 
-void Fabric::Whole::send_traps(Instant now, std::uint32_t index) {
+void Fabric::Machine::send_traps(Instant now, std::uint32_t index) {
   Node& node = places_[index].node;
   const PortEnd first = management_end({.node = index, .port = 1});
   const Duration interval =

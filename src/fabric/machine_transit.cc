@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <span>
 
-#include "fabric/whole.h"
+#include "fabric/machine.h"
 #include "wire/management/trap_details.h"
 
 namespace verbatim::fabric {
@@ -30,7 +30,7 @@ bool is_directed(const ManagementPacket& packet) noexcept {
 }  // namespace
 
 /// A node sends a packet: a program of it, or one of its agents. `from` is a port that has agents.
-void Fabric::Whole::originate(Instant now, PortEnd from, Transit transit) {
+void Fabric::Machine::originate(Instant now, PortEnd from, Transit transit) {
   const Place& place = places_[from.node];
   ManagementPacket& packet = transit.packet;
   if (!place.has_power) return drop(now, from, DropReason::kNodeOff, packet);
@@ -46,7 +46,7 @@ void Fabric::Whole::originate(Instant now, PortEnd from, Transit transit) {
   loop_back(now, from, packet);
 }
 
-void Fabric::Whole::arrive(Instant now, const Flight& flight) {
+void Fabric::Machine::arrive(Instant now, const Flight& flight) {
   ManagementPacket packet = flight.packet;
   const PortEnd at = flight.to;
   if (!places_[at.node].has_power) return drop(now, at, DropReason::kNodeOff, packet);
@@ -70,7 +70,7 @@ void Fabric::Whole::arrive(Instant now, const Flight& flight) {
 
 /// A directed route can begin after a part by LID, and end before one (14.2.2): there the packet
 /// has the LID of this node.
-void Fabric::Whole::arrive_directed(Instant now, PortEnd at, Transit transit) {
+void Fabric::Machine::arrive_directed(Instant now, PortEnd at, Transit transit) {
   const Node& node = places_[at.node].node;
   DirectedRoutePlace here{.is_switch = node.is_switch(), .ingress = at.port};
   if (transit.packet.destination != wire::Lid::kPermissive) {
@@ -82,7 +82,7 @@ void Fabric::Whole::arrive_directed(Instant now, PortEnd at, Transit transit) {
   follow(now, at, next_directed_hop(transit.packet.mad, here), transit);
 }
 
-void Fabric::Whole::follow(Instant now, PortEnd at, const DirectedHop& hop, Transit transit) {
+void Fabric::Machine::follow(Instant now, PortEnd at, const DirectedHop& hop, Transit transit) {
   const Node& node = places_[at.node].node;
   switch (hop.kind) {
     case DirectedHop::Kind::kLeave:
@@ -106,7 +106,7 @@ void Fabric::Whole::follow(Instant now, PortEnd at, const DirectedHop& hop, Tran
   }
 }
 
-void Fabric::Whole::arrive_by_lid(Instant now, PortEnd at, Transit transit) {
+void Fabric::Machine::arrive_by_lid(Instant now, PortEnd at, Transit transit) {
   const wire::Lid to = transit.packet.destination;
   if (to == wire::Lid::kPermissive && transit.packet.is_subnet_management()) {
     return deliver(now, at, transit.packet);
@@ -117,7 +117,7 @@ void Fabric::Whole::arrive_by_lid(Instant now, PortEnd at, Transit transit) {
 }
 
 /// A switch forwards a packet by its table (18.2.4.3). `ingress` is port 0 for one of its own.
-void Fabric::Whole::relay(Instant now, PortEnd ingress, Transit transit) {
+void Fabric::Machine::relay(Instant now, PortEnd ingress, Transit transit) {
   PortCounts& counts = port(ingress).counts;
   const auto out = places_[ingress.node].node.route_of(transit.packet.destination);
   if (!out) {
@@ -137,7 +137,7 @@ void Fabric::Whole::relay(Instant now, PortEnd ingress, Transit transit) {
   transmit(now, {.node = ingress.node, .port = *out}, transit);
 }
 
-void Fabric::Whole::transmit(Instant now, PortEnd out, Transit transit) {
+void Fabric::Machine::transmit(Instant now, PortEnd out, Transit transit) {
   Port& from = port(out);
   ManagementPacket& packet = transit.packet;
   const bool is_up = from.passes_subnet_management();
@@ -164,8 +164,8 @@ void Fabric::Whole::transmit(Instant now, PortEnd out, Transit transit) {
 
 /// A switch port discards packets of partitions that it does not have, where it is told to
 /// (14.2.5.6, 18.2.4.2.1).
-bool Fabric::Whole::passes_partition(Instant now, PortEnd end, bool is_outbound,
-                                     const ManagementPacket& packet) {
+bool Fabric::Machine::passes_partition(Instant now, PortEnd end, bool is_outbound,
+                                       const ManagementPacket& packet) {
   Node& node = places_[end.node].node;
   if (!node.is_external(end.port) || packet.is_subnet_management()) return true;
   Port& here = node.port(end.port);
@@ -193,7 +193,7 @@ bool Fabric::Whole::passes_partition(Instant now, PortEnd end, bool is_outbound,
 }
 
 /// Loss that the user asked for. The other end notices a packet with errors, or on lane 15 none.
-bool Fabric::Whole::is_lost(Instant now, PortEnd out, const Transit& transit) {
+bool Fabric::Machine::is_lost(Instant now, PortEnd out, const Transit& transit) {
   const std::uint32_t whole_way = transit.hops == 0 ? options_.loss_per_mille : 0;
   const std::uint32_t this_link = jack(out).loss_per_mille;
   const bool is_lost = (whole_way != 0 && prng_.per_mille(whole_way)) ||
@@ -206,12 +206,12 @@ bool Fabric::Whole::is_lost(Instant now, PortEnd out, const Transit& transit) {
   return true;
 }
 
-void Fabric::Whole::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {
+void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {
   fly(now, {.to = at, .packet = packet});
 }
 
 /// In hardware the buffers of links are the limit, and subnet management discards what finds none.
-void Fabric::Whole::fly(Instant now, const Flight& flight) {
+void Fabric::Machine::fly(Instant now, const Flight& flight) {
   if (flights_.size() >= kFlightsMax) {
     return drop(now, flight.to, DropReason::kCongestion, flight.packet);
   }
@@ -220,7 +220,7 @@ void Fabric::Whole::fly(Instant now, const Flight& flight) {
   flights_.push(leaving);
 }
 
-bool Fabric::Whole::can_begin(PortEnd from, const UserMad& mad) const {
+bool Fabric::Machine::can_begin(PortEnd from, const UserMad& mad) const {
   if (mad.address.lid != wire::Lid::kPermissive) return true;
   ManagementPacket packet{.dest_qp = wire::QpNumber::kSmi};
   const std::span octets(mad.octets);

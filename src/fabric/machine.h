@@ -23,12 +23,12 @@
 
 namespace verbatim::fabric {
 
-/// The parts of a Fabric. Its functions stand in one file per thing that happens: whole.cc makes it
-/// and keeps the time, whole_transit.cc moves packets, whole_delivery.cc hands them to agents,
-/// whole_links.cc brings links up and down.
-class Fabric::Whole {
+/// The parts of a Fabric. Its functions stand in one file per thing that happens: machine.cc makes
+/// it and keeps the time, machine_transit.cc moves packets, machine_delivery.cc hands them to
+/// agents, machine_links.cc brings links up and down.
+class Fabric::Machine {
  public:
-  Whole(Topology topology, const FabricOptions& options);
+  Machine(Topology topology, const FabricOptions& options);
 
   [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
   [[nodiscard]] const DropBook& drops() const noexcept { return drops_; }
@@ -41,8 +41,9 @@ class Fabric::Whole {
   /// Whether the directed route of a datagram, if it has one, can begin at the port. Linux refuses
   /// others.
   [[nodiscard]] bool can_begin(PortEnd from, const UserMad& mad) const;
-  /// To be called after each call of a MAD port.
-  void settle(Instant now, PortEnd port);
+  /// Takes the packets that a MAD port wants to send, and notes its next timeout. To be called
+  /// after each call of the port.
+  void take_outgoing(Instant now, PortEnd port);
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
 
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
@@ -104,7 +105,7 @@ class Fabric::Whole {
     return place.first_mad_port + (place.node.is_switch() ? 0U : end.port - 1U);
   }
 
-  // whole.cc
+  // machine.cc
   void add_jacks();
   void add_node(const TopologyNode& node, std::size_t first_jack);
   [[nodiscard]] Node make_node(const TopologyNode& node, std::size_t first_jack) const;
@@ -115,7 +116,7 @@ class Fabric::Whole {
   void identify(PortEnd end);
   void drop(Instant now, PortEnd at, DropReason reason, const ManagementPacket& packet);
 
-  // whole_transit.cc
+  // machine_transit.cc
   void originate(Instant now, PortEnd from, Transit transit);
   void arrive(Instant now, const Flight& flight);
   void follow(Instant now, PortEnd at, const DirectedHop& hop, Transit transit);
@@ -129,7 +130,7 @@ class Fabric::Whole {
   void loop_back(Instant now, PortEnd at, const ManagementPacket& packet);
   void fly(Instant now, const Flight& flight);
 
-  // whole_delivery.cc
+  // machine_delivery.cc
   void deliver(Instant now, PortEnd at, ManagementPacket& packet);
   void deliver_subnet(Instant now, PortEnd at, ManagementPacket& packet);
   void deliver_general(Instant now, PortEnd at, ManagementPacket& packet);
@@ -140,7 +141,7 @@ class Fabric::Whole {
   void send_traps(Instant now, std::uint32_t node);
   void arm_traps(std::uint32_t node);
 
-  // whole_links.cc
+  // machine_links.cc
   void obey(Instant now, std::uint32_t node, const LinkOrder& order);
   void bring_up(Instant now, PortEnd end);
   void take_down(Instant now, PortEnd end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fabric/whole.h"
+#include "fabric/machine.h"
 
 #include <algorithm>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace verbatim::fabric {
 
-Fabric::Whole::Whole(Topology topology, const FabricOptions& options)
+Fabric::Machine::Machine(Topology topology, const FabricOptions& options)
     : topology_(std::move(topology)), options_(options), prng_(options.seed) {
   add_jacks();
   is_deliverer_.resize(mad_ports_.size());
@@ -19,7 +19,7 @@ Fabric::Whole::Whole(Topology topology, const FabricOptions& options)
   for (const TopologyLink& link : topology_.links) bring_up(Instant{}, link.a);
 }
 
-void Fabric::Whole::add_jacks() {
+void Fabric::Machine::add_jacks() {
   std::vector<std::size_t> first_jacks;
   std::size_t jacks = 0;
   for (const TopologyNode& node : topology_.nodes) {
@@ -37,7 +37,7 @@ void Fabric::Whole::add_jacks() {
   for (const TopologyNode& node : topology_.nodes) add_node(node, first_jacks[places_.size()]);
 }
 
-void Fabric::Whole::add_node(const TopologyNode& node, std::size_t first_jack) {
+void Fabric::Machine::add_node(const TopologyNode& node, std::size_t first_jack) {
   const auto index = static_cast<std::uint32_t>(places_.size());
   places_.push_back({.node = make_node(node, first_jack),
                      .first_jack = first_jack,
@@ -50,15 +50,15 @@ void Fabric::Whole::add_node(const TopologyNode& node, std::size_t first_jack) {
   }
 }
 
-Node Fabric::Whole::make_node(const TopologyNode& node, std::size_t first_jack) const {
+Node Fabric::Machine::make_node(const TopologyNode& node, std::size_t first_jack) const {
   Node made(node, rates_of(first_jack, node.port_count));
   made.set_hides_extended_speeds(options_.has_strict_switches && made.is_switch());
   return made;
 }
 
 /// By port. A port without a link could have the rate that another link of the node has.
-std::vector<LinkRate> Fabric::Whole::rates_of(std::size_t first_jack,
-                                              std::uint8_t port_count) const {
+std::vector<LinkRate> Fabric::Machine::rates_of(std::size_t first_jack,
+                                                std::uint8_t port_count) const {
   const auto jacks = std::span(jacks_).subspan(first_jack, port_count + std::size_t{1});
   LinkRate usual;
   for (const Jack& jack : jacks) usual = jack.rate.value_or(usual);
@@ -69,7 +69,7 @@ std::vector<LinkRate> Fabric::Whole::rates_of(std::size_t first_jack,
 
 /// At one instant alarms come first. Packets that are late come before alarms that are late, so
 /// that many retries of one program do not hold up the packets of others.
-void Fabric::Whole::advance(Instant now) {
+void Fabric::Machine::advance(Instant now) {
   std::size_t events = 0;
   while (events < kEventsMax) {
     const auto alarm = alarms_.next_due();
@@ -86,21 +86,21 @@ void Fabric::Whole::advance(Instant now) {
   }
 }
 
-std::optional<Instant> Fabric::Whole::next_due() const noexcept {
+std::optional<Instant> Fabric::Machine::next_due() const noexcept {
   const auto alarm = alarms_.next_due();
   if (flights_.empty()) return alarm;
   return alarm ? std::min(*alarm, flights_.front().due) : flights_.front().due;
 }
 
-void Fabric::Whole::handle_alarm(Instant now, std::uint32_t owner) {
+void Fabric::Machine::handle_alarm(Instant now, std::uint32_t owner) {
   if (owner >= mad_ports_.size()) {
     return send_traps(now, static_cast<std::uint32_t>(owner - mad_ports_.size()));
   }
   mad_ports_[owner].handle_timeout(now);
-  settle(now, mad_ends_[owner]);
+  take_outgoing(now, mad_ends_[owner]);
 }
 
-void Fabric::Whole::settle(Instant now, PortEnd end) {
+void Fabric::Machine::take_outgoing(Instant now, PortEnd end) {
   const std::size_t index = mad_index(end);
   MadPort& mad_port = mad_ports_[index];
   while (auto packet = mad_port.poll_transmit(now)) originate(now, end, {.packet = *packet});
@@ -110,7 +110,7 @@ void Fabric::Whole::settle(Instant now, PortEnd end) {
   deliverers_.push_back(index);
 }
 
-std::optional<PortDelivery> Fabric::Whole::poll_delivery() {
+std::optional<PortDelivery> Fabric::Machine::poll_delivery() {
   while (!deliverers_.empty()) {
     const std::size_t index = deliverers_.back();
     if (auto delivery = mad_ports_[index].poll_delivery()) {
@@ -122,7 +122,7 @@ std::optional<PortDelivery> Fabric::Whole::poll_delivery() {
   return std::nullopt;
 }
 
-void Fabric::Whole::set_is_sm(Instant now, PortEnd end, bool is_sm) {
+void Fabric::Machine::set_is_sm(Instant now, PortEnd end, bool is_sm) {
   wire::PortInfo& info = port(end).info;
   const std::uint32_t mask = is_sm ? info.capability_mask | wire::PortCapability::kIsSm
                                    : info.capability_mask & ~wire::PortCapability::kIsSm;
@@ -137,8 +137,8 @@ void Fabric::Whole::set_is_sm(Instant now, PortEnd end, bool is_sm) {
   arm_traps(end.node);
 }
 
-void Fabric::Whole::set_description(Instant now, std::uint32_t index,
-                                    const std::string& description) {
+void Fabric::Machine::set_description(Instant now, std::uint32_t index,
+                                      const std::string& description) {
   Node& node = places_[index].node;
   node.set_description(description.substr(0, Topology::kDescriptionMax));
   const PortEnd end = management_end({.node = index, .port = 1});
@@ -155,7 +155,7 @@ void Fabric::Whole::set_description(Instant now, std::uint32_t index,
   arm_traps(index);
 }
 
-PortStatus Fabric::Whole::port_status(PortEnd end) const {
+PortStatus Fabric::Machine::port_status(PortEnd end) const {
   const Port& from = port(end);
   const Port& management = port(management_end(end));
   PortStatus status{.state = from.info.state,
@@ -179,7 +179,7 @@ PortStatus Fabric::Whole::port_status(PortEnd end) const {
   return status;
 }
 
-std::optional<PortEnd> Fabric::Whole::poll_change() {
+std::optional<PortEnd> Fabric::Machine::poll_change() {
   if (changes_.empty()) return std::nullopt;
   const PortEnd end = changes_.back();
   changes_.pop_back();
@@ -187,14 +187,14 @@ std::optional<PortEnd> Fabric::Whole::poll_change() {
   return end;
 }
 
-void Fabric::Whole::list_change(PortEnd end) {
+void Fabric::Machine::list_change(PortEnd end) {
   if (!places_[end.node].node.is_external(end.port)) identify(end);
   if (std::exchange(jack(end).is_change_listed, true)) return;
   changes_.push_back(end);
 }
 
 /// Tells the MAD port what it needs to know of its port.
-void Fabric::Whole::identify(PortEnd end) {
+void Fabric::Machine::identify(PortEnd end) {
   const Port& from = port(end);
   PortIdentity identity{
       .base_lid = from.info.lid, .lmc = from.info.lmc, .pkeys = from.pkeys, .gids = {}};
@@ -202,8 +202,8 @@ void Fabric::Whole::identify(PortEnd end) {
   mad_port(end).set_identity(std::move(identity));
 }
 
-void Fabric::Whole::drop(Instant now, PortEnd at, DropReason reason,
-                         const ManagementPacket& packet) {
+void Fabric::Machine::drop(Instant now, PortEnd at, DropReason reason,
+                           const ManagementPacket& packet) {
   DropRecord record{.at = now,
                     .port = at,
                     .reason = reason,

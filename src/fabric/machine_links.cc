@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "fabric/machine.h"
 #include "fabric/node/link_training.h"
-#include "fabric/whole.h"
 #include "wire/management/trap_details.h"
 
 namespace verbatim::fabric {
@@ -41,14 +41,14 @@ bool is_switched_off(const Port& port) noexcept {
 
 }  // namespace
 
-bool Fabric::Whole::can_link(PortEnd end) const noexcept {
+bool Fabric::Machine::can_link(PortEnd end) const noexcept {
   const Jack& here = jack(end);
   return here.rate && here.is_plugged_in && places_[end.node].has_power &&
          !is_switched_off(port(end));
 }
 
 /// Trains the link of a port, if both its ends want it and it is not up already.
-void Fabric::Whole::bring_up(Instant now, PortEnd end) {
+void Fabric::Machine::bring_up(Instant now, PortEnd end) {
   if (!jack(end).rate) return;
   const PortEnd peer = jack(end).peer;
   if (!can_link(end) || !can_link(peer) || port(end).passes_subnet_management()) return;
@@ -57,7 +57,7 @@ void Fabric::Whole::bring_up(Instant now, PortEnd end) {
   change_link_state(now, peer, PortState::kInitialize);
 }
 
-void Fabric::Whole::take_down(Instant now, PortEnd end) {
+void Fabric::Machine::take_down(Instant now, PortEnd end) {
   if (!jack(end).rate || !port(end).passes_subnet_management()) return;
   for (const PortEnd each : {end, jack(end).peer}) {
     port(each).counts.add(PortCounter::kLinkDowned);
@@ -67,7 +67,7 @@ void Fabric::Whole::take_down(Instant now, PortEnd end) {
 
 /// A switch tells its subnet manager that the link of one of its ports is another than before
 /// (14.2.5.4, 14.2.5.1 trap 128).
-void Fabric::Whole::change_link_state(Instant now, PortEnd end, PortState state) {
+void Fabric::Machine::change_link_state(Instant now, PortEnd end, PortState state) {
   Node& node = places_[end.node].node;
   wire::PortInfo& info = node.port(end.port).info;
   info.state = state;
@@ -84,7 +84,7 @@ void Fabric::Whole::change_link_state(Instant now, PortEnd end, PortState state)
   arm_traps(end.node);
 }
 
-void Fabric::Whole::obey(Instant now, std::uint32_t node, const LinkOrder& order) {
+void Fabric::Machine::obey(Instant now, std::uint32_t node, const LinkOrder& order) {
   const PortEnd end{.node = node, .port = order.port};
   wire::PortInfo& info = port(end).info;
   switch (order.kind) {
@@ -105,20 +105,20 @@ void Fabric::Whole::obey(Instant now, std::uint32_t node, const LinkOrder& order
   bring_up(now, end);
 }
 
-bool Fabric::Whole::set_cable(Instant now, PortEnd end, bool plugged_in) {
+bool Fabric::Machine::set_cable(Instant now, PortEnd end, bool plugged_in) {
   if (!jack(end).rate) return false;
   jack(end).is_plugged_in = jack(jack(end).peer).is_plugged_in = plugged_in;
   plugged_in ? bring_up(now, end) : take_down(now, end);
   return true;
 }
 
-bool Fabric::Whole::set_link_loss(PortEnd end, std::uint32_t per_mille) noexcept {
+bool Fabric::Machine::set_link_loss(PortEnd end, std::uint32_t per_mille) noexcept {
   if (!jack(end).rate) return false;
   jack(end).loss_per_mille = jack(jack(end).peer).loss_per_mille = per_mille;
   return true;
 }
 
-void Fabric::Whole::set_power(Instant now, std::uint32_t index, bool on) {
+void Fabric::Machine::set_power(Instant now, std::uint32_t index, bool on) {
   Place& place = places_[index];
   if (place.has_power == on) return;
   const std::uint8_t ports = place.node.port_count();
@@ -147,7 +147,7 @@ void Fabric::Whole::set_power(Instant now, std::uint32_t index, bool on) {
   }
 }
 
-void Fabric::Whole::report_link_error(Instant now, PortEnd end, LinkError error) {
+void Fabric::Machine::report_link_error(Instant now, PortEnd end, LinkError error) {
   const ErrorKind kind = kind_of(error);
   if (kind.counter) port(end).counts.add(*kind.counter);
   if (!kind.trap) return;
@@ -160,12 +160,12 @@ void Fabric::Whole::report_link_error(Instant now, PortEnd end, LinkError error)
   arm_traps(end.node);
 }
 
-std::optional<PortEnd> Fabric::Whole::peer_of(PortEnd end) const noexcept {
+std::optional<PortEnd> Fabric::Machine::peer_of(PortEnd end) const noexcept {
   if (!jack(end).rate) return std::nullopt;
   return jack(end).peer;
 }
 
-PortCensus Fabric::Whole::census() const noexcept {
+PortCensus Fabric::Machine::census() const noexcept {
   PortCensus census;
   for (const TopologyLink& link : topology_.links) {
     if (!jack(link.a).is_plugged_in || !places_[link.a.node].has_power ||
