@@ -200,6 +200,7 @@ TEST_F(VerbsPromises, AfterTheErrorCompletionBothQueuePairsAreInError) {
   for (int round = 0; round < 50; ++round) {
     join();
     Buffer& local = make_buffer(64);
+    const std::uint32_t wrong_key = local.mr->rkey ^ 0xff;
     ASSERT_EQ(receive(far, 1, local.sge()), 0);
     // Another thread polls: it may look before the post has returned.
     ibv_qp_state found_near = IBV_QPS_RESET;
@@ -213,7 +214,8 @@ TEST_F(VerbsPromises, AfterTheErrorCompletionBothQueuePairsAreInError) {
       (void)collect_one(near_sends);
       found_near = state_of(near);
     });
-    ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE_WITH_IMM, local.sge(), local.address(), 0x1234), 0);
+    ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE_WITH_IMM, local.sge(), local.address(), wrong_key),
+              0);
     poller.join();
     other.join();
     EXPECT_EQ(received.status, IBV_WC_LOC_ACCESS_ERR);
@@ -221,7 +223,7 @@ TEST_F(VerbsPromises, AfterTheErrorCompletionBothQueuePairsAreInError) {
     EXPECT_EQ(found_far, IBV_QPS_ERR);
     // No thread polls for the far end here: only a bell tells its process.
     join();
-    ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, local.sge(), local.address(), 0x1234), 0);
+    ASSERT_EQ(rdma(near, 1, IBV_WR_RDMA_WRITE, local.sge(), local.address(), wrong_key), 0);
     EXPECT_EQ(collect_one(near_sends).status, IBV_WC_REM_ACCESS_ERR);
     EXPECT_EQ(state_of(near), IBV_QPS_ERR);
     EXPECT_EQ(state_of(far), IBV_QPS_ERR);
