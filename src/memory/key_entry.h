@@ -76,10 +76,15 @@ void store_field(T& field, T value) noexcept {
   return load_field(entry.status.live);
 }
 
+/// The monitor may change the status at the same moment.
+[[nodiscard]] inline std::uint16_t next_generation(const KeyEntry& entry) noexcept {
+  return static_cast<std::uint16_t>(load_field(entry.status.generation) + 1);
+}
+
 /// Ends access. Owner only, like every change.
 inline void withdraw(KeyEntry& entry) noexcept {
   store_field(entry.status.live, 0U);
-  store_field(entry.status.generation, static_cast<std::uint16_t>(entry.status.generation + 1));
+  store_field(entry.status.generation, next_generation(entry));
 }
 
 /// The status as one word, for changes that other threads may make at the same moment.
@@ -106,7 +111,7 @@ inline void fill(KeyEntry& entry, const KeyEntry& with) noexcept {
   store_field(entry.shared_at, with.shared_at);
   store_field(entry.qp, with.qp);
   store_field(entry.parent, with.parent);
-  const KeyStatus filled{.generation = static_cast<std::uint16_t>(entry.status.generation + 1),
+  const KeyStatus filled{.generation = next_generation(entry),
                          .backing = with.status.backing,
                          .kind = with.status.kind};
   status_word(entry).store(std::bit_cast<std::uint64_t>(filled), std::memory_order_release);

@@ -122,8 +122,8 @@ bool KeyRegistry::is_closed(wire::MemoryKey key) const noexcept {
 
 KeyEntry* KeyRegistry::find_region(wire::MemoryKey key) const noexcept {
   KeyEntry* entry = table_.find(key);
-  const bool found = entry != nullptr && entry->status.kind == KeyKind::kRegion &&
-                     entry->key == static_cast<std::uint32_t>(key);
+  const bool found = entry != nullptr && load_field(entry->status.kind) == KeyKind::kRegion &&
+                     load_field(entry->key) == static_cast<std::uint32_t>(key);
   return found ? entry : nullptr;
 }
 
@@ -247,8 +247,9 @@ Expected<wire::MemoryKey> KeyRegistry::allocate_window(DomainId domain, KeyKind 
 
 Status KeyRegistry::free_window(wire::MemoryKey key) noexcept {
   KeyEntry* entry = table_.find(key);
-  if (entry == nullptr || entry->status.kind == KeyKind::kNone ||
-      entry->status.kind == KeyKind::kRegion || entry->key != static_cast<std::uint32_t>(key)) {
+  if (entry == nullptr || load_field(entry->status.kind) == KeyKind::kNone ||
+      load_field(entry->status.kind) == KeyKind::kRegion ||
+      entry->key != static_cast<std::uint32_t>(key)) {
     return Errc::kInvalidArgument;
   }
   release_range(table_, *entry);

@@ -14,11 +14,13 @@ constexpr Access kRemoteRights = Access::kRemoteWrite | Access::kRemoteRead | Ac
 constexpr int kBindTries = 1000;
 
 bool is_window(const KeyEntry& entry) noexcept {
-  return entry.status.kind == KeyKind::kWindowType1 ||
-         entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
+  const KeyKind kind = load_field(entry.status.kind);
+  return kind == KeyKind::kWindowType1 || kind == KeyKind::kWindowType2A ||
+         kind == KeyKind::kWindowType2B;
 }
 bool is_type2(const KeyEntry& entry) noexcept {
-  return entry.status.kind == KeyKind::kWindowType2A || entry.status.kind == KeyKind::kWindowType2B;
+  const KeyKind kind = load_field(entry.status.kind);
+  return kind == KeyKind::kWindowType2A || kind == KeyKind::kWindowType2B;
 }
 bool same_index(wire::MemoryKey a, wire::MemoryKey b) noexcept {
   return (static_cast<std::uint32_t>(a) >> 8) == (static_cast<std::uint32_t>(b) >> 8);
@@ -89,7 +91,7 @@ BindRefusal grant_range(const KeyTable& table, KeyEntry& window, const Parent& p
   KeyStatus present = load_field(region.status);
   for (int tries = 0; tries < kBindTries; ++tries) {
     const Backing backing = backing_of(present);
-    fill(window, {.status = {.backing = backing, .kind = window.status.kind},
+    fill(window, {.status = {.backing = backing, .kind = load_field(window.status.kind)},
                   .key = key,
                   .domain = window.domain,
                   .access = request.access,
@@ -141,7 +143,8 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
   if (const auto no = check_window(table, binder, request, &window); no != BindRefusal::kNone) {
     return no;
   }
-  if (window->status.kind != KeyKind::kWindowType1) return BindRefusal::kWrongWindowType;
+  if (load_field(window->status.kind) != KeyKind::kWindowType1)
+    return BindRefusal::kWrongWindowType;
   if (!allows(kRemoteRights, request.access)) return BindRefusal::kBadAccess;
   if (request.octets == 0) {
     release_range(table, *window);
@@ -157,11 +160,12 @@ BindRefusal bind_type1(const KeyTable& table, const Binder& binder,
 
 BindRefusal invalidate(const KeyTable& table, const Binder& binder, wire::MemoryKey key) noexcept {
   KeyEntry* entry = table.find(key);
-  if (entry == nullptr || entry->status.kind == KeyKind::kNone) return BindRefusal::kNoSuchWindow;
+  if (entry == nullptr || load_field(entry->status.kind) == KeyKind::kNone)
+    return BindRefusal::kNoSuchWindow;
   if (!is_type2(*entry)) return BindRefusal::kNotInvalidatable;
   if (entry->key != static_cast<std::uint32_t>(key)) return BindRefusal::kWrongWindowKey;
   if (load_live(*entry) == 0) return BindRefusal::kNotInvalidatable;
-  if (entry->status.kind == KeyKind::kWindowType2B && entry->domain != binder.domain) {
+  if (load_field(entry->status.kind) == KeyKind::kWindowType2B && entry->domain != binder.domain) {
     return BindRefusal::kOtherDomain;
   }
   if (entry->qp != static_cast<std::uint32_t>(binder.qp)) return BindRefusal::kOtherQueuePair;
