@@ -30,16 +30,18 @@ constexpr std::uint64_t kMapOctets = std::uint64_t{1} << 30;
 
 /// Faults if memory of this process is not mapped; the caller's fault guard handles the fault.
 /// Waits for a page that is missing because it moves (rehome/page_mover.h); only system calls fail
-/// there.
+/// there. An octet that is stored again is exchanged for itself atomically: what another thread
+/// stores at that moment stays.
 void touch_own(std::span<const iovec> pieces, bool stores) noexcept {
   constexpr std::size_t kPage = 4096;
   for (const iovec& piece : pieces) {
     auto* at = static_cast<std::byte*>(piece.iov_base);
     for (std::size_t done = 0; done < piece.iov_len;
          done += kPage - numeric_address(at + done) % kPage) {
-      volatile std::byte* octet = at + done;
-      const std::byte value = *octet;
-      if (stores) *octet = value;
+      const std::atomic_ref octet(*pointer_as<std::uint8_t>(at + done));
+      std::uint8_t value = octet.load(std::memory_order_relaxed);
+      while (stores && !octet.compare_exchange_weak(value, value, std::memory_order_relaxed)) {
+      }
     }
   }
 }
