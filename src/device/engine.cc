@@ -208,7 +208,7 @@ void Engine::watch_sockets(bool watch) noexcept {
 /// spins on memory that was written just now. Answers wait a little, to leave with it.
 bool Engine::serve_absent_caller() noexcept {
   const Instant at = now();
-  const bool found = parts_.progress.receive(AdapterProgress::Look::kEverywhere, at);
+  const bool found = parts_.progress.receive(AdapterProgress::Look::kAtAllAddresses, at);
   if (found && was_caller_here(at, kCallerReturns)) {
     parts_.progress.keep(at);
     return true;

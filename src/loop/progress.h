@@ -21,6 +21,8 @@ namespace verbatim::loop {
 /// steps:
 ///   receive()     takes the packets that have arrived, and runs the timers that are due. Queue
 ///                 pairs with something to send are listed in the agenda; nothing is sent yet.
+///                 A timer expires only when all that had arrived is taken: the answer that it
+///                 waits for may be there, and a retry that is counted in vain may be the last.
 ///   serve()       gives each listed queue pair one turn, and sends what they have written.
 ///   serve_owed()  is serve(), if something is to be sent at all.
 ///   keep()        replaces serve() for a moment: answers wait for the program's next request.
@@ -54,16 +56,18 @@ class Progress {
   /// In a forked child: nothing is sent or received any more.
   void abandon_in_child() noexcept VB_REQUIRES(adapter_role) { is_abandoned_ = true; }
 
-  enum class Look : std::uint8_t { kEverywhere, kWhereItCameFromLast };
+  using Look = link::Link::Look;
   /// Returns whether anything arrived.
   bool receive(Look look, Instant at) noexcept VB_REQUIRES(adapter_role);
-  /// receive() for a thread that polls. Some of its calls look everywhere. If no queue pair uses
-  /// packets, it runs only the timers and returns false.
+  /// receive() for a thread that polls. Some of its calls look at all addresses. If no queue pair
+  /// uses packets, it runs only the timers and returns false.
   bool receive_for_caller(Instant at) noexcept VB_REQUIRES(adapter_role);
-  void run_timers(Instant at) noexcept VB_REQUIRES(adapter_role);
+  /// Only the timers; if one is due, packets are taken first, from everywhere. Returns whether
+  /// anything arrived.
+  bool run_timers(Instant at) noexcept VB_REQUIRES(adapter_role);
   /// receive() everywhere, and serve(). Returns whether anything arrived.
   bool run(Instant at) noexcept VB_REQUIRES(adapter_role) {
-    const bool has_arrived = receive(Look::kEverywhere, at);
+    const bool has_arrived = receive(Look::kAtAllAddresses, at);
     serve(at);
     return has_arrived;
   }
@@ -120,6 +124,9 @@ class Progress {
   static constexpr std::uint32_t kTurnPackets = 96;
   // A caller that polls looks at the address of the last packet; every so many calls everywhere.
   static constexpr std::uint32_t kCallsPerRound = 32;
+  // How often packets are looked for before a timer expires, while each look finds some. All that
+  // a socket holds is taken in fewer looks; the limit is for a flood.
+  static constexpr int kLooksBeforeTimers = 64;
   // Forwarded packets that one look takes.
   static constexpr int kForwardedPerLook = 32;
   // How long answers may wait for company when the caller does not come back: longer than the
@@ -134,7 +141,9 @@ class Progress {
     std::size_t octets = 0;  // as Room charges
   };
 
-  void take_forwarded(Instant at) noexcept VB_REQUIRES(adapter_role);
+  bool take_packets(Look look, Instant at) noexcept VB_REQUIRES(adapter_role);
+  bool take_all_packets(Instant at) noexcept VB_REQUIRES(adapter_role);
+  bool take_forwarded(Instant at) noexcept VB_REQUIRES(adapter_role);
   void transmit(Qp& qp, Instant at) noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] bool may_send_next(Qp& qp, Allowance& allowance, Instant at) noexcept
       VB_REQUIRES(adapter_role);
@@ -155,24 +164,33 @@ class Progress {
 
 template <typename Qp, typename Packets, typename Outside>
 bool Progress<Qp, Packets, Outside>::receive(Look look, Instant at) noexcept {
+  const bool has_arrived = take_packets(look, at);
+  return run_timers(at) || has_arrived;
+}
+
+template <typename Qp, typename Packets, typename Outside>
+bool Progress<Qp, Packets, Outside>::take_packets(Look look, Instant at) noexcept {
   if (is_abandoned_) return false;
-  const bool everywhere = look == Look::kEverywhere;
-  const auto burst = link_->receive(
-      at, everywhere ? link::Link::Look::kAtAllAddresses : link::Link::Look::kAtTheLastAddress);
-  if (burst.empty() && !everywhere && !packets_.has_waiting()) [[likely]] {
-    run_timers(at);
+  const bool everywhere = look == Look::kAtAllAddresses;
+  const auto burst = link_->receive(at, look);
+  if (burst.empty() && !everywhere && !packets_.has_waiting()) [[likely]]
     return false;
-  }
   [[maybe_unused]] const Uncancelled uncancelled;  // not earlier: most looks find nothing
   if (!burst.empty()) outside_.expect_faults();
   for (const link::Incoming& incoming : burst) packets_.handle(incoming, ArrivedBy::kLink, at);
-  if (everywhere) take_forwarded(at);
+  const bool has_forwarded = everywhere && take_forwarded(at);
   if (packets_.has_waiting()) {
     packets_.look_at_waiting(at);
     outside_.note_deadline(packets_.next_look());
   }
-  run_timers(at);
-  return !burst.empty();
+  return !burst.empty() || has_forwarded;
+}
+
+template <typename Qp, typename Packets, typename Outside>
+bool Progress<Qp, Packets, Outside>::take_all_packets(Instant at) noexcept {
+  int looks = 0;
+  while (looks < kLooksBeforeTimers && take_packets(Look::kAtAllAddresses, at)) ++looks;
+  return looks > 0;
 }
 
 template <typename Qp, typename Packets, typename Outside>
@@ -183,40 +201,42 @@ bool Progress<Qp, Packets, Outside>::receive_for_caller(Instant at) noexcept {
     const auto held = qp.hold();
     return qp.waits_for_receive() && !qp.finds_receive();
   });
-  if (!has_packet_users()) {
-    run_timers(at);
-    return false;
-  }
+  if (!has_packet_users()) return run_timers(at);
   outside_.note_caller(at);
-  return receive(calls_++ % kCallsPerRound == 0 ? Look::kEverywhere : Look::kWhereItCameFromLast,
+  return receive(calls_++ % kCallsPerRound == 0 ? Look::kAtAllAddresses : Look::kAtTheLastAddress,
                  at);
 }
 
 template <typename Qp, typename Packets, typename Outside>
-void Progress<Qp, Packets, Outside>::take_forwarded(Instant at) noexcept {
-  for (int count = 0; count < kForwardedPerLook; ++count) {
+bool Progress<Qp, Packets, Outside>::take_forwarded(Instant at) noexcept {
+  int count = 0;
+  for (; count < kForwardedPerLook; ++count) {
     const auto forwarded = outside_.take_forwarded();
-    if (!forwarded) return;
+    if (!forwarded) break;
     if (count == 0) outside_.expect_faults();
     if (!link_->admit_forwarded(at, forwarded->incoming, forwarded->octets)) continue;
     packets_.handle(forwarded->incoming, ArrivedBy::kForwarding, at);
   }
+  return count > 0;
 }
 
 template <typename Qp, typename Packets, typename Outside>
-void Progress<Qp, Packets, Outside>::run_timers(Instant at) noexcept {
+bool Progress<Qp, Packets, Outside>::run_timers(Instant at) noexcept {
   const bool has_chores = at >= outside_.next_chore();
-  if (at < agenda_.next_timer() && !has_chores) [[likely]]
-    return;
+  const bool has_due = at >= agenda_.next_timer();
+  if (!has_due && !has_chores) [[likely]]
+    return false;
   [[maybe_unused]] const Uncancelled uncancelled;
   if (has_chores) [[unlikely]]
     outside_.do_chores(at);
+  const bool has_arrived = has_due && take_all_packets(at);
   while (Qp* qp = agenda_.take_due(at)) {
     const auto held = qp->hold();
     if (qp->machine().next_timeout() <= at) qp->machine().handle_timeout(at);
     transmit(*qp, at);
     conclude(*qp);
   }
+  return has_arrived;
 }
 
 template <typename Qp, typename Packets, typename Outside>

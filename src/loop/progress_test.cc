@@ -95,7 +95,9 @@ struct FakePackets {
     incoming.for_each_packet([&](std::span<const std::byte> packet) {
       (arrived_by == ArrivedBy::kLink ? by_wire : forwarded).push_back(link::test::psn_of(packet));
     });
-    if (receiver != nullptr) agenda.list(*receiver);
+    if (receiver == nullptr) return;
+    agenda.list(*receiver);
+    if (postpones_to != Instant::never()) receiver->timeout = postpones_to;
   }
   bool has_waiting() const noexcept { return looks_left > 0; }
   void look_at_waiting(Instant at) {
@@ -106,6 +108,7 @@ struct FakePackets {
 
   Agenda<FakeQp>& agenda;
   FakeQp* receiver = nullptr;
+  Instant postpones_to = Instant::never();  // a packet is progress for the receiver
   Psns by_wire{};
   Psns forwarded{};
   int looks_left = 0;
@@ -239,28 +242,28 @@ TEST_F(ProgressTest, ReceivingSendsNothing) {
   packets.receiver = &a;
   a.to_send = {9};
   link.let_arrive({1, 2});
-  EXPECT_TRUE(progress.receive(Tested::Look::kEverywhere, at_us(1)));
+  EXPECT_TRUE(progress.receive(Tested::Look::kAtAllAddresses, at_us(1)));
   EXPECT_EQ(packets.by_wire, (Psns{1, 2}));
   EXPECT_TRUE(link.sent.empty());
   EXPECT_TRUE(progress.owes_answers());
-  EXPECT_FALSE(progress.receive(Tested::Look::kEverywhere, at_us(2)));
+  EXPECT_FALSE(progress.receive(Tested::Look::kAtAllAddresses, at_us(2)));
   EXPECT_FALSE(progress.run(at_us(2)));
   EXPECT_EQ(link.sent_psns(), Psns{9});
 }
 
 TEST_F(ProgressTest, PacketsOfOtherProcessesAreTakenWhereOneLooksEverywhereSoManyAtATime) {
   for (std::uint32_t psn = 1; psn <= 40; ++psn) outside.mailbox.push_back(psn);
-  (void)progress.receive(Tested::Look::kWhereItCameFromLast, at_us(1));
+  (void)progress.receive(Tested::Look::kAtTheLastAddress, at_us(1));
   EXPECT_TRUE(packets.forwarded.empty());
-  (void)progress.receive(Tested::Look::kEverywhere, at_us(1));
+  (void)progress.receive(Tested::Look::kAtAllAddresses, at_us(1));
   EXPECT_EQ(packets.forwarded.size(), 32U);
-  (void)progress.receive(Tested::Look::kEverywhere, at_us(2));
+  (void)progress.receive(Tested::Look::kAtAllAddresses, at_us(2));
   EXPECT_EQ(packets.forwarded.size(), 40U);
 }
 
 TEST_F(ProgressTest, PacketsThatWaitForReceivesAreLookedAtAndTheEngineIsToldWhenNext) {
   packets.looks_left = 2;
-  (void)progress.receive(Tested::Look::kWhereItCameFromLast, at_us(1));
+  (void)progress.receive(Tested::Look::kAtTheLastAddress, at_us(1));
   EXPECT_EQ(packets.looks_left, 1);
   EXPECT_EQ(outside.deadlines, std::vector{at_us(8)});
   EXPECT_EQ(progress.next_deadline(), at_us(8));
@@ -357,6 +360,34 @@ TEST_F(ProgressTest, ATimerThatTheQueuePairDoesNotNeedAnyMoreOnlyMoves) {
   EXPECT_EQ(progress.next_deadline(), at_us(80));
 }
 
+TEST_F(ProgressTest, ATimerDoesNotExpireWhileTheAnswerWaitsToBeTaken) {
+  a.timeout = at_us(50);
+  progress.serve(a, at_us(1));
+  log.clear();
+  packets.receiver = &a;
+  packets.postpones_to = at_us(120);
+  link.let_arrive({1});
+  EXPECT_TRUE(progress.run_timers(at_us(60))) << "as a thread that was away for long";
+  EXPECT_EQ(link.last_look, link::Link::Look::kAtAllAddresses);
+  EXPECT_EQ(packets.by_wire, Psns{1});
+  EXPECT_EQ(log, Log{"a announces"});
+  EXPECT_EQ(progress.next_deadline(), at_us(120));
+}
+
+TEST_F(ProgressTest, ACallerWhoseTimerIsDueLooksEverywhereAndUntilNothingComes) {
+  progress.count_packet_users(1);
+  (void)progress.receive_for_caller(at_us(1));  // the first of a round: everywhere
+  a.timeout = at_us(50);
+  progress.serve(a, at_us(2));
+  log.clear();
+  for (std::uint32_t psn = 1; psn <= 40; ++psn) outside.mailbox.push_back(psn);
+  EXPECT_FALSE(progress.receive_for_caller(at_us(49)));
+  EXPECT_TRUE(packets.forwarded.empty());
+  EXPECT_TRUE(progress.receive_for_caller(at_us(50)));
+  EXPECT_EQ(packets.forwarded.size(), 40U);
+  EXPECT_EQ(log, (Log{"a times out", "a announces"}));
+}
+
 TEST_F(ProgressTest, ChoresAreDoneWhenTheyAreDue) {
   outside.chore_at = at_us(10);
   EXPECT_EQ(progress.next_deadline(), at_us(10));
@@ -440,7 +471,7 @@ TEST_F(ProgressTest, InAForkedChildNothingMoves) {
   a.to_send = {1};
   link.let_arrive({5});
   progress.abandon_in_child();
-  EXPECT_FALSE(progress.receive(Tested::Look::kEverywhere, at_us(1)));
+  EXPECT_FALSE(progress.receive(Tested::Look::kAtAllAddresses, at_us(1)));
   progress.serve(a, at_us(1));
   EXPECT_TRUE(link.sent.empty());
   EXPECT_TRUE(packets.by_wire.empty());

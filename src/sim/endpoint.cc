@@ -194,7 +194,7 @@ void Endpoint::receive(Instant now) {
   const SoleUser simulated;
   outside_.pass_deadline(now);
   if (!config_.polls) {
-    (void)progress_.receive(Progress::Look::kEverywhere, now);
+    (void)progress_.receive(Progress::Look::kAtAllAddresses, now);
     return;
   }
   if (progress_.receive_for_caller(now)) {
