@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# vb_layer(wire SOURCES ... TESTS ... FUZZERS ...): one static library per folder of src/.
+# vb_layer(wire SOURCES ... TESTS ... RACES ... FUZZERS ...): one static library per folder of src/. RACES are tests
+# in which two sides race, or litmus tests: a program of their own, which is always optimised (vb_race_tests).
 # What it may link comes from src/LAYERS, and an #include outside of that stops the build.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
@@ -26,7 +27,7 @@ function(vb_edges layer result)
 endfunction()
 
 function(vb_layer layer)
-  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;FUZZERS;LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;RACES;FUZZERS;LINK" ${ARGN})
   vb_edges(${layer} edges is_pure)
   list(REVERSE edges)
   add_library(vb_${layer} STATIC ${arg_SOURCES})
@@ -41,6 +42,10 @@ function(vb_layer layer)
   add_dependencies(vb_${layer} check_layers)
   if(arg_TESTS AND VB_TESTS)
     vb_test(${layer}_test LABEL unit SOURCES ${arg_TESTS} LINK vb_${layer})
+  endif()
+  if(arg_RACES AND VB_TESTS)
+    vb_test(${layer}_race_test LABEL unit SOURCES ${arg_RACES} LINK vb_${layer})
+    vb_race_tests(${arg_RACES} IN ${layer}_race_test)
   endif()
   foreach(fuzzer IN LISTS arg_FUZZERS)
     vb_fuzzer(${fuzzer} LINK vb_${layer})

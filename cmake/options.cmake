@@ -2,7 +2,7 @@
 # Every switch of the build. Presets set them; there are at most ten.
 option(VB_TESTS "Build the tests" ON)
 option(VB_BENCH "Build the benchmarks (needs libbenchmark-dev and libisal-dev)" OFF)
-option(VB_PCH "Precompile common headers (g++)" ON)
+option(VB_PCH "Precompile common headers" ON)
 option(VB_FUZZ "Link fuzz targets with libFuzzer (clang); otherwise they replay their corpus" OFF)
 set(VB_DEBUG_INFO 1 CACHE STRING "Debug information: 1 for functions and lines; 2 for variables as well, in a debugger")
 set(VB_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them: address,undefined or thread")

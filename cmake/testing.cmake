@@ -61,7 +61,7 @@ function(vb_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
-# vb_race_tests(x_test.cc ... IN program): sources in which two sides race, or litmus tests. They are always
+# vb_race_tests(x_test.cc ... IN program): sources of the program in which two sides race, or litmus tests. They are always
 # optimised: without that, the instructions of the test itself keep the two sides apart, and a missing fence is
 # not noticed. The program gets the label `race`.
 function(vb_race_tests)

@@ -154,7 +154,15 @@ def unit_programs_for(mutant):
         return ["cm_test", "cm_sim_test"]
     if layer == "fabric":
         return ["fabric_test", "fabric_history_test"]
-    return [] if layer == "sim" else sorted({f"{layer}_test", "transport_test"})
+    if layer == "sim":
+        return []
+    layers = [layer, *({"transport"} - {layer})]
+    return [f"{name}_test" for name in layers] + [f"{name}_race_test" for name in layers if has_races(name)]
+
+
+def has_races(layer):
+    """Whether the layer has a program of races (cmake/layers.cmake)."""
+    return "RACES" in (ROOT / "src" / layer / "CMakeLists.txt").read_text()
 
 
 def try_one(mutant, suite, first_only):

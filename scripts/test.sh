@@ -46,7 +46,7 @@ step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
 # Not connect_test: its tests close descriptors that other threads wait for, as programs do.
 # Children of tests with threads open devices, which starts threads: the sanitizer is configured to allow it.
 step_tsan() {
-  local programs=(base host interface_changes memory rdmacm transport umad verbs_threads)
+  local programs=(base_race host host_race interface_changes memory_race rdmacm transport_race umad verbs_threads)
   build tsan "${programs[@]/%/_test}" &&
     TSAN_OPTIONS=die_after_fork=0 run tsan -R "^($(IFS='|'; echo "${programs[*]}"))_test$"
 }
