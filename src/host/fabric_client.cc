@@ -142,15 +142,15 @@ std::optional<FabricNodeState> state_in(int page) {
 
 }  // namespace
 
-Expected<FabricView> look_at_node(const FabricPlace& place, std::string_view node,
-                                  std::string& message) {
+Expected<NodeView> look_at_node(const FabricPlace& place, std::string_view node,
+                                std::string& message) {
   const Uncancelled uncancelled;
   FabricHello hello;
   if (!name_node(hello, node, message)) return Errc::kNoDevice;
   auto accepted = greet(place, hello, message);
   if (!accepted) return accepted.error();
   const auto state = state_in(accepted->page.number());
-  if (state) return FabricView{.node = accepted->node, .state = *state};
+  if (state) return NodeView{.node = accepted->node, .state = *state};
   message = silence_of(place, Errc::kTimedOut);
   return Errc::kTimedOut;
 }

@@ -23,13 +23,13 @@ namespace verbatim::host {
 /// cancelled in them.
 inline constexpr int kFabricPatienceMs = 5'000;
 
-struct FabricView {
+struct NodeView {
   std::uint32_t node = 0;  // its number in the fabric
   FabricNodeState state;
 };
 /// The node as it is now. kNoDevice: the fabric has no such node.
-[[nodiscard]] Expected<FabricView> look_at_node(const FabricPlace& place, std::string_view node,
-                                                std::string& message);
+[[nodiscard]] Expected<NodeView> look_at_node(const FabricPlace& place, std::string_view node,
+                                              std::string& message);
 
 /// A descriptor on which datagrams arrive, and to which they are written: see UserMadHeader. It
 /// does not block. kInvalidArgument: the node has no such port.

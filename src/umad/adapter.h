@@ -16,7 +16,7 @@ namespace verbatim::umad {
 struct Adapter {
   host::FabricPlace place;
   std::string node;
-  host::FabricView view;
+  host::NodeView view;
 
   /// Asks the fabric. Nothing, after a message to the user, when there is no such fabric or node.
   [[nodiscard]] static std::optional<Adapter> find();
