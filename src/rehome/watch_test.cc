@@ -190,6 +190,7 @@ TEST_F(SeveralThreads, MayRegisterWhatAnotherHasJustUnmapped) {
 void expect_that_unmapping_is_reported(Rehoming& rehoming = *new Rehoming) {
   const Memory memory(kThreads * page());
   ClosedPages closed(memory.range());
+  (void)rehoming.now();  // waits until earlier unmappings of these addresses are handled
   ASSERT_TRUE(rehoming.add_observer(closed.observer));
   ASSERT_TRUE(rehoming.watch(memory.range()));
   ASSERT_EQ(::munmap(memory.data() + page(), page()), 0);
