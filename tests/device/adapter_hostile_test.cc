@@ -12,6 +12,7 @@
 #include "device/adapter_registry.h"
 #include "device/config.h"
 #include "device/queue_pair.h"
+#include "host/adapter_guard.h"
 #include "stranger.h"
 
 namespace verbatim::testing {
@@ -261,7 +262,7 @@ TEST_F(AdapterHostile, WhatIsRefusedAnywayDoesNotWaitForAReceive) {
     seen = counts();
   }
   EXPECT_EQ(seen, expected);
-  const std::lock_guard lock(adapter->mutex());
+  const host::AdapterGuard lock(adapter->mutex());
   EXPECT_EQ(datagrams->waiting_packets().count, 0);
 }
 

@@ -29,7 +29,8 @@ class Datagrams {
     cq_ = ibv_create_cq(pd->context, 2 * kReceives, nullptr, nullptr, 0);
     incoming_.resize(kReceives * kRoomOctets);
     outgoing_.resize(kLongest);
-    in_mr_ = ibv_reg_mr(pd, incoming_.data(), incoming_.size(), IBV_ACCESS_LOCAL_WRITE);
+    constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+    in_mr_ = ibv_reg_mr(pd, incoming_.data(), incoming_.size(), kLocalWrite);
     out_mr_ = ibv_reg_mr(pd, outgoing_.data(), outgoing_.size(), 0);
     if (cq_ == nullptr || in_mr_ == nullptr || out_mr_ == nullptr) return false;
     ibv_qp_init_attr init{};

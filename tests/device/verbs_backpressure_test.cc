@@ -78,7 +78,8 @@ class Party {
     ibv_free_device_list(list);
     if (context_ == nullptr) return false;
     pd_ = ibv_alloc_pd(context_);
-    mr_ = ibv_reg_mr(pd_, octets_.data(), octets_.size(), IBV_ACCESS_LOCAL_WRITE);
+    constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+    mr_ = ibv_reg_mr(pd_, octets_.data(), octets_.size(), kLocalWrite);
     for (std::uint32_t i = 0; ibv_query_gid_ex(context_, 1, i, &gid_, 0) == 0; ++i) {
       if (gid_.gid.raw[10] == 0xff) break;
     }

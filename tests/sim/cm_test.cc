@@ -233,12 +233,12 @@ class History {
       for (const auto& [id, side] : host->sides) {
         if (!side.stands() || prng_.one_in(3)) continue;
         const bool only_disconnects = prng_.one_in(2);
-        world_.after(random_time(2s), [this, host, id = id, only_disconnects] {
-          if (!host->sides.at(id).stands()) return;
+        world_.after(random_time(2s), [this, host, of = id, only_disconnects] {
+          if (!host->sides.at(of).stands()) return;
           if (only_disconnects) {
-            world_.disconnect(*host, id);
+            world_.disconnect(*host, of);
           } else {
-            world_.destroy(*host, id);
+            world_.destroy(*host, of);
           }
         });
       }

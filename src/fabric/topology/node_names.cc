@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -110,21 +111,18 @@ Expected<std::uint32_t> NodeNames::find(std::string_view name, std::string& mess
 /// The names that are nearest, if any are near.
 std::string NodeNames::similar_to(std::string_view name) const {
   constexpr std::size_t kShown = 5;
-  constexpr std::size_t kLongest = 64;  // of a name that is compared
-  struct Near {
-    std::size_t distance = 0;
-    std::string_view name;
-  };
-  std::vector<Near> near;
+  constexpr std::size_t kLongest = 64;                // of a name that is compared
+  std::multimap<std::size_t, std::string_view> near;  // by distance; equal ones in their order
   for (const std::string& shown : shown_) {
     if (name.size() > kLongest || shown.size() > kLongest) continue;
     const std::size_t far = distance(name, shown);
-    if (far <= 1 + name.size() / 3) near.push_back({far, shown});
+    if (far <= 1 + name.size() / 3) near.emplace(far, shown);
   }
-  std::ranges::stable_sort(near, {}, &Near::distance);
   std::string text;
-  for (std::size_t at = 0; at < std::min(near.size(), kShown); ++at) {
-    text += (at == 0 ? "; similar names: " : ", ") + std::string(near[at].name);
+  std::size_t count = 0;
+  for (const auto& [far, shown] : near) {
+    if (count == kShown) break;
+    text += (count++ == 0 ? "; similar names: " : ", ") + std::string(shown);
   }
   if (!text.empty()) return text;
   return "; `verbatim fabric show nodes` lists the " + std::to_string(shown_.size()) + " nodes";

@@ -143,7 +143,7 @@ TEST_F(DeathInASharedReceive, WhenItIsReleasedAndAnotherClaimantHasTheCell) {
   const std::uint32_t cell = receiver_.state().shared_cell;
   auto shared = receiver_.shared();
   shared.release(cell);
-  for (int i = 4; shared.at(cell).wr_id == 1; ++i) receiver_.post_receive(64);
+  while (shared.at(cell).wr_id == 1) receiver_.post_receive(64);
   EXPECT_FALSE(left().empty());
   ASSERT_TRUE(shared.is_claimed_by(kOther, cell));
   EXPECT_EQ(flush(), (Endings{{1, WcStatus::kFlushed}}));
@@ -169,7 +169,7 @@ TEST_F(DeathInASharedReceive, AndAResetTakesNothingFromOthers) {
   ASSERT_TRUE(receiver_.landing().take_receive());
   const std::uint32_t cell = receiver_.state().shared_cell;
   receiver_.shared().release(cell);
-  for (int i = 4; receiver_.shared().at(cell).wr_id == 1; ++i) receiver_.post_receive(64);
+  while (receiver_.shared().at(cell).wr_id == 1) receiver_.post_receive(64);
   EXPECT_FALSE(left().empty());
   receiver_.landing().clear();
   EXPECT_TRUE(receiver_.shared().is_claimed_by(kOther, cell));
