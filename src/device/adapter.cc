@@ -73,6 +73,8 @@ Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
       engine_({.lock = mutex_,
                .link = link_,
                .slot = slot_,
+               .sockets = sockets_,
+               .rest = rest_,
                .progress = progress_,
                .management = *management_,
                .peers = peers_,
@@ -102,7 +104,9 @@ void Adapter::abandon_in_child() noexcept {
   abandoned_ = true;
   progress_.abandon_in_child();
   groups_.abandon_in_child();
+  sockets_.forget_in_child();
   engine_.abandon_in_child();
+  rest_.close();
   peers_.peers().abandon_in_child();
   management_->abandon_in_child();
   link_->close();
@@ -122,6 +126,8 @@ void Adapter::forget_in_child() noexcept {
   progress_.abandon_in_child();
   groups_.abandon_in_child();
   segment_.privatize();
+  rest_.forget_in_child();
+  sockets_.forget_in_child();
   queue_pairs_.for_each([](QueuePair& qp) { qp.forget_in_child(); });
   renew(port_mutex_);
   mutex_.reset();
@@ -168,6 +174,7 @@ Status Adapter::open(std::string& message) {
     message = kNoThread;
     return started;
   }
+  if (gives_way_) rest_.open();
   PortWatch::of_process().add(*this);
   return Ok{};
 }

@@ -18,6 +18,7 @@
 #include "device/memory_work.h"
 #include "device/multicast_groups.h"
 #include "device/peer_service.h"
+#include "device/poller_rest.h"
 #include "device/port_info.h"
 #include "device/queue_pair_peer_events.h"
 #include "device/quota.h"
@@ -91,6 +92,10 @@ class Adapter {
   [[nodiscard]] Visitors& visitors() noexcept { return visitors_; }
   [[nodiscard]] PeerService& peers() noexcept { return peers_; }
   [[nodiscard]] ManagementPort& management() noexcept { return *management_; }
+  /// See Engine.
+  void note_spinners(Instant at) noexcept { engine_.note_spinners(at); }
+  void note_rest(Instant at) noexcept { engine_.note_rest(at); }
+  [[nodiscard]] PollerRest& rest() noexcept { return rest_; }
   [[nodiscard]] AdapterProgress& work() noexcept { return progress_; }
 
   /// Where events that concern the device go; remove_events() before the pipe is destroyed.
@@ -184,6 +189,8 @@ class Adapter {
   AdapterProgress progress_;
   QueuePairPeerEvents peer_events_;
   PeerService peers_;
+  SocketWatch sockets_;
+  PollerRest rest_{sockets_};
   Engine engine_;
 };
 

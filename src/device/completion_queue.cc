@@ -5,6 +5,7 @@
 
 #include "device/async_event.h"
 #include "device/clock.h"
+#include "host/yielding.h"
 
 namespace verbatim::device {
 namespace {
@@ -64,10 +65,70 @@ std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion>
     const std::lock_guard lock(lock_);
     count = queue_.poll(into);
     if (keeps_timestamps_) stamp(into.first(count));
-    count > 0 ? vain_.note_success() : vain_.note_look();
+    turns_.note_look(at, count > 0);
+    if (count > 0) {
+      vain_.note_success();
+      turns_.note_success();
+    } else {
+      vain_.note_look();
+    }
   }
   count > 0 ? adapter_->work().keep(at) : adapter_->work().serve_owed(at);
   return count;
+}
+
+/// Packets wake a resting thread. What peers do directly does not, so a thread yields if work
+/// queues of this queue are used directly.
+bool CompletionQueue::is_rest_better() noexcept {
+  if (direct_users_.load(std::memory_order_relaxed) != 0) return false;
+  if (!adapter_->work().has_packet_users() || adapter_->work().has_work()) return false;
+  const std::lock_guard lock(lock_);
+  return rests_.is_rest(gauge_.is_crowded(now()));
+}
+
+void CompletionQueue::give_way() noexcept {
+  if (!is_rest_better() || !rest()) vain_.give_way();
+  turns_.note_rest();
+}
+
+void CompletionQueue::take_turn() noexcept {
+  const Instant begin = now();
+  if (!turns_.wants_yield(begin)) return;
+  constexpr int kCalls = 4;
+  const bool was_taken = host::yield_processor(kCalls);
+  const Instant end = now();
+  turns_.note_yield(begin, end);
+  if (was_taken) adapter_->note_spinners(end);
+}
+
+/// False when another thread rests, or none can. Completions are produced with the adapter's lock
+/// held: those of before that lock is released here are found, and for later ones announce() wakes
+/// the thread.
+bool CompletionQueue::rest() noexcept {
+  PollerRest& rest = adapter_->rest();
+  const Instant begin = now();
+  if (!rest.begin(begin)) return false;
+  adapter_->note_rest(begin);
+  is_rested_for_.store(true, std::memory_order_relaxed);
+  bool has_completions = false;
+  {
+    const host::AdapterGuard progress(adapter_->mutex());
+    const std::lock_guard lock(lock_);
+    has_completions = queue_.waiting_count() > 0;
+  }
+  const bool was_woken = has_completions || rest.wait(host::RestChoice::kLimit);
+  is_rested_for_.store(false, std::memory_order_relaxed);
+  const Instant at = now();
+  if (was_woken && !has_completions) {
+    const host::AdapterGuard progress(adapter_->mutex());
+    (void)adapter_->work().receive(AdapterProgress::Look::kAtAllAddresses, at);
+    adapter_->work().keep(at);
+  }
+  rest.end(at);
+  const std::lock_guard lock(lock_);
+  rests_.note_rest(was_woken);
+  vain_.note_rest();
+  return true;
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {
@@ -131,6 +192,7 @@ void CompletionQueue::stamp(std::span<transport::Completion> collected) noexcept
 }
 
 bool CompletionQueue::announce() noexcept {
+  if (is_rested_for_.load(std::memory_order_relaxed)) adapter_->rest().wake();
   if (keeps_timestamps_) {
     const std::lock_guard lock(lock_);
     queue_.stamp(now());

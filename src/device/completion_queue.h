@@ -11,7 +11,10 @@
 #include "device/completion_channel.h"
 #include "device/limits.h"
 #include "host/adapter_guard.h"
+#include "host/crowd_gauge.h"
 #include "host/queue_lock.h"
+#include "host/rest_choice.h"
+#include "host/spinner_turns.h"
 #include "host/vain_polls.h"
 #include "transport/queues/completion_lanes.h"
 
@@ -51,6 +54,7 @@ class CompletionQueue {
         queue_.lower_hints(Visitors::arming_barrier);
       if (count > 0) {
         vain_.note_success();
+        turns_.note_success();
         return count;
       }
       vain_.note_glance();
@@ -62,7 +66,12 @@ class CompletionQueue {
   /// gives the processor to a thread that wants it.
   void rest_after_vain_poll() noexcept {
     if (vain_.is_long() && adapter_->gives_way()) [[unlikely]]
-      vain_.give_way();
+      give_way();
+  }
+  /// The same for a thread whose poll() has found something. Such a thread may spin on memory.
+  void share_after_poll() noexcept {
+    if (turns_.is_due() && adapter_->gives_way()) [[unlikely]]
+      take_turn();
   }
   void arm(transport::Arming what) noexcept;
   /// kNotSupported when it would have to grow and a lane cannot grow with it.
@@ -106,7 +115,9 @@ class CompletionQueue {
   /// Whether announce() must be called now. Without the lock.
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
   /// Whether announce() must be called soon after each completion.
-  [[nodiscard]] bool is_waited_for() const noexcept { return has_event() || keeps_timestamps_; }
+  [[nodiscard]] bool is_waited_for() const noexcept {
+    return has_event() || keeps_timestamps_ || is_rested_for_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool may_overrun() const noexcept { return lane_limit() != kNeverOverrun; }
   /// The most completions of one lane before the queue may have overrun.
   [[nodiscard]] std::uint32_t lane_limit() const noexcept {
@@ -128,6 +139,10 @@ class CompletionQueue {
     if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
     return ++direct_polls_ % kPollsPerLook == 0;
   }
+  void give_way() noexcept;
+  void take_turn() noexcept;
+  [[nodiscard]] bool is_rest_better() noexcept;
+  [[nodiscard]] bool rest() noexcept;
   void note_places(std::int64_t change) noexcept VB_REQUIRES(adapter_role);
 
   std::shared_ptr<Adapter> adapter_;
@@ -147,10 +162,14 @@ class CompletionQueue {
   static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
   std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // capacity, if lanes can hold more
   std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
-  std::uint32_t direct_polls_ = 0;  // that found nothing, if completions also come directly
-  host::VainPolls vain_;            // written with the queue's lock held
-  host::QueueLock lock_;            // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;   // set before the first queue pair attaches
+  std::uint32_t direct_polls_ = 0;          // that found nothing, if completions also come directly
+  host::VainPolls vain_;                    // written with the queue's lock held
+  host::SpinnerTurns turns_;                // likewise
+  host::CrowdGauge gauge_;                  // guarded by the queue's lock
+  host::RestChoice rests_;                  // likewise
+  std::atomic<bool> is_rested_for_{false};  // a thread rests until it has completions
+  host::QueueLock lock_;                    // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;           // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

@@ -6,13 +6,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <span>
+#include <vector>
 
 #include "base/futex.h"
 #include "device/adapter_work.h"
@@ -21,6 +21,7 @@
 #include "device/peer_service.h"
 #include "device/region_homes.h"
 #include "host/ring.h"
+#include "host/time_slice.h"
 
 namespace verbatim::device {
 namespace {
@@ -40,6 +41,13 @@ constexpr Duration kReturnPatience = std::chrono::microseconds(15);
 // whether the caller has gone.
 constexpr Duration kShortNap = std::chrono::microseconds(10);
 constexpr Duration kLongNap = std::chrono::microseconds(160);
+// For this time after a caller has rested, or spinners were seen, the engine expects it again.
+constexpr Duration kSharingLasts = std::chrono::milliseconds(10);
+// How often it looks then whether answers were kept too long.
+constexpr Duration kNapBesideRests = std::chrono::milliseconds(2);
+// How often it wakes up beside spinners, and how long their time slices are.
+constexpr Duration kNapBesideSpinners = std::chrono::microseconds(350);
+constexpr Duration kSpinnersTimeSlice = std::chrono::microseconds(200);
 // After packets have waited, the engine watches the sockets itself for kVigilance wake-ups. A
 // wake-up that finds nothing, because a caller was faster, counts kUselessWakeUp times.
 constexpr int kVigilance = 64;
@@ -60,28 +68,11 @@ constexpr Duration kDoze = std::chrono::milliseconds(100);
 // The shortest time slice that the scheduler accepts.
 constexpr Duration kTimeSlice = std::chrono::microseconds(100);
 
-/// The argument of sched_setattr(2), which the C library does not declare.
-struct SchedulingWish {
-  std::uint32_t size = sizeof(SchedulingWish);
-  std::uint32_t policy = 0;
-  std::uint64_t flags = 0;
-  std::int32_t nice = 0;
-  std::uint32_t priority = 0;
-  std::uint64_t runtime = 0;  // nanoseconds: the time slice
-  std::uint64_t deadline = 0;
-  std::uint64_t period = 0;
-};
-
 /// The engine sleeps for shorter times than the system's usual tolerance, and must not wait for the
-/// rest of the time slice of a program that spins on memory. Systems that do not know these
-/// settings refuse them, which is no error.
+/// rest of the time slice of a program that spins on memory.
 void ask_for_prompt_wake_ups() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1UL);
-  SchedulingWish wish;
-  if (::syscall(SYS_sched_getattr, 0, &wish, sizeof wish, 0U) != 0) return;
-  if (wish.policy != SCHED_OTHER) return;
-  wish.runtime = static_cast<std::uint64_t>(kTimeSlice.count());
-  (void)::syscall(SYS_sched_setattr, 0, &wish, 0U);
+  host::limit_time_slice(kTimeSlice);
 }
 
 timespec time_until(Instant end) noexcept {
@@ -115,7 +106,7 @@ Status Engine::start() noexcept {
   if (auto opened = tether_.open(); !opened) return opened;
   epoll_event bell{.events = EPOLLIN, .data = {.fd = bell_.number()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, bell_.number(), &bell);
-  watching_ = true;
+  if (auto opened = parts_.sockets.open(epoll_); !opened) return opened;
   {
     const host::AdapterGuard lock(parts_.lock);
     watch_link();
@@ -133,13 +124,7 @@ void Engine::watch_link() {
   const auto of_link = parts_.link->descriptors();
   std::vector<int> sockets(of_link.begin(), of_link.end());
   sockets.push_back(parts_.slot.descriptor());
-  const LockGuard lock(sockets_mutex_);
-  for (const int socket : sockets) {
-    if (std::find(sockets_.begin(), sockets_.end(), socket) != sockets_.end()) continue;
-    epoll_event readable{.events = watching_ ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
-    ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &readable);
-  }
-  sockets_ = std::move(sockets);
+  parts_.sockets.use(sockets);
 }
 
 void Engine::stop() noexcept {
@@ -161,6 +146,7 @@ void Engine::abandon_in_child() noexcept {
 }
 
 void Engine::close() noexcept {
+  parts_.sockets.close();
   epoll_.close();
   bell_.close();
   tether_.close();
@@ -176,6 +162,37 @@ void Engine::note_deadline(Instant deadline) noexcept {
   host::ring(bell_);
 }
 
+void Engine::note_kept_answers(Instant deadline) noexcept {
+  if (deadline - parts_.rest.last() > kSharingLasts) note_deadline(deadline);
+}
+
+/// Without the adapter's lock: the engine may be woken too often, and at the beginning of a sleep
+/// too late, for once.
+void Engine::wake_up_by(Instant at) noexcept {
+  if (sleeps_until_.load(std::memory_order_relaxed) > at.since_start().count()) host::ring(bell_);
+}
+
+void Engine::note_rest(Instant at) noexcept { wake_up_by(at + 2 * kNapBesideRests); }
+
+void Engine::note_spinners(Instant at) noexcept {
+  static thread_local bool has_short_slices = false;
+  if (!has_short_slices) host::limit_time_slice(kSpinnersTimeSlice);
+  has_short_slices = true;
+  spinners_seen_.store(at, std::memory_order_relaxed);
+  wake_up_by(at + 2 * kNapBesideSpinners);
+}
+
+/// When the engine looks again although nothing wakes it.
+Instant Engine::end_of_nap_in_a_crowd(Instant at) const noexcept {
+  // Engines that wake up together would leave long times between.
+  const auto offset = std::chrono::microseconds(37) * (parts_.slot.number() % 8);
+  if (at - spinners_seen_.load(std::memory_order_relaxed) < kSharingLasts) {
+    return at + kNapBesideSpinners + offset;
+  }
+  const bool may_rest = parts_.rest.is_resting() || at - parts_.rest.last() < kSharingLasts;
+  return may_rest ? at + kNapBesideRests : Instant::never();
+}
+
 void Engine::note_management_news() noexcept {
   if (has_management_news_.exchange(true) || is_in_turn_) return;  // it looks after its turn
   host::ring(bell_);
@@ -189,16 +206,6 @@ void Engine::deliver_management_news() noexcept {
 
 bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
   return now.since_start().count() - caller_seen_.load(std::memory_order_relaxed) < within.count();
-}
-
-void Engine::watch_sockets(bool watch) noexcept {
-  if (watch == watching_) return;
-  const LockGuard lock(sockets_mutex_);
-  watching_ = watch;
-  for (const int socket : sockets_) {
-    epoll_event readable{.events = watch ? std::uint32_t{EPOLLIN} : 0U, .data = {.fd = socket}};
-    ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, socket, &readable);
-  }
 }
 
 /// The number of turns is limited: a flood must not keep callers from the lock. Returns whether
@@ -250,13 +257,8 @@ void Engine::run() noexcept {
 
 /// Whether callers do all the work, and the engine was not woken up for something else.
 bool Engine::is_superfluous() const noexcept {
-  return !watching_ && vigilance_ == 0 && !has_rung_ && !has_requests_ &&
+  return !parts_.sockets.wakes_engine() && vigilance_ == 0 && !has_rung_ && !has_requests_ &&
          was_caller_here(now(), kCallerPresence);
-}
-
-bool Engine::is_link_socket(int descriptor) noexcept {
-  const LockGuard lock(sockets_mutex_);
-  return std::find(sockets_.begin(), sockets_.end(), descriptor) != sockets_.end();
 }
 
 void Engine::take_news() noexcept {
@@ -266,7 +268,7 @@ void Engine::take_news() noexcept {
 
 /// Leaves the sockets to the callers for the next sleep, which is longer each time.
 void Engine::leave_to_callers() noexcept {
-  watch_sockets(false);
+  parts_.sockets.wake_engine(false);
   is_streaming_ = false;
   nap_ = std::min(nap_ * 2, kLongNap);
 }
@@ -282,22 +284,28 @@ Instant Engine::take_turn() noexcept {
   sleeps_until_.store(0, std::memory_order_relaxed);
   const Instant at = now();
   const bool interrupts = was_caller_here(at, kInterruption);
-  const bool callers_are_here = watching_ ? interrupts : was_caller_here(at, kCallerPresence);
+  const bool was_watching = parts_.sockets.wakes_engine();
+  const bool callers_are_here = was_watching ? interrupts : was_caller_here(at, kCallerPresence);
   Instant nap_ends = Instant::never();
   is_streaming_ = false;
-  if (callers_are_here && vigilance_ == 0) {
+  if (parts_.rest.is_lost(at)) parts_.rest.end(at);
+  if (parts_.rest.is_resting()) {
+    parts_.progress.run_timers(at);  // packets wake the resting thread
+    parts_.progress.serve_owed(at);
+    parts_.sockets.wake_engine(true);
+  } else if (callers_are_here && vigilance_ == 0) {
     parts_.progress.run_timers(at);
     parts_.progress.serve_owed(at);
     leave_to_callers();
     nap_ends = at + nap_;
   } else {
-    const bool had_left = !watching_;  // packets may have waited: the caller has gone
+    const bool had_left = !was_watching;  // packets may have waited: the caller has gone
     const std::uint64_t moved_before = packets_moved();
     const bool found = serve_absent_caller();
     is_streaming_ = packets_moved() - moved_before >= kStreamPackets;
     const bool was_useful = found && !interrupts && (had_left || vigilance_ > 0);
     vigilance_ = was_useful ? kVigilance : std::max(vigilance_ - kUselessWakeUp, 0);
-    watch_sockets(true);
+    parts_.sockets.wake_engine(true);
     nap_ = kShortNap;
   }
   if (has_rung_) {
@@ -311,7 +319,8 @@ Instant Engine::take_turn() noexcept {
   parts_.management.run_timer(later);
   if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
-  return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends});
+  return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends,
+                   end_of_nap_in_a_crowd(later)});
 }
 
 /// The sender of a stream pays for waking up the receiver with every train: its processor
@@ -378,7 +387,7 @@ void Engine::sleep_until(Instant deadline) noexcept {
       has_rung_ = true;
     } else if (descriptor == parts_.management.descriptor()) {
       has_requests_ = true;
-    } else if (!is_link_socket(descriptor)) {
+    } else if (descriptor != parts_.sockets.descriptor()) {
       has_news_ = true;
     }
   }

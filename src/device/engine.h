@@ -9,13 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "base/adapter_role.h"
 #include "base/expected.h"
 #include "base/mutex.h"
 #include "base/time.h"
 #include "device/adapter_types.h"
+#include "device/poller_rest.h"
+#include "device/socket_watch.h"
 #include "host/library_thread.h"
 #include "host/own_descriptor.h"
 #include "host/queue_lock.h"
@@ -48,6 +49,8 @@ class Engine {
     host::AdapterLock& lock;
     link::Link* const& link;  // the present one
     const host::Slot& slot;
+    SocketWatch& sockets;
+    PollerRest& rest;
     AdapterProgress& progress;
     ManagementPort& management;
     PeerService& peers;
@@ -75,6 +78,15 @@ class Engine {
   [[nodiscard]] const host::OwnDescriptor& bell() const noexcept { return bell_; }
   /// A timer was set that may be earlier than what the engine sleeps for.
   void note_deadline(Instant deadline) noexcept;
+  /// Answers wait for the program's next call until then. If a caller has rested a moment ago, the
+  /// engine is not woken for that, but looks by itself soon after.
+  void note_kept_answers(Instant deadline) noexcept;
+  /// A caller begins to rest. The engine wakes up now and then meanwhile, and for a while after.
+  void note_rest(Instant at) noexcept;
+  /// This thread of the program and others spin and compete for processors. Its time slices become
+  /// shorter, and for some time the engine wakes up often: the kernel ends a time slice that is
+  /// over when a thread wakes up, and otherwise at its ticks, up to 10 ms apart.
+  void note_spinners(Instant at) noexcept;
   /// ManagementPort::deliver_news() is to be called, by the engine's thread when it holds no lock.
   /// With the adapter's lock held.
   void note_management_news() noexcept VB_REQUIRES(adapter_role);
@@ -86,40 +98,38 @@ class Engine {
  private:
   void close() noexcept;
   void run() noexcept;
-  void watch_sockets(bool watch) noexcept;
   [[nodiscard]] bool is_superfluous() const noexcept;
   [[nodiscard]] Instant take_turn() noexcept VB_REQUIRES(adapter_role);
   [[nodiscard]] bool serve_absent_caller() noexcept VB_REQUIRES(adapter_role);
   void leave_to_callers() noexcept;
   void take_news() noexcept;
   void deliver_management_news() noexcept;
-  [[nodiscard]] bool is_link_socket(int descriptor) noexcept;
   void sleep_until(Instant deadline) noexcept;
   [[nodiscard]] int look_out(std::span<epoll_event> events, Instant deadline) noexcept;
   [[nodiscard]] int wait(std::span<epoll_event> events, Instant deadline) noexcept;
   void end_without_descriptors() noexcept;
   [[nodiscard]] std::uint64_t packets_moved() const noexcept;
+  void wake_up_by(Instant at) noexcept;
+  [[nodiscard]] Instant end_of_nap_in_a_crowd(Instant at) const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
   Parts parts_;
   host::LibraryThread thread_;
   host::OwnDescriptor epoll_;
-  host::OwnDescriptor bell_;           // an eventfd that wakes it; peers have it as well
-  host::WakePipe tether_;              // shows that the program has closed its descriptors
-  bool is_lost_ = false;               // the program has closed them
-  std::atomic<bool> watching_{false};  // changed by its thread alone
-  bool is_streaming_ = false;          // its last turn was one of many
-  Instant crowd_until_{};              // until then other threads want its processor
-  bool has_requests_ = false;          // the management port is readable
-  bool has_rung_ = false;              // its bell was rung
-  bool has_news_ = false;              // PeerService has something to read
+  host::OwnDescriptor bell_;   // an eventfd that wakes it; peers have it as well
+  host::WakePipe tether_;      // shows that the program has closed its descriptors
+  bool is_lost_ = false;       // the program has closed them
+  bool is_streaming_ = false;  // its last turn was one of many
+  Instant crowd_until_{};      // until then other threads want its processor
+  bool has_requests_ = false;  // the management port is readable
+  bool has_rung_ = false;      // its bell was rung
+  bool has_news_ = false;      // PeerService has something to read
   bool is_in_turn_ VB_GUARDED_BY(adapter_role) = false;
   std::atomic<bool> has_management_news_{false};
-  Mutex sockets_mutex_;  // its thread naps without the adapter's lock
-  std::vector<int> sockets_ VB_GUARDED_BY(sockets_mutex_);
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers
   int vigilance_ = 0;                   // wake-ups for which it watches the sockets, callers or not
   std::atomic<std::uint32_t> stop_{0};  // 1: the thread is to end
+  std::atomic<Instant> spinners_seen_{};
   std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds
   std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake
 };

@@ -94,6 +94,7 @@ class Surroundings {
   }
 
   void note_deadline(Instant deadline) noexcept { parts_.engine.note_deadline(deadline); }
+  void note_kept_answers(Instant deadline) noexcept { parts_.engine.note_kept_answers(deadline); }
   void note_caller(Instant at) noexcept { parts_.engine.note_caller(at); }
   [[nodiscard]] Instant next_chore() const noexcept VB_REQUIRES(adapter_role) {
     return parts_.visitors.next_look();

@@ -29,6 +29,8 @@ class VainPolls {
   }
   /// Lets another thread have the processor, if one wants it.
   void give_way() noexcept;
+  /// The thread has slept instead.
+  void note_rest() noexcept { note_success(); }
 
  private:
   // A look for packets makes a system call and takes fifty times as long as a glance.

@@ -41,6 +41,7 @@ namespace verbatim::loop {
 ///   Room::Receiver receiver_at(gid, slot);  std::size_t room_at(receiver, at)
 ///   std::optional<Forwarded> take_forwarded()     a packet that another process received
 ///   void note_deadline(Instant)       the engine must be awake by then
+///   void note_kept_answers(Instant)   the engine should send them by then, if it is awake
 ///   void note_caller(Instant)         a thread of the program looks for packets now
 ///   Instant next_chore();  void do_chores(Instant)   other work that has a time
 template <typename Qp, typename Packets, typename Outside>
@@ -268,7 +269,7 @@ void Progress<Qp, Packets, Outside>::keep(Instant at) noexcept {
     const auto held = qp->hold();
     qp->announce();
   }
-  outside_.note_deadline(at + kAnswerPatience);
+  outside_.note_kept_answers(at + kAnswerPatience);
 }
 
 /// Writes the packets of a queue pair into frames of the link, as many as one turn allows.

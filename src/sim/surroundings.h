@@ -87,6 +87,7 @@ class Surroundings {
                      .octets = forwarded_.octets};
   }
   void note_deadline(Instant at) noexcept { deadline_ = std::min(deadline_, at); }
+  void note_kept_answers(Instant at) noexcept { note_deadline(at); }
   void note_caller(Instant) noexcept {}
   [[nodiscard]] Instant next_chore() const noexcept { return Instant::never(); }
   void do_chores(Instant) noexcept {}

@@ -37,6 +37,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
 void end_poll(ibv_cq_ex* cq) noexcept {
   CqHandle& handle = handle_of_ex(cq);
   if (!handle.is_single_threaded) handle.polling.unlock();
+  handle.object->share_after_poll();
 }
 
 void fill_polling(ibv_cq_ex& cq) noexcept {
@@ -127,7 +128,11 @@ struct Places {
     for (std::size_t i = 0; i < found; ++i) show(completions[i], wc[done++]);
     if (found < wanted) break;
   }
-  if (done == 0) handle.object->rest_after_vain_poll();
+  if (done == 0) {
+    handle.object->rest_after_vain_poll();
+  } else {
+    handle.object->share_after_poll();
+  }
   return done;
 }
 
