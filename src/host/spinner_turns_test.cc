@@ -39,7 +39,7 @@ class Spinner {
   /// The yields between one try without a yield and the next.
   int yields_between_tries() {
     int count = 0;
-    while (yields_after(100us)) {
+    while (count < 10'000 && yields_after(100us)) {
       yield_for(5us);
       ++count;
     }
