@@ -32,6 +32,13 @@ def fabric(test, topology=TREE, options=()):
     return made.await_up()
 
 
+def await_ping(test, fabric_of_test, node, lid):
+    """Until the server listens, pings are refused at once."""
+    deadline = time.monotonic() + hosts.PATIENCE
+    while " 1 received" not in fabric_of_test.run(node, "ibping", "-c", "1", "-f", "-L", str(lid)).stdout:
+        test.assertLess(time.monotonic(), deadline, "no answer")
+
+
 class Subnet(unittest.TestCase):
     """One subnet that is up, for tests that do not change it."""
 
@@ -96,9 +103,7 @@ class Subnet(unittest.TestCase):
         listening.end()
 
     def assert_pings(self, node, lid):
-        deadline = time.monotonic() + hosts.PATIENCE  # until the server listens
-        while " 1 received" not in self.fabric.run(node, "ibping", "-c", "1", "-f", "-L", str(lid)).stdout:
-            self.assertLess(time.monotonic(), deadline, "no answer")
+        await_ping(self, self.fabric, node, lid)
         output = self.run_on(node, "ibping", "-c", "5", "-f", "-L", str(lid))
         self.assertIn("5 packets transmitted, 5 received, 0% packet loss", output)
 
@@ -239,6 +244,7 @@ class Changes(unittest.TestCase):
         made.await_active()
         lid = str(made.lid_of("h3"))
         made.start("h3", "ibping", "-S")
+        await_ping(self, made, "h0", lid)
         made.tell("link", "loss", "h3[1]", "10")
         done = made.run("h0", "ibping", "-f", "-c", "100", "-t", "200", "-L", lid)
         received = int(re.search(r"(\d+) received", done.stdout).group(1))
