@@ -171,11 +171,12 @@ class ASessionToCopy(Fabrics):
         self.verbatim("fabric", "down")  # where the test fails before it has typed that
         super().tearDown()
 
-    def type(self, line):
+    def type(self, line, may_fail=False):
         script = f"{self.blocks[1][0]}\n{line}\nstatus=$?; kill %1 2>/dev/null; exit $status"
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
                               env=self.environment, timeout=PATIENCE, cwd=self.folder)
-        self.assertEqual(done.returncode, 0, line + done.stdout + done.stderr)
+        if not may_fail:
+            self.assertEqual(done.returncode, 0, line + done.stdout + done.stderr)
         return done.stdout
 
     def test_two_terminals(self):
@@ -196,9 +197,11 @@ class ASessionToCopy(Fabrics):
                 line = next(lines)
                 [other] = re.findall(r"over (\S+) now", line)
                 deadline = time.monotonic() + PATIENCE
-                while f"{other} ->" not in self.type(line) and time.monotonic() < deadline:
+                route = ""
+                while f"{other} ->" not in route and time.monotonic() < deadline:
                     time.sleep(0.02)
-                self.assertIn(f"{other} ->", self.type(line))
+                    route = self.type(line, may_fail=True)  # While OpenSM changes the tables, there may be no route.
+                self.assertIn(f"{other} ->", route)
         self.assertEqual(self.verbatim("fabric", "list").stdout, "")
 
     def test_one_command(self):
