@@ -14,12 +14,13 @@
 #include "fabric/alarm_heap.h"
 #include "fabric/drop_book.h"
 #include "fabric/fabric.h"
-#include "fabric/flight_queue.h"
+#include "fabric/flight.h"
 #include "fabric/mads/mad_port.h"
 #include "fabric/management_packet.h"
 #include "fabric/node/directed_route.h"
 #include "fabric/node/node.h"
 #include "fabric/node/subnet_agent.h"
+#include "fabric/ring_queue.h"
 
 namespace verbatim::fabric {
 
@@ -155,7 +156,7 @@ class Fabric::Machine {
   OctetBudget message_octets_{kMessageOctetsMax};  // of all MAD ports
   std::deque<MadPort> mad_ports_;
   std::vector<PortEnd> mad_ends_;  // by MAD port
-  FlightQueue flights_;
+  RingQueue<Flight> flights_;
   AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
   std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
   std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "fabric/management_packet.h"
+#include "fabric/topology/topology.h"
+
+namespace verbatim::fabric {
+
+/// A management datagram on its way to a port.
+struct Flight {
+  Instant due{};
+  PortEnd to{};
+  std::uint8_t hops = 0;         // links that it has passed
+  bool has_passed_link = false;  // else the node itself sends it to its own management
+  ManagementPacket packet{};
+};
+
+}  // namespace verbatim::fabric
