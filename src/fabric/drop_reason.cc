@@ -19,6 +19,8 @@ const char* name_of(DropReason reason) noexcept {
       return "route back through its own port";
     case DropReason::kNotForThisPort:
       return "address of another port";
+    case DropReason::kTooLong:
+      return "longer than the MTU of the link";
     case DropReason::kHopLimit:
       return "too many hops";
     case DropReason::kBadPKey:

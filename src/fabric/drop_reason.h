@@ -6,27 +6,28 @@
 
 namespace verbatim::fabric {
 
-/// Why the fabric discarded a management datagram. Each reason has a counter.
+/// Why the fabric discarded a packet. Each reason has a counter.
 enum class DropReason : std::uint8_t {
   kMalformed,       // not a management datagram, or a directed route that contradicts itself
   kPortDown,        // the port that it had to leave through, or its link, is down
-  kPortNotActive,   // a datagram of general services on a port that is not Active
+  kPortNotActive,   // neither subnet management nor on a port that is Active
   kNoSuchPort,      // a directed route through a port that the node does not have
-  kNoRoute,         // the forwarding table of a switch has no port for the destination
+  kNoRoute,         // the forwarding tables of a switch have no port for the destination
   kLooping,         // it would leave a switch through the port at which it arrived
   kNotForThisPort,  // it arrived at an adapter port with another LID or GID
-  kHopLimit,        // routed by LID through more switches than any subnet has: the tables loop
-  kBadPKey,         // the receiving port is not in its partition
+  kTooLong,         // longer than the MTU of the link allows
+  kHopLimit,        // it has passed more switches than any subnet has: the tables loop
+  kBadPKey,         // the port is not in its partition
   kBadQKey,         // its key is not that of queue pair 1
   kBadMKey,         // its key is not that of the receiving port
   kUnclaimed,       // no agent is registered for it, and it is no request
   kUnmatched,       // an answer to no outstanding request
   kNoRoom,          // the programs of the port take their datagrams too slowly
-  kCongestion,      // more datagrams are on the way than the fabric has room for
+  kCongestion,      // more packets are on the way than the fabric has room for
   kLossOnPurpose,   // the loss that the user asked for
   kNodeOff,         // the node that should have sent or received it has no power
 };
-inline constexpr std::size_t kDropReasonCount = 17;
+inline constexpr std::size_t kDropReasonCount = 18;
 
 /// What a user reads about it.
 [[nodiscard]] const char* name_of(DropReason reason) noexcept;

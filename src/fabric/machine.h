@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/expected.h"
 #include "base/octet_budget.h"
 #include "base/prng.h"
 #include "base/time.h"
@@ -20,13 +21,15 @@
 #include "fabric/node/directed_route.h"
 #include "fabric/node/node.h"
 #include "fabric/node/subnet_agent.h"
+#include "fabric/packet_header.h"
 #include "fabric/ring_queue.h"
 
 namespace verbatim::fabric {
 
 /// The parts of a Fabric. Its functions stand in one file per thing that happens: machine.cc makes
-/// it and keeps the time, machine_transit.cc moves packets, machine_delivery.cc hands them to
-/// agents, machine_links.cc brings links up and down.
+/// it and keeps the time, machine_transit.cc moves management datagrams, machine_delivery.cc hands
+/// them to agents, machine_ports.cc has the rules of ports for all packets, machine_links.cc brings
+/// links up and down.
 class Fabric::Machine {
  public:
   Machine(Topology topology, const FabricOptions& options);
@@ -66,6 +69,9 @@ class Fabric::Machine {
   [[nodiscard]] const Node& node(std::uint32_t index) const noexcept { return places_[index].node; }
 
  private:
+  /// More links than any route of a subnet has. In hardware SwitchLifeTime ends such a packet.
+  static constexpr std::uint8_t kHopsMax = 64;
+
   /// A node, and where its ports stand in the tables of all ports.
   struct Place {
     Node node;
@@ -125,11 +131,20 @@ class Fabric::Machine {
   void arrive_by_lid(Instant now, PortEnd at, Transit transit);
   void relay(Instant now, PortEnd ingress, Transit transit);
   void transmit(Instant now, PortEnd out, Transit transit);
-  [[nodiscard]] bool passes_partition(Instant now, PortEnd end, bool is_outbound,
-                                      const ManagementPacket& packet);
-  [[nodiscard]] bool is_lost(Instant now, PortEnd out, const Transit& transit);
   void loop_back(Instant now, PortEnd at, const ManagementPacket& packet);
   void fly(Instant now, const Flight& flight);
+
+  // machine_ports.cc: what all packets are under. A reason that is returned has been counted by the
+  // port; empty: the packet goes on.
+  [[nodiscard]] std::optional<DropReason> leave(Instant now, PortEnd out,
+                                                const PacketHeader& packet, std::uint8_t hops);
+  [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at,
+                                                const PacketHeader& packet);
+  [[nodiscard]] Expected<std::uint8_t, DropReason> way_out(PortEnd ingress, wire::Lid destination);
+  [[nodiscard]] bool passes_partition(Instant now, PortEnd end, bool is_outbound,
+                                      const PacketHeader& packet);
+  void report_bad_pkey(Instant now, PortEnd end, const PacketHeader& packet);
+  [[nodiscard]] bool is_lost(PortEnd out, const PacketHeader& packet, std::uint8_t hops);
 
   // machine_delivery.cc
   void deliver(Instant now, PortEnd at, ManagementPacket& packet);

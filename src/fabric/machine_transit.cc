@@ -3,23 +3,9 @@
 #include <span>
 
 #include "fabric/machine.h"
-#include "wire/management/trap_details.h"
 
 namespace verbatim::fabric {
 namespace {
-
-using wire::PortCounter;
-
-/// From the LRH to the ICRC: LRH 8, BTH 12, DETH 8, the datagram 256, ICRC 4, in words of four
-/// octets.
-constexpr std::uint64_t kPacketWords = 72;
-constexpr std::uint64_t kGlobalRouteWords = 10;
-/// More links than any route of a subnet has. In hardware SwitchLifeTime ends such a packet.
-constexpr std::uint8_t kHopsMax = 64;
-
-std::uint64_t words_of(const ManagementPacket& packet) noexcept {
-  return kPacketWords + (packet.global_route ? kGlobalRouteWords : 0);
-}
 
 bool is_directed(const ManagementPacket& packet) noexcept {
   return packet.is_subnet_management() &&
@@ -49,21 +35,11 @@ void Fabric::Machine::originate(Instant now, PortEnd from, Transit transit) {
 void Fabric::Machine::arrive(Instant now, const Flight& flight) {
   ManagementPacket packet = flight.packet;
   const PortEnd at = flight.to;
-  if (!places_[at.node].has_power) return drop(now, at, DropReason::kNodeOff, packet);
-  if (!flight.has_passed_link) return deliver(now, at, packet);
-  Port& here = port(at);
-  if (!here.passes_subnet_management()) return drop(now, at, DropReason::kPortDown, packet);
-  if (!packet.is_subnet_management() && here.info.state == wire::PortState::kArmed) {
-    here.info.state = wire::PortState::kActive;  // IBA Vol 1, 7.2.7
-    list_change(at);
+  if (!flight.has_passed_link) {
+    return places_[at.node].has_power ? deliver(now, at, packet)
+                                      : drop(now, at, DropReason::kNodeOff, packet);
   }
-  if (!packet.is_subnet_management() && !here.is_active()) {
-    return drop(now, at, DropReason::kPortNotActive, packet);
-  }
-  here.counts.add(PortCounter::kReceivePackets);
-  here.counts.add(PortCounter::kUnicastReceivePackets);
-  here.counts.add(PortCounter::kReceiveWords, words_of(packet));
-  if (!passes_partition(now, at, false, packet)) return;
+  if (const auto reason = enter(now, at, packet.header())) return drop(now, at, *reason, packet);
   const Transit transit{.packet = packet, .hops = flight.hops};
   is_directed(packet) ? arrive_directed(now, at, transit) : arrive_by_lid(now, at, transit);
 }
@@ -116,94 +92,23 @@ void Fabric::Machine::arrive_by_lid(Instant now, PortEnd at, Transit transit) {
   drop(now, at, DropReason::kNotForThisPort, transit.packet);
 }
 
-/// A switch forwards a packet by its table (18.2.4.3). `ingress` is port 0 for one of its own.
+/// `ingress` is port 0 for a packet of the switch itself.
 void Fabric::Machine::relay(Instant now, PortEnd ingress, Transit transit) {
-  PortCounts& counts = port(ingress).counts;
-  const auto out = places_[ingress.node].node.route_of(transit.packet.destination);
-  if (!out) {
-    counts.add(PortCounter::kSwitchRelayErrors);
-    counts.add(PortCounter::kDestinationErrors);
-    return drop(now, ingress, DropReason::kNoRoute, transit.packet);
-  }
-  if (*out == 0) {
-    return ingress.port == 0 ? loop_back(now, ingress, transit.packet)
-                             : deliver(now, ingress, transit.packet);
-  }
-  if (*out == ingress.port) {
-    counts.add(PortCounter::kSwitchRelayErrors);
-    counts.add(PortCounter::kLoopingErrors);
-    return drop(now, ingress, DropReason::kLooping, transit.packet);
-  }
-  transmit(now, {.node = ingress.node, .port = *out}, transit);
+  const auto out = way_out(ingress, transit.packet.destination);
+  if (!out) return drop(now, ingress, out.error(), transit.packet);
+  if (*out != 0) return transmit(now, {.node = ingress.node, .port = *out}, transit);
+  ingress.port == 0 ? loop_back(now, ingress, transit.packet)
+                    : deliver(now, ingress, transit.packet);
 }
 
 void Fabric::Machine::transmit(Instant now, PortEnd out, Transit transit) {
-  Port& from = port(out);
-  ManagementPacket& packet = transit.packet;
-  const bool is_up = from.passes_subnet_management();
-  if (!is_up || (!packet.is_subnet_management() && !from.is_active())) {
-    from.counts.add(PortCounter::kTransmitDiscards);
-    from.counts.add(PortCounter::kInactiveDiscards);
-    return drop(now, out, is_up ? DropReason::kPortNotActive : DropReason::kPortDown, packet);
+  if (const auto reason = leave(now, out, transit.packet.header(), transit.hops)) {
+    return drop(now, out, *reason, transit.packet);
   }
-  if (transit.hops == kHopsMax) {
-    from.counts.add(PortCounter::kTransmitDiscards);
-    from.counts.add(PortCounter::kLifetimeDiscards);
-    return drop(now, out, DropReason::kHopLimit, packet);
-  }
-  if (!passes_partition(now, out, true, packet)) return;
-  from.counts.add(PortCounter::kTransmitPackets);
-  from.counts.add(PortCounter::kUnicastTransmitPackets);
-  from.counts.add(PortCounter::kTransmitWords, words_of(packet));
-  if (is_lost(now, out, transit)) return;
   fly(now, {.to = jack(out).peer,
             .hops = static_cast<std::uint8_t>(transit.hops + 1),
             .has_passed_link = true,
-            .packet = packet});
-}
-
-/// A switch port discards packets of partitions that it does not have, where it is told to
-/// (14.2.5.6, 18.2.4.2.1).
-bool Fabric::Machine::passes_partition(Instant now, PortEnd end, bool is_outbound,
-                                       const ManagementPacket& packet) {
-  Node& node = places_[end.node].node;
-  if (!node.is_external(end.port) || packet.is_subnet_management()) return true;
-  Port& here = node.port(end.port);
-  const bool enforces =
-      is_outbound ? here.info.enforces_pkey_outbound : here.info.enforces_pkey_inbound;
-  if (!enforces || here.is_in_partition(packet.pkey)) return true;
-  here.counts.add(is_outbound ? PortCounter::kTransmitConstraintErrors
-                              : PortCounter::kReceiveConstraintErrors);
-  drop(now, end, DropReason::kBadPKey, packet);
-  const wire::BadPKeyAtSwitchPort bad{.source = packet.source,
-                                      .destination = packet.destination,
-                                      .pkey = packet.pkey,
-                                      .level = packet.level,
-                                      .source_qp = packet.source_qp,
-                                      .dest_qp = packet.dest_qp,
-                                      .switch_lid = node.port(0).info.lid,
-                                      .port = end.port};
-  node.raise_trap(now, 0,
-                  {.type = wire::NoticeType::kSecurity,
-                   .number = wire::TrapNumber::kBadPKeyAtSwitchPort,
-                   .details = bad.details()},
-                  end.port);
-  arm_traps(end.node);
-  return false;
-}
-
-/// Loss that the user asked for. The other end notices a packet with errors, or on lane 15 none.
-bool Fabric::Machine::is_lost(Instant now, PortEnd out, const Transit& transit) {
-  const std::uint32_t whole_way = transit.hops == 0 ? options_.loss_per_mille : 0;
-  const std::uint32_t this_link = jack(out).loss_per_mille;
-  const bool is_lost = (whole_way != 0 && prng_.per_mille(whole_way)) ||
-                       (this_link != 0 && prng_.per_mille(this_link));
-  if (!is_lost) return false;
-  port(jack(out).peer)
-      .counts.add(transit.packet.is_subnet_management() ? PortCounter::kLane15Dropped
-                                                        : PortCounter::kReceiveErrors);
-  drop(now, out, DropReason::kLossOnPurpose, transit.packet);
-  return true;
+            .packet = transit.packet});
 }
 
 void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/expected.h"
+#include "fabric/packet_header.h"
 #include "wire/headers/ids.h"
 #include "wire/headers/lrh.h"
 #include "wire/headers/mad.h"
@@ -46,6 +47,22 @@ struct ManagementPacket {
   [[nodiscard]] Expected<wire::MadView, wire::WireError> view() const noexcept {
     return wire::MadView::parse(mad);
   }
+  [[nodiscard]] PacketHeader header() const noexcept {
+    return {.kind = is_subnet_management() ? PacketKind::kSubnetManagement
+                                           : PacketKind::kGeneralServices,
+            .level = level,
+            .source = source,
+            .destination = destination,
+            .pkey = pkey,
+            .words = global_route ? kGlobalWords : kLocalWords,
+            .source_qp = source_qp,
+            .dest_qp = dest_qp};
+  }
+
+ private:
+  /// LRH 8, BTH 12, DETH 8, the datagram 256, ICRC 4 octets; a GRH has 40 more.
+  static constexpr std::uint16_t kLocalWords = 72;
+  static constexpr std::uint16_t kGlobalWords = kLocalWords + 10;
 };
 
 }  // namespace verbatim::fabric

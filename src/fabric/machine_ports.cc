@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/machine.h"
+#include "wire/management/trap_details.h"
+
+namespace verbatim::fabric {
+namespace {
+
+using wire::PortCounter;
+
+/// What a packet may have besides its payload, of at most an MTU: headers and CRCs (IBA
+/// Vol 1, 7.7.8).
+constexpr std::uint32_t kOverheadOctets = 126;
+
+/// A packet that a port does not send.
+struct Discard {
+  DropReason reason{};
+  PortCounter detail{};  // of PortXmitDiscards
+};
+
+bool is_too_long(const wire::PortInfo& info, const PacketHeader& packet) noexcept {
+  return std::uint32_t{packet.words} * 4 >
+         wire::octets_of(wire::PathMtu{info.neighbor_mtu}) + kOverheadOctets;
+}
+
+std::optional<Discard> discard_of(const Port& from, const PacketHeader& packet,
+                                  bool is_too_far) noexcept {
+  if (!from.passes_subnet_management()) {
+    return Discard{DropReason::kPortDown, PortCounter::kInactiveDiscards};
+  }
+  if (!packet.is_subnet_management() && !from.is_active()) {
+    return Discard{DropReason::kPortNotActive, PortCounter::kInactiveDiscards};
+  }
+  if (is_too_long(from.info, packet)) {
+    return Discard{DropReason::kTooLong, PortCounter::kNeighborMtuDiscards};
+  }
+  if (is_too_far) return Discard{DropReason::kHopLimit, PortCounter::kLifetimeDiscards};
+  return std::nullopt;
+}
+
+void count_sent(PortCounts& counts, const PacketHeader& packet) noexcept {
+  counts.add(PortCounter::kTransmitPackets);
+  counts.add(packet.is_multicast() ? PortCounter::kMulticastTransmitPackets
+                                   : PortCounter::kUnicastTransmitPackets);
+  counts.add(PortCounter::kTransmitWords, packet.words);
+}
+
+void count_received(PortCounts& counts, const PacketHeader& packet) noexcept {
+  counts.add(PortCounter::kReceivePackets);
+  counts.add(packet.is_multicast() ? PortCounter::kMulticastReceivePackets
+                                   : PortCounter::kUnicastReceivePackets);
+  counts.add(PortCounter::kReceiveWords, packet.words);
+}
+
+}  // namespace
+
+/// A packet that has passed `hops` links leaves its node through a port.
+std::optional<DropReason> Fabric::Machine::leave(Instant now, PortEnd out,
+                                                 const PacketHeader& packet, std::uint8_t hops) {
+  Port& from = port(out);
+  if (const auto discard = discard_of(from, packet, hops >= kHopsMax)) {
+    from.counts.add(PortCounter::kTransmitDiscards);
+    from.counts.add(discard->detail);
+    return discard->reason;
+  }
+  if (!passes_partition(now, out, true, packet)) return DropReason::kBadPKey;
+  count_sent(from.counts, packet);
+  if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
+  return std::nullopt;
+}
+
+/// A packet comes from a link into a node. The first one that is not of subnet management makes an
+/// Armed port Active (7.2.7).
+std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
+                                                 const PacketHeader& packet) {
+  if (!places_[at.node].has_power) return DropReason::kNodeOff;
+  Port& here = port(at);
+  if (!here.passes_subnet_management()) return DropReason::kPortDown;
+  if (!packet.is_subnet_management() && here.info.state == wire::PortState::kArmed) {
+    here.info.state = wire::PortState::kActive;
+    list_change(at);
+  }
+  if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
+  count_received(here.counts, packet);
+  if (!passes_partition(now, at, false, packet)) return DropReason::kBadPKey;
+  return std::nullopt;
+}
+
+/// The port through which a switch forwards a packet to a unicast LID, by its table (18.2.4.3); 0:
+/// the packet is for the switch. `ingress` is port 0 for a packet of the switch itself.
+Expected<std::uint8_t, DropReason> Fabric::Machine::way_out(PortEnd ingress,
+                                                            wire::Lid destination) {
+  PortCounts& counts = port(ingress).counts;
+  const auto out = places_[ingress.node].node.route_of(destination);
+  if (out && (*out == 0 || *out != ingress.port)) return *out;
+  counts.add(PortCounter::kSwitchRelayErrors);
+  counts.add(out ? PortCounter::kLoopingErrors : PortCounter::kDestinationErrors);
+  return out ? DropReason::kLooping : DropReason::kNoRoute;
+}
+
+/// A switch port discards packets of partitions that it does not have, where it is told to
+/// (14.2.5.6, 18.2.4.2.1).
+bool Fabric::Machine::passes_partition(Instant now, PortEnd end, bool is_outbound,
+                                       const PacketHeader& packet) {
+  Node& node = places_[end.node].node;
+  if (!node.is_external(end.port) || packet.is_subnet_management()) return true;
+  Port& here = node.port(end.port);
+  const bool enforces =
+      is_outbound ? here.info.enforces_pkey_outbound : here.info.enforces_pkey_inbound;
+  if (!enforces || here.is_in_partition(packet.pkey)) return true;
+  here.counts.add(is_outbound ? PortCounter::kTransmitConstraintErrors
+                              : PortCounter::kReceiveConstraintErrors);
+  report_bad_pkey(now, end, packet);
+  return false;
+}
+
+void Fabric::Machine::report_bad_pkey(Instant now, PortEnd end, const PacketHeader& packet) {
+  Node& node = places_[end.node].node;
+  const wire::BadPKeyAtSwitchPort bad{.source = packet.source,
+                                      .destination = packet.destination,
+                                      .pkey = packet.pkey,
+                                      .level = packet.level,
+                                      .source_qp = packet.source_qp,
+                                      .dest_qp = packet.dest_qp,
+                                      .switch_lid = node.port(0).info.lid,
+                                      .port = end.port};
+  node.raise_trap(now, 0,
+                  {.type = wire::NoticeType::kSecurity,
+                   .number = wire::TrapNumber::kBadPKeyAtSwitchPort,
+                   .details = bad.details()},
+                  end.port);
+  arm_traps(end.node);
+}
+
+/// Loss that the user asked for: of one link, or of management datagrams once on their whole way.
+/// The other end notices a packet with errors, or on lane 15 none.
+bool Fabric::Machine::is_lost(PortEnd out, const PacketHeader& packet, std::uint8_t hops) {
+  const bool begins = hops == 0 && packet.kind != PacketKind::kData;
+  const std::uint32_t whole_way = begins ? options_.loss_per_mille : 0;
+  const std::uint32_t this_link = jack(out).loss_per_mille;
+  const bool is_lost = (whole_way != 0 && prng_.per_mille(whole_way)) ||
+                       (this_link != 0 && prng_.per_mille(this_link));
+  if (!is_lost) return false;
+  port(jack(out).peer)
+      .counts.add(packet.is_subnet_management() ? PortCounter::kLane15Dropped
+                                                : PortCounter::kReceiveErrors);
+  return true;
+}
+
+}  // namespace verbatim::fabric
