@@ -16,13 +16,16 @@ std::optional<std::uint8_t> ForwardingTables::port_of(wire::Lid lid) const noexc
   return linear_[at];
 }
 
-bool ForwardingTables::sends_to(wire::Lid multicast_lid, std::uint8_t port) const noexcept {
-  const auto first = static_cast<std::size_t>(wire::Lid::kFirstMulticast);
-  if (static_cast<std::size_t>(multicast_lid) < first) return false;
-  const std::size_t entry = static_cast<std::size_t>(multicast_lid) - first;
-  const std::size_t block = entry / kMulticastBlock * mask_count_ + port / kMaskPorts;
-  const std::size_t at = block * kMulticastBlock + entry % kMulticastBlock;
-  return at < multicast_.size() && (multicast_[at] >> (port % kMaskPorts) & 1) != 0;
+PortSet ForwardingTables::ports_of(wire::Lid multicast_lid) const noexcept {
+  const std::size_t entry = static_cast<std::size_t>(multicast_lid) -
+                            static_cast<std::size_t>(wire::Lid::kFirstMulticast);
+  const std::size_t first_mask = entry / kMulticastBlock * mask_count_;
+  PortSet ports;
+  for (std::size_t mask = 0; mask < mask_count_; ++mask) {
+    const std::size_t at = (first_mask + mask) * kMulticastBlock + entry % kMulticastBlock;
+    if (at < multicast_.size()) ports.add_group(static_cast<std::uint8_t>(mask), multicast_[at]);
+  }
+  return ports;
 }
 
 bool ForwardingTables::read_linear(std::uint32_t modifier, wire::AttributeData to) const noexcept {

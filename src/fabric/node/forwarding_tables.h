@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "fabric/node/port_set.h"
 #include "wire/headers/lrh.h"
 #include "wire/management/attribute_data.h"
 
@@ -20,14 +21,15 @@ class ForwardingTables {
   static constexpr std::uint16_t kMulticastLimit = 0x1000;  // entries, from LID 0xc000 on
   static constexpr std::size_t kLinearBlock = 64;           // entries of a block
   static constexpr std::size_t kMulticastBlock = 32;
-  static constexpr unsigned kMaskPorts = 16;  // of a multicast block
+  static constexpr unsigned kMaskPorts = PortSet::kGroupPorts;  // of a multicast block
   static constexpr std::uint8_t kNoPort = 0xff;
 
   explicit ForwardingTables(std::uint8_t port_count);
 
   /// The port for a LID that is not a multicast one, whatever LinearFDBTop is.
   [[nodiscard]] std::optional<std::uint8_t> port_of(wire::Lid lid) const noexcept;
-  [[nodiscard]] bool sends_to(wire::Lid multicast_lid, std::uint8_t port) const noexcept;
+  /// The ports for a multicast LID; they may be more than the switch has.
+  [[nodiscard]] PortSet ports_of(wire::Lid multicast_lid) const noexcept;
 
   // By the modifier of the attribute; false: there is no such block.
   [[nodiscard]] bool read_linear(std::uint32_t modifier, wire::AttributeData to) const noexcept;

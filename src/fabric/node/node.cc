@@ -150,6 +150,31 @@ std::optional<std::uint8_t> Node::route_of(wire::Lid lid) const noexcept {
   return port;
 }
 
+/// Whether the multicast table has this LID: MulticastFDBTop is 0 until a subnet manager has
+/// written it, and then all entries count (14.2.5.4).
+bool Node::has_entry(wire::Lid multicast_lid) const noexcept {
+  const auto lid = static_cast<unsigned>(multicast_lid);
+  const auto first = static_cast<unsigned>(wire::Lid::kFirstMulticast);
+  const unsigned top = switch_part_->info.multicast_top;
+  return lid < first + switch_part_->info.multicast_limit && (top == 0 || lid <= top);
+}
+
+/// The default ports are for the LIDs that the table does not have (18.2.4.3.3); 0: there is none.
+PortSet Node::ports_of(wire::Lid multicast_lid, std::uint8_t ingress) const noexcept {
+  const wire::SwitchInfo& info = switch_part_->info;
+  PortSet ports;
+  if (has_entry(multicast_lid)) {
+    ports = switch_part_->tables.ports_of(multicast_lid);
+  } else {
+    ports.add(ingress == info.default_multicast_primary_port
+                  ? info.default_multicast_not_primary_port
+                  : info.default_multicast_primary_port);
+    ports.remove(0);
+  }
+  ports.keep_up_to(port_count_);
+  return ports;
+}
+
 void Node::raise_trap(Instant now, std::uint8_t port, wire::Notice notice, std::uint8_t subject) {
   const Port& from = ports_[port];
   if (from.info.sm_lid == wire::Lid::kReserved || from.info.lid == wire::Lid::kReserved) return;

@@ -68,6 +68,9 @@ class Node {
 
   /// The port through which a switch sends packets to a unicast LID.
   [[nodiscard]] std::optional<std::uint8_t> route_of(wire::Lid lid) const noexcept;
+  /// The ports of a multicast LID: a switch sends a packet that arrived at `ingress` through them,
+  /// but not through `ingress`, which may be one of them.
+  [[nodiscard]] PortSet ports_of(wire::Lid multicast_lid, std::uint8_t ingress) const noexcept;
 
   /// Reports an event to the subnet manager of the port, if there is one that wants it. Number,
   /// type, details are the notice's; the rest is filled in.
@@ -76,6 +79,7 @@ class Node {
   [[nodiscard]] const TrapQueue& traps() const noexcept { return traps_; }
 
  private:
+  [[nodiscard]] bool has_entry(wire::Lid multicast_lid) const noexcept;
   [[nodiscard]] std::size_t lane_map_index(std::uint8_t in, std::uint8_t out) const noexcept {
     return std::size_t{in} * ports_.size() + out;
   }
