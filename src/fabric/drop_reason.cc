@@ -19,6 +19,8 @@ const char* name_of(DropReason reason) noexcept {
       return "route back through its own port";
     case DropReason::kNotForThisPort:
       return "address of another port";
+    case DropReason::kWrongSource:
+      return "source LID of another port";
     case DropReason::kTooLong:
       return "longer than the MTU of the link";
     case DropReason::kHopLimit:
@@ -30,7 +32,7 @@ const char* name_of(DropReason reason) noexcept {
     case DropReason::kBadMKey:
       return "management key";
     case DropReason::kUnclaimed:
-      return "no agent for it";
+      return "nothing takes it";
     case DropReason::kUnmatched:
       return "answer to no request";
     case DropReason::kNoRoom:

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "base/time.h"
 #include "fabric/drop_reason.h"
+#include "fabric/packet_header.h"
 #include "fabric/topology/topology.h"
 #include "wire/headers/ids.h"
 #include "wire/headers/lrh.h"
@@ -10,15 +13,17 @@
 
 namespace verbatim::fabric {
 
-/// A management datagram that the fabric discarded: when, where and why.
+/// A packet that the fabric discarded: when, where and why.
 struct DropRecord {
   Instant at{};
   PortEnd port{};  // that discarded it
   DropReason reason{};
+  PacketKind kind{};
   wire::Lid source{};
   wire::Lid destination{};
-  wire::MgmtClass mgmt_class{};
-  std::uint16_t attribute_id = 0;
+  wire::QpNumber dest_qp{};
+  wire::MgmtClass mgmt_class{};    // of a management datagram
+  std::uint16_t attribute_id = 0;  // likewise
 };
 
 }  // namespace verbatim::fabric

@@ -49,6 +49,11 @@ Status Fabric::may_send(PortEnd port, ClientId client, const UserMad& mad,
 
 std::optional<PortDelivery> Fabric::poll_delivery() { return machine_->poll_delivery(); }
 
+void Fabric::post_data(Instant now, PortEnd from, const DataPacket& packet) {
+  machine_->post_data(now, from, packet);
+}
+std::optional<DataOutcome> Fabric::poll_data() { return machine_->poll_data(); }
+
 void Fabric::set_is_sm(Instant now, PortEnd port, bool is_sm) {
   machine_->set_is_sm(now, port, is_sm);
 }

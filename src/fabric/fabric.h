@@ -10,6 +10,7 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "fabric/data/data_packet.h"
 #include "fabric/drop_record.h"
 #include "fabric/link_error.h"
 #include "fabric/mads/registration.h"
@@ -45,12 +46,14 @@ struct PortCensus {
 
 /// An InfiniBand subnet as a whole: nodes with their agents, links between their ports, and what is
 /// on the way between them. Management datagrams travel as in hardware: by directed routes, or by
-/// the forwarding tables that a subnet manager has written (IBA Vol 1, 14.2.2 and 18.2.4).
+/// the forwarding tables that a subnet manager has written (IBA Vol 1, 14.2.2 and 18.2.4). Packets
+/// of programs travel by these tables only, with the multicast tables among them.
 ///
 /// It performs no I/O, reads no clock and starts no thread; equal calls with equal instants and
 /// seed give equal results. Its owner
 ///   1. passes the calls of programs and of the user, with the time, which never goes back;
-///   2. then calls advance(), and drains poll_delivery() and poll_change() until they are empty;
+///   2. then calls advance(), and drains poll_delivery(), poll_data() and poll_change() until they
+///      are empty;
 ///   3. then calls again no later than next_due(). Spurious calls are harmless.
 /// Thread: one at a time.
 ///
@@ -61,7 +64,8 @@ class Fabric {
   /// At most this many events happen in one advance(), so that its owner can do other things in
   /// between; the others are due at once.
   static constexpr std::size_t kEventsMax = 4096;
-  static constexpr std::size_t kFlightsMax = 131'072;  // datagrams between two nodes
+  // Between two nodes: of management datagrams, and as many packets of programs.
+  static constexpr std::size_t kFlightsMax = 131'072;
   static constexpr std::size_t kMessageOctetsMax = std::size_t{1} << 30;  // of RMPP, of all ports
 
   /// The topology must be complete, as readers and generators return it.
@@ -85,6 +89,11 @@ class Fabric {
   [[nodiscard]] Status may_send(PortEnd port, ClientId client, const UserMad& mad,
                                 std::size_t octets) const;
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
+  /// Sends a packet through a port of a channel adapter. It arrives at the port that has its LID,
+  /// for a multicast LID at several ones and at `from` itself, or the fabric discards it. Without a
+  /// hop_delay poll_data() has all its outcomes already when this returns.
+  void post_data(Instant now, PortEnd from, const DataPacket& packet);
+  [[nodiscard]] std::optional<DataOutcome> poll_data();
   /// A subnet manager runs on the port, or does not any more.
   void set_is_sm(Instant now, PortEnd port, bool is_sm);
 

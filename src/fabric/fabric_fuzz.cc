@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small fabric whose programs send arbitrary datagrams and whose user pulls cables and power. No
-// datagram makes it stop, loop or show a state that contradicts itself.
+// A small fabric whose programs send arbitrary datagrams and packets and whose user pulls cables
+// and power. None of them makes it stop, loop or show a state that contradicts itself, and each
+// packet of a program is done exactly once.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -92,6 +93,9 @@ class History {
       case 3:
         bring_up();
         break;
+      case 4:
+        post_data();
+        break;
       default:
         post();
         break;
@@ -113,6 +117,36 @@ class History {
     std::array<std::byte, wire::Mad::kSize> octets;
     smp.emit(octets);
     send(end, octets, 0);
+  }
+  void post_data() {
+    PortEnd from = some_end();
+    from.port = 1;
+    if (fabric_.topology().nodes[from.node].kind == NodeKind::kSwitch) {
+      from = *fabric_.peer_of(from);  // a host
+    }
+    const DataPacket packet{.handle = choices_.octet(),
+                            .source = wire::Lid{choices_.octet_below(6)},
+                            .destination = some_destination(),
+                            .pkey = wire::PKey{choices_.two_octets()},
+                            .dest_qp = wire::QpNumber{choices_.octet()},
+                            .words = choices_.two_octets()};
+    fabric_.post_data(now_, from, packet);
+    bool is_done = false;
+    while (const auto outcome = fabric_.poll_data()) {
+      VB_ASSERT(!is_done && outcome->handle == packet.handle);
+      is_done = outcome->kind == DataOutcome::Kind::kDone;
+    }
+    VB_ASSERT(is_done);
+  }
+  [[nodiscard]] wire::Lid some_destination() {
+    switch (choices_.octet_below(4)) {
+      case 0:
+        return wire::Lid{choices_.two_octets()};
+      case 1:
+        return wire::Lid{static_cast<std::uint16_t>(0xc000U + choices_.octet_below(32))};
+      default:
+        return wire::Lid{choices_.octet_below(8)};
+    }
   }
   void post() {
     const auto index = choices_.octet_below(kClasses.size());

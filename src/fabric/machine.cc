@@ -9,6 +9,26 @@
 #include "wire/management/trap_details.h"
 
 namespace verbatim::fabric {
+namespace {
+
+/// When the first packet of a queue arrives.
+template <typename Entry>
+Instant due_of(const RingQueue<Entry>& flights) noexcept {
+  return flights.empty() ? Instant::never() : flights.front().due;
+}
+
+DropRecord record_of(Instant now, PortEnd at, DropReason reason,
+                     const PacketHeader& packet) noexcept {
+  return {.at = now,
+          .port = at,
+          .reason = reason,
+          .kind = packet.kind,
+          .source = packet.source,
+          .destination = packet.destination,
+          .dest_qp = packet.dest_qp};
+}
+
+}  // namespace
 
 Fabric::Machine::Machine(Topology topology, const FabricOptions& options)
     : topology_(std::move(topology)), options_(options), prng_(options.seed) {
@@ -72,24 +92,26 @@ std::vector<LinkRate> Fabric::Machine::rates_of(std::size_t first_jack,
 void Fabric::Machine::advance(Instant now) {
   std::size_t events = 0;
   while (events < kEventsMax) {
-    const auto alarm = alarms_.next_due();
-    const bool is_alarm = alarm && *alarm <= now;
-    const bool is_flight = !flights_.empty() && flights_.front().due <= now;
-    if (!is_alarm && !is_flight) return;
-    if (is_flight && (!is_alarm || *alarm != flights_.front().due)) {
-      arrive(now, flights_.pop());
-      ++events;
-    } else {
+    const Instant alarm = alarms_.next_due().value_or(Instant::never());
+    const Instant datagram = due_of(flights_);
+    const Instant data = due_of(data_flights_);
+    const Instant packet = std::min(datagram, data);
+    if (std::min(alarm, packet) > now) return;
+    if (packet > now || packet == alarm) {
       handle_alarm(now, alarms_.next_owner());
       events += MadPort::kTimeoutsAtOnce;  // as many may have been handled
+      continue;
     }
+    datagram <= data ? arrive(now, flights_.pop()) : arrive_data(now, data_flights_.pop());
+    ++events;
   }
 }
 
 std::optional<Instant> Fabric::Machine::next_due() const noexcept {
-  const auto alarm = alarms_.next_due();
-  if (flights_.empty()) return alarm;
-  return alarm ? std::min(*alarm, flights_.front().due) : flights_.front().due;
+  const Instant alarm = alarms_.next_due().value_or(Instant::never());
+  const Instant due = std::min({alarm, due_of(flights_), due_of(data_flights_)});
+  if (due == Instant::never()) return std::nullopt;
+  return due;
 }
 
 void Fabric::Machine::handle_alarm(Instant now, std::uint32_t owner) {
@@ -204,16 +226,16 @@ void Fabric::Machine::identify(PortEnd end) {
 
 void Fabric::Machine::drop(Instant now, PortEnd at, DropReason reason,
                            const ManagementPacket& packet) {
-  DropRecord record{.at = now,
-                    .port = at,
-                    .reason = reason,
-                    .source = packet.source,
-                    .destination = packet.destination};
+  DropRecord record = record_of(now, at, reason, packet.header());
   if (const auto mad = packet.view()) {
     record.mgmt_class = mad->mgmt_class();
     record.attribute_id = mad->attribute_id();
   }
   drops_.add(record);
+}
+
+void Fabric::Machine::drop(Instant now, PortEnd at, DropReason reason, const PacketHeader& packet) {
+  drops_.add(record_of(now, at, reason, packet));
 }
 
 }  // namespace verbatim::fabric

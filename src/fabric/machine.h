@@ -13,6 +13,9 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "fabric/alarm_heap.h"
+#include "fabric/data/data_flight.h"
+#include "fabric/data/data_packet.h"
+#include "fabric/data/journeys.h"
 #include "fabric/drop_book.h"
 #include "fabric/fabric.h"
 #include "fabric/flight.h"
@@ -28,8 +31,8 @@ namespace verbatim::fabric {
 
 /// The parts of a Fabric. Its functions stand in one file per thing that happens: machine.cc makes
 /// it and keeps the time, machine_transit.cc moves management datagrams, machine_delivery.cc hands
-/// them to agents, machine_ports.cc has the rules of ports for all packets, machine_links.cc brings
-/// links up and down.
+/// them to agents, data/machine_data.cc moves packets of programs, machine_ports.cc has the rules
+/// of ports for packets of all kinds, machine_links.cc brings links up and down.
 class Fabric::Machine {
  public:
   Machine(Topology topology, const FabricOptions& options);
@@ -49,6 +52,9 @@ class Fabric::Machine {
   /// after each call of the port.
   void take_outgoing(Instant now, PortEnd port);
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
+
+  void post_data(Instant now, PortEnd from, const DataPacket& packet);
+  [[nodiscard]] std::optional<DataOutcome> poll_data();
 
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
@@ -122,6 +128,7 @@ class Fabric::Machine {
   void list_change(PortEnd end);
   void identify(PortEnd end);
   void drop(Instant now, PortEnd at, DropReason reason, const ManagementPacket& packet);
+  void drop(Instant now, PortEnd at, DropReason reason, const PacketHeader& packet);
 
   // machine_transit.cc
   void originate(Instant now, PortEnd from, Transit transit);
@@ -141,6 +148,7 @@ class Fabric::Machine {
   [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at,
                                                 const PacketHeader& packet);
   [[nodiscard]] Expected<std::uint8_t, DropReason> way_out(PortEnd ingress, wire::Lid destination);
+  [[nodiscard]] Expected<PortSet, DropReason> ways_out(PortEnd ingress, wire::Lid group);
   [[nodiscard]] bool passes_partition(Instant now, PortEnd end, bool is_outbound,
                                       const PacketHeader& packet);
   void report_bad_pkey(Instant now, PortEnd end, const PacketHeader& packet);
@@ -157,6 +165,17 @@ class Fabric::Machine {
   void send_traps(Instant now, std::uint32_t node);
   void arm_traps(std::uint32_t node);
 
+  // data/machine_data.cc
+  [[nodiscard]] std::optional<DropReason> refusal_of(PortEnd from,
+                                                     const PacketHeader& packet) const noexcept;
+  void originate_data(Instant now, PortEnd from, JourneyId journey);
+  void arrive_data(Instant now, const DataFlight& flight);
+  void relay_data(Instant now, const DataFlight& flight);
+  void spread_data(Instant now, const DataFlight& flight);
+  void transmit_data(Instant now, PortEnd out, const DataFlight& from);
+  void note_arrival(PortEnd at, JourneyId journey);
+  void end_copy(JourneyId journey);
+
   // machine_links.cc
   void obey(Instant now, std::uint32_t node, const LinkOrder& order);
   void bring_up(Instant now, PortEnd end);
@@ -172,6 +191,9 @@ class Fabric::Machine {
   std::deque<MadPort> mad_ports_;
   std::vector<PortEnd> mad_ends_;  // by MAD port
   RingQueue<Flight> flights_;
+  Journeys journeys_;
+  RingQueue<DataFlight> data_flights_;  // empty between two calls if links take no time
+  RingQueue<DataOutcome> data_outcomes_;
   AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
   std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
   std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_

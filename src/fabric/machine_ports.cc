@@ -97,6 +97,20 @@ Expected<std::uint8_t, DropReason> Fabric::Machine::way_out(PortEnd ingress,
   return out ? DropReason::kLooping : DropReason::kNoRoute;
 }
 
+/// The ports through which a switch forwards a packet to a multicast LID. None are left if the
+/// group is at the ingress only.
+Expected<PortSet, DropReason> Fabric::Machine::ways_out(PortEnd ingress, wire::Lid group) {
+  PortSet ports = places_[ingress.node].node.ports_of(group, ingress.port);
+  if (ports.empty()) {
+    PortCounts& counts = port(ingress).counts;
+    counts.add(PortCounter::kSwitchRelayErrors);
+    counts.add(PortCounter::kDestinationErrors);
+    return DropReason::kNoRoute;
+  }
+  ports.remove(ingress.port);
+  return ports;
+}
+
 /// A switch port discards packets of partitions that it does not have, where it is told to
 /// (14.2.5.6, 18.2.4.2.1).
 bool Fabric::Machine::passes_partition(Instant now, PortEnd end, bool is_outbound,

@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +22,7 @@
 /// Nothing but tests includes this.
 namespace verbatim::fabric::test {
 
-using Path = std::initializer_list<std::uint8_t>;
+using Path = std::vector<std::uint8_t>;  // the ports to leave through
 
 /// "leaf0" with the hosts h0, h1, ... on its ports 1, 2, ... and one port more, which is free.
 inline Topology star(const std::string& hosts) {
@@ -99,11 +98,11 @@ class TestFabric {
   }
 
   /// A request along a directed route; empty: no answer came.
-  std::optional<wire::Smp> ask(const wire::Smp& smp, Path path) {
+  std::optional<wire::Smp> ask(const wire::Smp& smp, const Path& path) {
     return ask_from(smp, wire::Lid::kPermissive, path);
   }
   /// The same, where the directed part begins at the switch with this LID.
-  std::optional<wire::Smp> ask_from(wire::Smp smp, wire::Lid start, Path path) {
+  std::optional<wire::Smp> ask_from(wire::Smp smp, wire::Lid start, const Path& path) {
     smp.hop_count = static_cast<std::uint8_t>(path.size());
     std::size_t hop = 1;
     for (const std::uint8_t port : path) smp.initial_path[hop++] = std::byte{port};
@@ -131,7 +130,7 @@ class TestFabric {
 
   template <typename Attribute>
   void set(wire::SmpAttribute attribute, std::uint32_t modifier, const Attribute& value,
-           Path path) {
+           const Path& path) {
     wire::Smp smp{
         .method = wire::MadMethod::kSet, .attribute = attribute, .attribute_modifier = modifier};
     value.emit(smp.data);
@@ -139,19 +138,19 @@ class TestFabric {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->status, wire::SmpStatus::kOk);
   }
-  wire::PortInfo port_info(std::uint32_t port, Path path) {
+  wire::PortInfo port_info(std::uint32_t port, const Path& path) {
     const auto answer =
         ask({.attribute = wire::SmpAttribute::kPortInfo, .attribute_modifier = port}, path);
     EXPECT_TRUE(answer);
     return answer ? wire::PortInfo::from(answer->data) : wire::PortInfo{};
   }
-  void set_state(std::uint32_t port, wire::PortState state, Path path) {
+  void set_state(std::uint32_t port, wire::PortState state, const Path& path) {
     wire::PortInfo info = port_info(port, path);
     info.state = state;
     info.physical_state = wire::PortPhysicalState::kNoChange;
     set(wire::SmpAttribute::kPortInfo, port, info, path);
   }
-  void set_lids(std::uint32_t port, wire::Lid lid, Path path) {
+  void set_lids(std::uint32_t port, wire::Lid lid, const Path& path) {
     wire::PortInfo info = port_info(port, path);
     info.lid = lid;
     info.sm_lid = wire::Lid{1};

@@ -62,7 +62,7 @@ TEST_F(FabricInterpreterTest, TheSummaryCounts) {
             "2 switches, 4 hosts, 6 links\n"
             "0 of 12 ports are Active, 12 have a link that is up\n"
             "no subnet manager\n"
-            "0 management datagrams discarded\n");
+            "0 packets discarded\n");
   const auto summary = json("show --json");
   EXPECT_EQ(summary["hosts"], 4);
   EXPECT_EQ(summary["ports"], 12);
@@ -101,6 +101,22 @@ TEST_F(FabricInterpreterTest, PortsAreShownForOneNodeOrAll) {
   EXPECT_EQ(port["state"], "Init");
   EXPECT_EQ(port["physical_state"], "LinkUp");
   EXPECT_EQ(port["mtu"], 4096);
+}
+
+TEST_F(FabricInterpreterTest, ADiscardedPacketOfAProgramIsShownAsOne) {
+  EXPECT_EQ(done("show drops"), "nothing was discarded\n");
+  fabric_.post_data(now_, {.node = 2, .port = 1},
+                    {.source = wire::Lid{9},
+                     .destination = wire::Lid{4},
+                     .dest_qp = wire::QpNumber{0x123},
+                     .words = 10});
+  const std::string text = done("show drops");
+  EXPECT_THAT(text, HasSubstr("1 source LID of another port\n"));
+  EXPECT_THAT(text, HasSubstr("data    9         4       0x0123  -      -\n"));
+  const auto drop = json("show drops --json")["recent"].at(0);
+  EXPECT_EQ(drop["packet"], "data");
+  EXPECT_EQ(drop["destination_qp"], 0x123);
+  EXPECT_FALSE(drop.contains("class"));
 }
 
 TEST_F(FabricInterpreterTest, WithoutLidsThereIsNoRoute) {

@@ -24,6 +24,20 @@ Json port_json(const FabricView& view, PortEnd end) {
   return port;
 }
 
+Json drop_json(const FabricView& view, const fabric::DropRecord& drop) {
+  Json json{{"seconds", std::chrono::duration<double>(drop.at.since_start()).count()},
+            {"port", view.names.name_of(drop.port)},
+            {"reason", name_of(drop.reason)},
+            {"packet", name_of(drop.kind)},
+            {"source_lid", static_cast<unsigned>(drop.source)},
+            {"destination_lid", static_cast<unsigned>(drop.destination)},
+            {"destination_qp", static_cast<unsigned>(drop.dest_qp)}};
+  if (drop.kind == fabric::PacketKind::kData) return json;
+  json["class"] = static_cast<unsigned>(drop.mgmt_class);
+  json["attribute"] = drop.attribute_id;
+  return json;
+}
+
 }  // namespace
 
 Json json_of(const FabricSummary& summary) {
@@ -88,13 +102,7 @@ Json drops_json(const FabricView& view) {
   }
   Json recent = Json::array();
   for (const fabric::DropRecord& drop : view.fabric.recent_drops()) {
-    recent.push_back({{"seconds", std::chrono::duration<double>(drop.at.since_start()).count()},
-                      {"port", view.names.name_of(drop.port)},
-                      {"reason", name_of(drop.reason)},
-                      {"source_lid", static_cast<unsigned>(drop.source)},
-                      {"destination_lid", static_cast<unsigned>(drop.destination)},
-                      {"class", static_cast<unsigned>(drop.mgmt_class)},
-                      {"attribute", drop.attribute_id}});
+    recent.push_back(drop_json(view, drop));
   }
   return {{"counts", counts}, {"recent", recent}};
 }

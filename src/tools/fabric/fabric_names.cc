@@ -10,6 +10,10 @@ const char* name_of(fabric::NodeKind kind) noexcept {
   return kind == fabric::NodeKind::kSwitch ? "switch" : "host";
 }
 
+const char* name_of(fabric::PacketKind kind) noexcept {
+  return kind == fabric::PacketKind::kData ? "data" : "management";
+}
+
 const char* name_of(wire::PortState state) noexcept {
   switch (state) {
     case wire::PortState::kNoChange:

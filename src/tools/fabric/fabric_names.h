@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fabric/drop_reason.h"
+#include "fabric/packet_header.h"
 #include "fabric/topology/topology.h"
 #include "wire/headers/guid.h"
 #include "wire/management/port_state.h"
@@ -15,6 +16,7 @@ namespace verbatim::tools {
 using fabric::name_of;
 
 [[nodiscard]] const char* name_of(fabric::NodeKind kind) noexcept;
+[[nodiscard]] const char* name_of(fabric::PacketKind kind) noexcept;
 [[nodiscard]] const char* name_of(wire::PortState state) noexcept;
 [[nodiscard]] const char* name_of(wire::PortPhysicalState state) noexcept;
 /// With 0x and four digits at least.

@@ -55,7 +55,7 @@ std::string text_of(const FabricSummary& summary) {
           " have a link that is up\n";
   text += summary.managers.empty() ? "no subnet manager" : "subnet manager on";
   for (const std::string& port : summary.managers) text += " " + printable(port);
-  return text + "\n" + std::to_string(summary.drops) + " management datagrams discarded\n";
+  return text + "\n" + std::to_string(summary.drops) + " packets discarded\n";
 }
 
 std::string nodes_text(const FabricView& view) {
@@ -108,15 +108,18 @@ std::string drops_text(const FabricView& view) {
     if (count != 0) text += std::to_string(count) + " " + name_of(reason) + "\n";
   }
   if (text.empty()) return "nothing was discarded\n";
-  std::vector<Row> rows{{"SECONDS", "PORT", "REASON", "FROM LID", "TO LID", "CLASS", "ATTRIBUTE"}};
+  std::vector<Row> rows{
+      {"SECONDS", "PORT", "REASON", "PACKET", "FROM LID", "TO LID", "TO QP", "CLASS", "ATTRIBUTE"}};
   for (const fabric::DropRecord& drop : view.fabric.recent_drops()) {
     std::array<char, 32> seconds{};
     std::snprintf(seconds.data(), seconds.size(), "%.6f",
                   std::chrono::duration<double>(drop.at.since_start()).count());
+    const bool is_data = drop.kind == fabric::PacketKind::kData;
     rows.push_back({seconds.data(), view.names.name_of(drop.port), name_of(drop.reason),
-                    lid_text(drop.source), lid_text(drop.destination),
-                    hexadecimal(static_cast<unsigned>(drop.mgmt_class)),
-                    hexadecimal(drop.attribute_id)});
+                    name_of(drop.kind), lid_text(drop.source), lid_text(drop.destination),
+                    hexadecimal(static_cast<unsigned>(drop.dest_qp)),
+                    is_data ? "-" : hexadecimal(static_cast<unsigned>(drop.mgmt_class)),
+                    is_data ? "-" : hexadecimal(drop.attribute_id)});
   }
   return text + "the last of them:\n" + table_of(rows);
 }
