@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "sim/fabric/data_traffic.h"
 #include "sim/fabric/ping.h"
 #include "sim/fabric/subnet_manager.h"
 
@@ -14,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration kPatience = std::chrono::seconds(60);  // virtual; much more than is needed
+constexpr Duration kTrafficInterval = std::chrono::microseconds(500);
 constexpr PortEnd kManagerPort{.node = 0, .port = 1};
 
 std::vector<PortEnd> host_ports(const Topology& topology) {
@@ -45,15 +47,18 @@ class Run {
       : history_(history),
         prng_(history.seed),
         fabric_(random_topology(prng_, history.size), {.seed = history.seed,
-                                                       .hop_delay = std::chrono::microseconds(2),
+                                                       .hop_delay = history.hop_delay,
                                                        .loss_per_mille = history.loss_per_mille}),
         manager_(fabric_, kManagerPort, {.looks_at_switches = history.looks_at_switches}),
-        pings_(fabric_, host_ports(fabric_.topology())) {}
+        pings_(fabric_, host_ports(fabric_.topology())),
+        traffic_(fabric_, host_ports(fabric_.topology()), history.seed),
+        next_traffic_(history.has_data ? Instant{} : Instant::never()) {}
 
   FabricHistoryResult result() {
     manager_.start(now_);
     for (std::uint32_t event = 0; event < history_.events; ++event) {
       wait();
+      if (history_.has_data) traffic_.post_some(now_);  // and it is on the way now
       disturb();
     }
     if (!history_.looks_at_switches) wait();
@@ -61,8 +66,11 @@ class Run {
     settle();
     check_ports();
     if (result_.complaint.empty()) ping();
+    if (result_.complaint.empty() && history_.has_data) send_data();
+    if (!traffic_.complaint().empty()) complain(traffic_.complaint());
     result_.sweeps = manager_.sweep_count();
     result_.pings = pings_.answered_count();
+    result_.packets = traffic_.arrived_count();
     result_.duration = now_.since_start();
     return std::move(result_);
   }
@@ -78,6 +86,7 @@ class Run {
     while (!is_quiet) {
       is_quiet = true;
       fabric_.advance(now_);
+      traffic_.drain();
       while (const auto event = fabric_.poll_delivery()) {
         is_quiet = false;
         const Delivery& delivery = event->delivery;
@@ -99,7 +108,8 @@ class Run {
   /// The next instant at which something happens, but not after `end`.
   bool step(Instant end) {
     drain();
-    const Instant next = std::min(fabric_.next_due().value_or(end), manager_.next_due());
+    const Instant next =
+        std::min({fabric_.next_due().value_or(end), manager_.next_due(), next_traffic_});
     if (next >= end) {
       now_ = end;
       drain();
@@ -107,6 +117,10 @@ class Run {
     }
     now_ = std::max(now_, next);
     manager_.handle_time(now_);
+    if (now_ >= next_traffic_) {
+      traffic_.post_some(now_);
+      next_traffic_ = now_ + kTrafficInterval;
+    }
     return true;
   }
   void run_until(Instant end) {
@@ -184,6 +198,13 @@ class Run {
     }
     if (manager_.end_count() != lids.size()) complain("the subnet manager has not found all ends");
   }
+  /// All that is on the way ends first: nothing else may get lost then.
+  void send_data() {
+    next_traffic_ = Instant::never();
+    if (!run_until_true([&] { return traffic_.are_done(); })) complain("a packet is never done");
+    traffic_.post_all(now_, SubnetManager::kGroup);
+    if (!run_until_true([&] { return traffic_.are_done(); })) complain("a packet is never done");
+  }
   void ping() {
     pings_.start(now_, milliseconds(50), history_.loss_per_mille == 0 ? 0 : 30);
     if (!run_until_true([&] { return pings_.are_done(); })) complain("a ping never ends");
@@ -195,7 +216,9 @@ class Run {
   Fabric fabric_;
   SubnetManager manager_;
   Pings pings_;
+  DataTraffic traffic_;
   Instant now_{};
+  Instant next_traffic_;
   FabricHistoryResult result_{};
 };
 

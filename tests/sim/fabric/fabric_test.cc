@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole fabrics with a subnet manager, cables that come and go, and lost management datagrams.
+// Whole fabrics with a subnet manager, cables that come and go, lost management datagrams, and
+// packets of programs.
 // VERBATIM_SEED=n replays the histories with this seed. VERBATIM_HISTORIES=n asks for more of them,
 // or fewer: for as large a part of those here as n is of 2,000, which another test runs without it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 
@@ -12,6 +14,8 @@
 
 namespace verbatim::fabric::test {
 namespace {
+
+using std::chrono::microseconds;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -59,6 +63,15 @@ TEST(FabricHistory, TrapsAloneTellTheSubnetManagerOfEveryChange) {
 TEST(FabricHistory, ConvergesWhenATenthOfAllManagementDatagramsIsLost) {
   with_seeds({.loss_per_mille = 100}, 15);
   with_seeds({.loss_per_mille = 100, .events = 8}, 15);
+}
+
+TEST(FabricHistory, EachPacketOfAProgramIsDoneOnceWhateverHappensToTheLinks) {
+  const auto has_arrivals = [](const FabricHistoryResult& result) {
+    EXPECT_GT(result.packets, 100U);
+  };
+  with_seeds({.events = 12, .has_data = true}, 20, has_arrivals);
+  with_seeds({.events = 12, .has_data = true, .hop_delay = Duration{0}}, 20, has_arrivals);
+  with_seeds({.events = 4, .has_data = true, .hop_delay = microseconds(200)}, 5, has_arrivals);
 }
 
 TEST(FabricHistory, OneSeedIsOneTrace) {

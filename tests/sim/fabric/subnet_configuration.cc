@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 
+#include "base/byte_order.h"
 #include "sim/fabric/subnet_manager.h"
 
 namespace verbatim::fabric::test {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::size_t kUnreachable = std::numeric_limits<std::size_t>::max();
 constexpr std::uint8_t kNoRoute = 0xff;
+constexpr unsigned kMaskPorts = 16;
 constexpr std::size_t kBlock = wire::Smp::kDataSize;  // entries of a table in one packet
 
 }  // namespace
@@ -24,7 +26,9 @@ void SubnetManager::configure() {
   for (std::size_t to = 0; to < ends_.size(); ++to) distances.push_back(distances_to(to));
   for (std::size_t end = 0; end < ends_.size(); ++end) {
     set_port_info(end, ends_[end].base_port, wire::PortState::kNoChange);
-    if (ends_[end].is_switch()) write_tables(end, distances);
+    if (!ends_[end].is_switch()) continue;
+    write_tables(end, distances);
+    write_group(end, distances.front());
   }
 }
 
@@ -50,6 +54,36 @@ void SubnetManager::write_tables(std::size_t end, const std::vector<Distances>& 
   info.port_state_change = false;
   info.emit(request.data);
   ask(request);
+}
+
+/// The first entry of each mask is kGroup's.
+void SubnetManager::write_group(std::size_t end, const Distances& distances) {
+  const std::vector<std::uint16_t> masks = masks_of_group(end, distances);
+  for (std::size_t mask = 0; mask < masks.size(); ++mask) {
+    Request request{.path = ends_[end].path,
+                    .method = wire::MadMethod::kSet,
+                    .attribute = wire::SmpAttribute::kMulticastForwardingTable,
+                    .modifier = static_cast<std::uint32_t>(mask << 28),
+                    .end = end};
+    store_be_at(request.data.data(), masks[mask]);
+    ask(request);
+  }
+}
+
+/// The group is a tree: the shortest ways of all ends to the first one, whose `distances` these
+/// are.
+std::vector<std::uint16_t> SubnetManager::masks_of_group(std::size_t end,
+                                                         const Distances& distances) const {
+  std::vector<std::uint16_t> masks(ends_[end].info.port_count / kMaskPorts + 1U);
+  const std::uint8_t own_way = port_towards(end, 0, distances);
+  for (const auto& [number, port] : ends_[end].ports) {
+    const auto& neighbor = port.neighbor;
+    const bool is_way_of_neighbor =
+        neighbor && port_towards(neighbor->end, 0, distances) == neighbor->port;
+    if (number != own_way && !is_way_of_neighbor) continue;
+    masks[number / kMaskPorts] |= static_cast<std::uint16_t>(1U << (number % kMaskPorts));
+  }
+  return masks;
 }
 
 std::vector<std::uint8_t> SubnetManager::table_of(std::size_t from,

@@ -20,7 +20,8 @@
 namespace verbatim::fabric::test {
 
 /// A small subnet manager: it discovers the nodes by directed routes, assigns LIDs, writes the
-/// linear tables of the shortest paths, brings the ports to Active, and begins again after a trap,
+/// linear tables of the shortest paths and the multicast tables of one group of all adapter ports,
+/// brings the ports to Active, and begins again after a trap,
 /// after a request without an answer, and when a switch says that a port has changed. It uses one
 /// port of the fabric as a program does.
 class SubnetManager {
@@ -34,6 +35,7 @@ class SubnetManager {
     std::size_t outstanding_max = 32;
   };
   static constexpr ClientId kClient{1};
+  static constexpr wire::Lid kGroup{0xc000};
 
   SubnetManager(Fabric& fabric, PortEnd port, const Options& options);
 
@@ -101,6 +103,9 @@ class SubnetManager {
   // subnet_configuration.cc: what it shall be
   void configure();
   void write_tables(std::size_t end, const std::vector<Distances>& distances);
+  void write_group(std::size_t end, const Distances& distances);
+  [[nodiscard]] std::vector<std::uint16_t> masks_of_group(std::size_t end,
+                                                          const Distances& distances) const;
   void set_states(wire::PortState state);
   void set_port_info(std::size_t end, std::uint8_t port, wire::PortState state);
   [[nodiscard]] std::vector<std::uint8_t> table_of(std::size_t from,
