@@ -149,9 +149,8 @@ class Fabric::Machine {
                                                 const PacketHeader& packet);
   [[nodiscard]] Expected<std::uint8_t, DropReason> way_out(PortEnd ingress, wire::Lid destination);
   [[nodiscard]] Expected<PortSet, DropReason> ways_out(PortEnd ingress, wire::Lid group);
-  [[nodiscard]] bool passes_partition(Instant now, PortEnd end, bool is_outbound,
-                                      const PacketHeader& packet);
-  void report_bad_pkey(Instant now, PortEnd end, const PacketHeader& packet);
+  [[nodiscard]] bool keeps_out(Instant now, PortEnd end, const PacketHeader& packet,
+                               wire::PortCounter errors);
   [[nodiscard]] bool is_lost(PortEnd out, const PacketHeader& packet, std::uint8_t hops);
 
   // machine_delivery.cc

@@ -37,6 +37,11 @@ std::optional<Discard> discard_of(const Port& from, const PacketHeader& packet,
   return std::nullopt;
 }
 
+/// Subnet management is in no partition.
+bool is_strange(const Port& port, const PacketHeader& packet) noexcept {
+  return !packet.is_subnet_management() && !port.is_in_partition(packet.pkey);
+}
+
 void count_sent(PortCounts& counts, const PacketHeader& packet) noexcept {
   counts.add(PortCounter::kTransmitPackets);
   counts.add(packet.is_multicast() ? PortCounter::kMulticastTransmitPackets
@@ -62,7 +67,10 @@ std::optional<DropReason> Fabric::Machine::leave(Instant now, PortEnd out,
     from.counts.add(discard->detail);
     return discard->reason;
   }
-  if (!passes_partition(now, out, true, packet)) return DropReason::kBadPKey;
+  if (from.info.enforces_pkey_outbound && is_strange(from, packet) &&
+      keeps_out(now, out, packet, PortCounter::kTransmitConstraintErrors)) {
+    return DropReason::kBadPKey;
+  }
   count_sent(from.counts, packet);
   if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
   return std::nullopt;
@@ -81,7 +89,10 @@ std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
   }
   if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
   count_received(here.counts, packet);
-  if (!passes_partition(now, at, false, packet)) return DropReason::kBadPKey;
+  if (here.info.enforces_pkey_inbound && is_strange(here, packet) &&
+      keeps_out(now, at, packet, PortCounter::kReceiveConstraintErrors)) {
+    return DropReason::kBadPKey;
+  }
   return std::nullopt;
 }
 
@@ -111,24 +122,13 @@ Expected<PortSet, DropReason> Fabric::Machine::ways_out(PortEnd ingress, wire::L
   return ports;
 }
 
-/// A switch port discards packets of partitions that it does not have, where it is told to
-/// (14.2.5.6, 18.2.4.2.1).
-bool Fabric::Machine::passes_partition(Instant now, PortEnd end, bool is_outbound,
-                                       const PacketHeader& packet) {
+/// A switch port keeps a packet of a partition that it does not have out of its link, or out of the
+/// switch (14.2.5.6, 18.2.4.2.1). Adapters check the partition of each queue pair instead.
+bool Fabric::Machine::keeps_out(Instant now, PortEnd end, const PacketHeader& packet,
+                                wire::PortCounter errors) {
   Node& node = places_[end.node].node;
-  if (!node.is_external(end.port) || packet.is_subnet_management()) return true;
-  Port& here = node.port(end.port);
-  const bool enforces =
-      is_outbound ? here.info.enforces_pkey_outbound : here.info.enforces_pkey_inbound;
-  if (!enforces || here.is_in_partition(packet.pkey)) return true;
-  here.counts.add(is_outbound ? PortCounter::kTransmitConstraintErrors
-                              : PortCounter::kReceiveConstraintErrors);
-  report_bad_pkey(now, end, packet);
-  return false;
-}
-
-void Fabric::Machine::report_bad_pkey(Instant now, PortEnd end, const PacketHeader& packet) {
-  Node& node = places_[end.node].node;
+  if (!node.is_external(end.port)) return false;
+  node.port(end.port).counts.add(errors);
   const wire::BadPKeyAtSwitchPort bad{.source = packet.source,
                                       .destination = packet.destination,
                                       .pkey = packet.pkey,
@@ -143,11 +143,13 @@ void Fabric::Machine::report_bad_pkey(Instant now, PortEnd end, const PacketHead
                    .details = bad.details()},
                   end.port);
   arm_traps(end.node);
+  return true;
 }
 
 /// Loss that the user asked for: of one link, or of management datagrams once on their whole way.
 /// The other end notices a packet with errors, or on lane 15 none.
 bool Fabric::Machine::is_lost(PortEnd out, const PacketHeader& packet, std::uint8_t hops) {
+  if (options_.loss_per_mille == 0 && jack(out).loss_per_mille == 0) return false;
   const bool begins = hops == 0 && packet.kind != PacketKind::kData;
   const std::uint32_t whole_way = begins ? options_.loss_per_mille : 0;
   const std::uint32_t this_link = jack(out).loss_per_mille;

@@ -16,10 +16,11 @@ class RingQueue {
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] const Entry& front() const noexcept { return ring_[first_]; }
 
-  void push(const Entry& entry) {
+  void push(const Entry& entry) { add() = entry; }
+  /// The new last entry, with any content: small entries are written fastest where they stay.
+  [[nodiscard]] Entry& add() {
     if (count_ == ring_.size()) grow();
-    ring_[(first_ + count_) & (ring_.size() - 1)] = entry;
-    ++count_;
+    return ring_[(first_ + count_++) & (ring_.size() - 1)];
   }
   [[nodiscard]] Entry pop() noexcept {
     Entry& entry = ring_[first_];

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "fabric/data/data_packet.h"
@@ -35,12 +34,12 @@ class Journeys {
   [[nodiscard]] Journey& at(JourneyId id) noexcept {
     return journeys_[static_cast<std::size_t>(id)];
   }
-  /// One copy less. Returns the handle of the packet if it was the last one.
-  [[nodiscard]] std::optional<std::uint32_t> end_copy(JourneyId id) {
-    Journey& journey = at(id);
-    if (--journey.copies != 0) return std::nullopt;
+  /// One copy less. Returns whether it was the last one, after which the owner calls end().
+  [[nodiscard]] bool end_copy(JourneyId id) noexcept { return --at(id).copies == 0; }
+  /// Returns the handle of the packet.
+  std::uint32_t end(JourneyId id) {
     free_.push_back(static_cast<std::uint32_t>(id));
-    return journey.handle;
+    return at(id).handle;
   }
   [[nodiscard]] std::size_t size() const noexcept { return journeys_.size() - free_.size(); }
 

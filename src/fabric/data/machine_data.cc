@@ -93,20 +93,26 @@ void Fabric::Machine::transmit_data(Instant now, PortEnd out, const DataFlight& 
   }
   ++journey.copies;
   ++journey.links;
-  data_flights_.push({.due = now + options_.hop_delay,
-                      .to = peer,
-                      .journey = from.journey,
-                      .hops = static_cast<std::uint8_t>(from.hops + 1)});
+  DataFlight& flight = data_flights_.add();
+  flight.due = now + options_.hop_delay;
+  flight.to = peer;
+  flight.journey = from.journey;
+  flight.hops = static_cast<std::uint8_t>(from.hops + 1);
 }
 
 void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey) {
-  data_outcomes_.push(
-      {.handle = journeys_.at(journey).handle, .kind = DataOutcome::Kind::kArrived, .port = at});
+  DataOutcome& outcome = data_outcomes_.add();
+  outcome.handle = journeys_.at(journey).handle;
+  outcome.kind = DataOutcome::Kind::kArrived;
+  outcome.port = at;
 }
 
 void Fabric::Machine::end_copy(JourneyId journey) {
-  const auto handle = journeys_.end_copy(journey);
-  if (handle) data_outcomes_.push({.handle = *handle, .kind = DataOutcome::Kind::kDone});
+  if (!journeys_.end_copy(journey)) return;
+  DataOutcome& outcome = data_outcomes_.add();
+  outcome.handle = journeys_.end(journey);
+  outcome.kind = DataOutcome::Kind::kDone;
+  outcome.port = {};
 }
 
 }  // namespace verbatim::fabric
