@@ -18,10 +18,9 @@ namespace verbatim::host {
 /// The program's side of connections to the process of a fabric (host/fabric_server.h is the
 /// other).
 ///
-/// Calls wait for that process, at most kFabricPatience: a stopped one does not hang a program. On
-/// failure `message` is a sentence for the user, with what to do. Any thread; a thread is not
+/// Calls wait for that process, at most kFabricPatienceMs: a stopped one does not hang a program.
+/// On failure `message` is a sentence for the user, with what to do. Any thread; a thread is not
 /// cancelled in them.
-inline constexpr int kFabricPatienceMs = 5'000;
 
 struct NodeView {
   std::uint32_t node = 0;  // its number in the fabric

@@ -16,6 +16,7 @@
 #include "base/uncancelled.h"
 #include "host/fabric_client.h"
 #include "host/fabric_transfer.h"
+#include "host/fabric_waiting.h"
 #include "umad/adapter.h"
 #include "umad/agents.h"
 #include "umad/border.h"
