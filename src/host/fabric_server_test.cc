@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -321,6 +322,21 @@ TEST(FabricServer, StrangeMessagesAreIgnored) {
   bool is_gone = false;
   ASSERT_TRUE(receive_message(*stranger, std::as_writable_bytes(std::span(&answer, 1)), is_gone));
   EXPECT_EQ(answer.error, EPROTO);
+}
+
+TEST(FabricServer, DescriptorsThatNobodyAskedForAreClosed) {
+  const FabricFolder folder;
+  const ServedFabric fabric(folder.place());
+  const Descriptor port = open_port(folder);
+  const std::size_t before = test::open_descriptor_count();
+  const auto junk = pattern_of(80);
+  const std::array<int, 3> several{0, 1, 2};
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(send_descriptors(port.number(), junk, several), Transfer::kDone);
+  }
+  ASSERT_EQ(send_user_mad(port.number(), {}, pattern_of(256)), Transfer::kDone);
+  EXPECT_EQ(receive_datagram(port.number()).message.size(), 256U);
+  EXPECT_EQ(test::open_descriptor_count(), before);
 }
 
 TEST(FabricPlace, NamesThatAreNoneAreRefused) {

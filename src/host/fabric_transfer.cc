@@ -19,30 +19,32 @@
 namespace verbatim::host {
 namespace {
 
-/// Room for one descriptor beside a message.
+/// Room for descriptors beside a message.
 struct alignas(cmsghdr) ControlRoom {
-  std::array<std::byte, CMSG_SPACE(sizeof(int))> octets{};
+  std::array<std::byte, CMSG_SPACE(kDescriptorsMax * sizeof(int))> octets{};
 };
 
-void attach(msghdr& message, ControlRoom& room, int descriptor) noexcept {
+void attach(msghdr& message, ControlRoom& room, std::span<const int> descriptors) noexcept {
+  const auto added = std::as_bytes(descriptors);
   message.msg_control = room.octets.data();
-  message.msg_controllen = room.octets.size();
+  message.msg_controllen = CMSG_SPACE(added.size());
   cmsghdr* head = CMSG_FIRSTHDR(&message);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  head->cmsg_len = CMSG_LEN(added.size());
+  std::memcpy(CMSG_DATA(head), added.data(), added.size());
 }
 
-Descriptor descriptor_in(msghdr& message) noexcept {
+void take_descriptors(msghdr& message, ArrivedMessage& arrived) noexcept {
+  arrived.lacks_descriptors = (message.msg_flags & MSG_CTRUNC) != 0;
   const cmsghdr* head = CMSG_FIRSTHDR(&message);
-  if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
-      head->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return Descriptor();
+  if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return;
+  std::array<int, kDescriptorsMax> numbers{};
+  const std::size_t octets = std::min(head->cmsg_len - CMSG_LEN(0), sizeof numbers);
+  std::memcpy(numbers.data(), CMSG_DATA(head), octets);
+  for (std::size_t at = 0; at < octets / sizeof(int); ++at) {
+    (at == 0 ? arrived.descriptor : arrived.other_descriptors[at - 1]) = Descriptor(numbers[at]);
   }
-  int number = -1;
-  std::memcpy(&number, CMSG_DATA(head), sizeof number);
-  return Descriptor(number);
 }
 
 Transfer outcome_of(int error) noexcept {
@@ -73,10 +75,8 @@ Descriptor memory_file_of(std::span<const std::byte> octets) noexcept {
   return file;
 }
 
-}  // namespace
-
-Transfer send_parts(int socket, std::span<const std::byte> head, std::span<const std::byte> rest,
-                    int descriptor) noexcept {
+Transfer send_all(int socket, std::span<const std::byte> head, std::span<const std::byte> rest,
+                  std::span<const int> descriptors) noexcept {
   const Uncancelled uncancelled;
   std::array<iovec, 2> parts{
       iovec{.iov_base = const_cast<std::byte*>(head.data()), .iov_len = head.size()},
@@ -85,12 +85,26 @@ Transfer send_parts(int socket, std::span<const std::byte> head, std::span<const
   message.msg_iov = parts.data();
   message.msg_iovlen = rest.empty() ? 1 : 2;
   ControlRoom room;
-  if (descriptor >= 0) attach(message, room, descriptor);
+  if (!descriptors.empty()) attach(message, room, descriptors);
   ssize_t sent = -1;
   do {
     sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   return sent >= 0 ? Transfer::kDone : outcome_of(errno);
+}
+
+}  // namespace
+
+Transfer send_parts(int socket, std::span<const std::byte> head, std::span<const std::byte> rest,
+                    int descriptor) noexcept {
+  const std::span<const int> one(&descriptor, 1);
+  return send_all(socket, head, rest, descriptor >= 0 ? one : std::span<const int>());
+}
+
+Transfer send_descriptors(int socket, std::span<const std::byte> message,
+                          std::span<const int> descriptors) noexcept {
+  return send_all(socket, message, {},
+                  descriptors.first(std::min(descriptors.size(), kDescriptorsMax)));
 }
 
 Transfer send_user_mad(int socket, UserMadHeader header,
@@ -122,8 +136,10 @@ std::optional<ArrivedMessage> receive_message(int socket, std::span<std::byte> r
   } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   is_gone = got == 0 || (got < 0 && errno != EAGAIN);
   if (got <= 0) return std::nullopt;
-  return ArrivedMessage{.octets = static_cast<std::size_t>(got),
-                        .descriptor = descriptor_in(message)};
+  ArrivedMessage arrived;
+  arrived.octets = static_cast<std::size_t>(got);
+  take_descriptors(message, arrived);
+  return arrived;
 }
 
 bool read_memory_file(int file, std::span<std::byte> to) noexcept {

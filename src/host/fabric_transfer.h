@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,10 @@ enum class Transfer : std::uint8_t {
 /// Sends a head and a rest as one message, with a descriptor if it is not negative.
 [[nodiscard]] Transfer send_parts(int socket, std::span<const std::byte> head,
                                   std::span<const std::byte> rest, int descriptor) noexcept;
+/// Sends a message with up to kDescriptorsMax descriptors.
+inline constexpr std::size_t kDescriptorsMax = 4;
+[[nodiscard]] Transfer send_descriptors(int socket, std::span<const std::byte> message,
+                                        std::span<const int> descriptors) noexcept;
 /// Sends a datagram; `header.octets` is set here.
 [[nodiscard]] Transfer send_user_mad(int socket, UserMadHeader header,
                                      std::span<const std::byte> message) noexcept;
@@ -33,7 +38,9 @@ enum class Transfer : std::uint8_t {
 /// A message that has arrived.
 struct ArrivedMessage {
   std::size_t octets = 0;  // of the message, which may be more than there was room for
-  Descriptor descriptor;   // that came with it
+  Descriptor descriptor;   // the first that came with it
+  std::array<Descriptor, kDescriptorsMax - 1> other_descriptors{};
+  bool lacks_descriptors = false;  // this process had no number left for all of them
 };
 /// Takes the next message. Nothing: none is there, or `is_gone` says that there will be none.
 [[nodiscard]] std::optional<ArrivedMessage> receive_message(int socket, std::span<std::byte> room,
