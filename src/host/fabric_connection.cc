@@ -49,10 +49,19 @@ bool FabricConnection::keep(Waiting message) {
 /// The memory files that a program has not taken stay in its socket, so they count as unread, too.
 /// When nothing is in the socket any more, it has taken all.
 bool FabricConnection::has_room_for_file(std::size_t octets) noexcept {
-  int unread = 0;
-  if (::ioctl(socket_.number(), SIOCOUTQ, &unread) == 0 && unread == 0) files_.release();
+  if (has_taken_all()) files_.release();
   const std::size_t all = files_.octets() + octets;
   return all <= kWaitingOctetsMax && files_.hold(all);
+}
+
+bool FabricConnection::has_taken_all() const noexcept {
+  int unread = 0;
+  return ::ioctl(socket_.number(), SIOCOUTQ, &unread) == 0 && unread == 0;
+}
+
+/// A program that has something unread reads the node after it.
+void FabricConnection::tell_news() noexcept {
+  if (has_taken_all()) (void)send_parts(socket_.number(), octets_of(FabricNews{}), {}, -1);
 }
 
 Transfer FabricConnection::transfer(const UserMadHeader& header,

@@ -29,6 +29,7 @@ class FabricConnection {
     kDecision,  // nothing: the owner has not accepted the program yet
     kPort,      // datagrams and calls
     kCommands,  // text
+    kData,      // nothing
     kEnded,     // nothing any more
   };
   // A program that reads nothing keeps at most so much memory of the fabric busy, and beyond
@@ -43,6 +44,7 @@ class FabricConnection {
 
   Phase phase = Phase::kGreeting;
   std::uint32_t epoll_events = 0;  // what the epoll of the server waits for
+  std::uint32_t node = 0;          // whose changes it is told of, in kData
 
   [[nodiscard]] int socket() const noexcept { return socket_.number(); }
   [[nodiscard]] pid_t process() const noexcept { return process_; }
@@ -53,6 +55,8 @@ class FabricConnection {
   bool send(std::span<const std::byte> head, std::span<const std::byte> rest, int descriptor = -1);
   /// Sends what had to wait.
   void flush();
+  /// Tells the program that its node has changed, if it has taken all that it was told before.
+  void tell_news() noexcept;
 
   /// Keeps the socket for the reply and returns the number of the call.
   [[nodiscard]] std::uint32_t add_call(Descriptor reply_to);
@@ -72,6 +76,7 @@ class FabricConnection {
   [[nodiscard]] Transfer transfer(const UserMadHeader& header,
                                   std::span<const std::byte> message) noexcept;
   [[nodiscard]] bool has_room_for_file(std::size_t octets) noexcept;
+  [[nodiscard]] bool has_taken_all() const noexcept;
 
   Descriptor socket_;
   pid_t process_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +41,8 @@ struct FabricSeat {
 /// makes no system call for the packets.
 ///
 /// When the fabric's process ends, or ends the connection, connection() becomes readable and
-/// has_ended() is true; no packet arrives any more, and next_buffer() is empty soon.
+/// take_change() notices it: no packet arrives any more, and next_buffer() is empty. The port can
+/// be closed and opened again.
 ///
 /// open() waits for the fabric at most kFabricPatienceMs for each of its two messages; no other
 /// function waits. A thread cannot be cancelled in any of them. A fork must not happen during
@@ -67,12 +66,12 @@ class FabricDataPort {
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return area_ != nullptr; }
   /// In a forked child, also in the middle of another function of this object: closes the
-  /// descriptors and lets go of the memory, which stays that of the parent. What the child writes
-  /// from then on reaches nothing.
-  void abandon_in_child() noexcept VB_UNCHECKED_LOCKING;
+  /// descriptors, and private memory takes the place of the area. has_ended() is true from then on,
+  /// and what the child writes reaches nothing.
+  void abandon_in_child() noexcept;
 
   /// Room for the next packet: the same until it is posted, and aligned to 64 octets. Empty: the
-  /// fabric has not yet done with any of the buffers, or the port is closed.
+  /// fabric is not done with any of the buffers, or the port is closed or has ended.
   [[nodiscard]] std::span<std::byte> next_buffer() noexcept;
   /// Posts the first octets of next_buffer(), which must not have been empty.
   void post(std::size_t octets) noexcept;
@@ -97,7 +96,8 @@ class FabricDataPort {
   /// connection() is readable; it costs a system call.
   [[nodiscard]] bool take_change() noexcept;
   /// Whether packets cannot leave or arrive any more, for good: the fabric has ended, or the
-  /// program has closed the descriptors. take_change() and receive() notice it.
+  /// program has closed the descriptors (take_change() notices both), or what the fabric wrote made
+  /// no sense (receive() does).
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_ || arrivals_.is_broken(); }
   /// The node as it is now. Nothing: the port is closed, or the fabric was stopped while it wrote.
   [[nodiscard]] std::optional<FabricNodeState> state() const noexcept;
@@ -105,21 +105,20 @@ class FabricDataPort {
   [[nodiscard]] std::uint32_t node() const noexcept { return node_; }
 
  private:
-  [[nodiscard]] Status map(int area, int page, std::string& message) noexcept;
+  [[nodiscard]] bool map(int area, int page) noexcept;
   void ring_if(std::uint32_t wanted) noexcept;
 
   SegmentMapping mapping_;
-  FabricDataArea* area_ = nullptr;     // in mapping_; null: closed
-  const FabricPage* page_ = nullptr;   // null: closed
-  pid_t process_ = 0;                  // that has opened it
+  FabricDataArea* area_ = nullptr;    // in mapping_; null: closed
+  const FabricPage* page_ = nullptr;  // mapped for reading; null: closed
   std::uint32_t node_ = 0;
-  std::uint32_t next_ = 0;             // the buffer at which the search for a free one begins
-  std::uint32_t posted_ = 0;           // as in the area
+  std::uint32_t next_ = 0;    // the buffer at which the search for a free one begins
+  std::uint32_t posted_ = 0;  // as in the area
   bool has_ended_ = false;
   FabricArrivalReader arrivals_;
   std::array<std::span<const std::byte>, kBurst> burst_{};
   OwnDescriptor connection_;
-  OwnDescriptor bell_;         // of this process
+  OwnDescriptor bell_;  // of this process
   OwnDescriptor fabric_bell_;
 };
 

@@ -19,6 +19,10 @@ Errc errc_of(int error) noexcept {
       return Errc::kNoDevice;
     case EINVAL:
       return Errc::kInvalidArgument;
+    case EADDRINUSE:
+      return Errc::kAddressInUse;
+    case ENOMEM:
+      return Errc::kNoMemory;
     default:
       return Errc::kAccessDenied;
   }
@@ -71,8 +75,14 @@ Expected<FabricWelcome> greet_fabric(const FabricPlace& place, const FabricHello
     message.assign(answer.why.data(), ::strnlen(answer.why.data(), answer.why.size()));
     return errc_of(answer.error);
   }
+  if (arrived->lacks_descriptors) {
+    message = "this program has no descriptor left for fabric " + place.name() +
+              "; close some, or raise `ulimit -n`";
+    return Errc::kNoMemory;
+  }
   welcome.node = answer.node;
   welcome.page = std::move(arrived->descriptor);
+  welcome.data = std::move(arrived->other_descriptors);
   return welcome;
 }
 

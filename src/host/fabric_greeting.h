@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ namespace verbatim::host {
 struct FabricWelcome {
   std::uint32_t node = 0;  // its number in the fabric; not for commands
   Descriptor page;         // with the state of the node; likewise
+  // For data: the area, the bell of this process, that of the fabric.
+  std::array<Descriptor, 3> data{};
   Descriptor connection;
 };
 

@@ -51,21 +51,23 @@ inline constexpr std::uint32_t kAgentsMax = 32;
 
 /// The first message of a connection, from the program. FabricAnswer is the reply. After it a
 /// connection for a port carries datagrams (UserMadHeader) and calls (FabricCall), one for commands
-/// carries text, and one for looking is closed.
+/// carries text, one for data carries a FabricNews now and then, and one for looking is closed.
 struct FabricHello {
   static constexpr std::uint32_t kMagic = 0x5642'4661;
-  static constexpr std::uint32_t kVersion = 2;
-  enum class Purpose : std::uint32_t { kLook, kPort, kCommands };
+  static constexpr std::uint32_t kVersion = 3;
+  enum class Purpose : std::uint32_t { kLook, kPort, kCommands, kData };
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
   Purpose purpose = Purpose::kLook;
-  std::uint32_t port = 0;       // for kPort
+  std::uint32_t port = 0;       // for kPort and kData
+  std::uint32_t slot = 0;       // for kData
   std::array<char, 96> node{};  // as VERBATIM_NODE names it, with a terminating zero
 };
-static_assert(sizeof(FabricHello) == 112);
+static_assert(sizeof(FabricHello) == 116);
 
-/// For kLook and kPort a descriptor comes with it: the node's FabricPage.
+/// For kLook, kPort and kData a descriptor comes with it: the node's FabricPage. For kData three
+/// more: the FabricDataArea, the bell of the program, and the bell of the fabric.
 struct FabricAnswer {
   static constexpr std::uint32_t kMagic = 0x5642'4662;
   std::uint32_t magic = kMagic;
@@ -75,6 +77,14 @@ struct FabricAnswer {
   std::array<char, 304> why{};  // why not, and what to do about it
 };
 static_assert(sizeof(FabricAnswer) == 320);
+
+/// On a connection for data, from the fabric: the node's FabricPage has changed. The next one comes
+/// when the program has read this one.
+struct FabricNews {
+  static constexpr std::uint32_t kMagic = 0x5642'4665;
+  std::uint32_t magic = kMagic;
+};
+static_assert(sizeof(FabricNews) == 4);
 
 /// A call with an answer, on the connection of a port. One end of a socket pair comes with it, on
 /// which the process of the fabric answers: so another thread may wait for datagrams meanwhile, and

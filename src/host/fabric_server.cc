@@ -266,8 +266,9 @@ bool FabricServer::read_one(FabricClientId client, FabricConnection& connection)
   auto arrived = receive_message(connection.socket(), room_, is_gone);
   if (is_gone) {
     const auto phase = std::exchange(connection.phase, FabricConnection::Phase::kEnded);
-    const bool was_accepted =
-        phase == FabricConnection::Phase::kPort || phase == FabricConnection::Phase::kCommands;
+    const bool was_accepted = phase == FabricConnection::Phase::kPort ||
+                              phase == FabricConnection::Phase::kCommands ||
+                              phase == FabricConnection::Phase::kData;
     if (was_accepted) push_event(client, FabricEvent::Left{});
   }
   if (!arrived) return false;
@@ -297,6 +298,7 @@ void FabricServer::handle_message(FabricClientId client, FabricConnection& conne
       push_event(client, FabricEvent::Commanded{.text = {text, octets.size()}});
       return;
     }
+    case FabricConnection::Phase::kData:
     case FabricConnection::Phase::kDecision:
     case FabricConnection::Phase::kEnded:
       return;
@@ -322,7 +324,8 @@ void FabricServer::handle_hello(FabricClientId client, FabricConnection& connect
   connection.phase = FabricConnection::Phase::kDecision;
   const std::string node(hello.node.data(), ::strnlen(hello.node.data(), hello.node.size()));
   push_event(client,
-             FabricEvent::Attached{.purpose = hello.purpose, .node = node, .port = hello.port});
+             FabricEvent::Attached{
+                 .purpose = hello.purpose, .node = node, .port = hello.port, .slot = hello.slot});
 }
 
 void FabricServer::handle_call(FabricClientId client, FabricConnection& connection,
@@ -360,12 +363,15 @@ void FabricServer::end(FabricClientId client) {
   if (ended == connections_.end()) return;
   const auto process = connections_of_.find(ended->second.process());
   if (process != connections_of_.end() && --process->second == 0) connections_of_.erase(process);
+  const auto page = pages_.find(ended->second.node);
+  if (page != pages_.end()) std::erase(page->second.told, client);
   connections_.erase(ended);
 }
 
 auto FabricServer::make_page(const FabricNodeState& state) -> Page {
   Page page{.file = Descriptor(::memfd_create("verbatim-node", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
-            .mapped = nullptr};
+            .mapped = nullptr,
+            .told = {}};
   const int file = page.file.number();
   if (file < 0 || ::ftruncate(file, FabricPage::kOctets) != 0) return {};
   void* mapped = ::mmap(nullptr, FabricPage::kOctets, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -379,25 +385,52 @@ auto FabricServer::make_page(const FabricNodeState& state) -> Page {
   return page;
 }
 
-bool FabricServer::accept(FabricClientId client, std::uint32_t node, const FabricNodeState& state) {
+FabricConnection* FabricServer::prepare(FabricClientId client, std::uint32_t node,
+                                        const FabricNodeState& state) {
   FabricConnection* connection = connection_of(client);
   if (connection == nullptr || connection->phase != FabricConnection::Phase::kDecision)
-    return false;
+    return nullptr;
   if (!pages_.contains(node)) {
     Page page = make_page(state);
     if (page.mapped == nullptr) {
       refuse(client, ENOMEM, "the fabric's process has no memory or no descriptor left");
-      return false;
+      return nullptr;
     }
     pages_.emplace(node, std::move(page));
   }
   for (std::uint32_t port = 0; port < state.ports.size(); ++port) {
     if (state.ports[port].guid != 0) (void)sm_files_.add(node, port);  // opening it says why not
   }
+  return connection;
+}
+
+bool FabricServer::accept(FabricClientId client, std::uint32_t node, const FabricNodeState& state) {
+  FabricConnection* connection = prepare(client, node, state);
+  if (connection == nullptr) return false;
   FabricAnswer answer;
   answer.node = node;
   (void)connection->send(octets_of(answer), {}, pages_.at(node).file.number());
   connection->phase = FabricConnection::Phase::kPort;
+  return true;
+}
+
+bool FabricServer::accept_data(FabricClientId client, std::uint32_t node,
+                               const FabricNodeState& state, const FabricDataServerPort& port) {
+  FabricConnection* connection = prepare(client, node, state);
+  if (connection == nullptr) return false;
+  Page& page = pages_.at(node);
+  const auto [area, bell, fabric_bell] = port.descriptors();
+  const std::array<int, 4> descriptors{page.file.number(), area, bell, fabric_bell};
+  FabricAnswer answer;
+  answer.node = node;
+  if (send_descriptors(connection->socket(), octets_of(answer), descriptors) != Transfer::kDone) {
+    refuse(client, ENOMEM,
+           "the fabric's process cannot send descriptors; its system has no memory");
+    return false;
+  }
+  connection->phase = FabricConnection::Phase::kData;
+  connection->node = node;
+  page.told.push_back(client);
   return true;
 }
 
@@ -434,8 +467,12 @@ void FabricServer::answer(FabricClientId client, std::string_view text, bool is_
 }
 
 void FabricServer::publish(std::uint32_t node, const FabricNodeState& state) {
-  if (const auto found = pages_.find(node); found != pages_.end())
-    found->second.mapped->write(state);
+  const auto found = pages_.find(node);
+  if (found == pages_.end()) return;
+  found->second.mapped->write(state);
+  for (const FabricClientId client : found->second.told) {
+    if (FabricConnection* connection = connection_of(client)) connection->tell_news();
+  }
 }
 
 }  // namespace verbatim::host

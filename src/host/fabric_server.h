@@ -19,6 +19,7 @@
 #include "base/octet_budget.h"
 #include "host/descriptor.h"
 #include "host/fabric_connection.h"
+#include "host/fabric_data_server_port.h"
 #include "host/fabric_message.h"
 #include "host/fabric_page.h"
 #include "host/fabric_place.h"
@@ -31,11 +32,12 @@ using FabricClientId = std::uint32_t;
 
 /// What programs do, in the order in which it happened. The owner of a FabricServer takes these.
 struct FabricEvent {
-  /// A program names its node (and port). The owner calls accept() or refuse().
+  /// A program names its node (and port). The owner calls accept(), accept_data() or refuse().
   struct Attached {
-    FabricHello::Purpose purpose{};  // kLook or kPort
+    FabricHello::Purpose purpose{};  // kLook, kPort or kData
     std::string node;
     std::uint32_t port = 0;
+    std::uint32_t slot = 0;  // of kData
   };
   struct Sent {
     UserMadHeader header;
@@ -98,8 +100,12 @@ class FabricServer {
   /// tell of it.
   [[nodiscard]] bool accept(FabricClientId client, std::uint32_t node,
                             const FabricNodeState& state);
-  /// `error` is an errno value (ENODEV: no such node, EINVAL: no such port), `why` a sentence for
-  /// the user.
+  /// The same for kData: the program gets the descriptors of its data port, and is told when the
+  /// state of the node changes.
+  [[nodiscard]] bool accept_data(FabricClientId client, std::uint32_t node,
+                                 const FabricNodeState& state, const FabricDataServerPort& port);
+  /// `error` is an errno value (ENODEV: no such node, EINVAL: no such port, EADDRINUSE: another
+  /// process has the place), `why` a sentence for the user.
   void refuse(FabricClientId client, int error, std::string_view why);
   /// The answer to a call.
   void reply(FabricClientId client, std::uint32_t call, const FabricReply& reply);
@@ -119,6 +125,7 @@ class FabricServer {
   struct Page {
     Descriptor file;
     FabricPage* mapped = nullptr;
+    std::vector<FabricClientId> told;  // of changes
   };
   /// An event, and the memory file with the rest of its message, which is read when it is polled:
   /// so one long message takes memory at a time.
@@ -132,6 +139,9 @@ class FabricServer {
   [[nodiscard]] Status take_folder(const FabricPlace& place, std::string& message);
   [[nodiscard]] bool listen(const FabricPlace& place);
   [[nodiscard]] Page make_page(const FabricNodeState& state);
+  /// Makes what a program that is accepted looks at. Null: it cannot be accepted.
+  [[nodiscard]] FabricConnection* prepare(FabricClientId client, std::uint32_t node,
+                                          const FabricNodeState& state);
   void accept_programs();
   void refuse_one() noexcept;
   void add_program(Descriptor socket, pid_t process);
