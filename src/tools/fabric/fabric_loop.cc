@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/fabric/fabric_loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -18,6 +19,9 @@ namespace {
 constexpr int kEventsPerTurn = 16;
 // After so many bursts of events the programs are looked at, although more is due.
 constexpr int kBurstsPerTurn = 2;
+// How often the descriptors are looked at while the loop looks for packets by itself. A look is a
+// system call, which costs as much as a packet.
+constexpr Duration kLooksAround = std::chrono::microseconds(10);
 
 timespec timespec_of(Duration duration) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
@@ -29,7 +33,8 @@ timespec timespec_of(Duration duration) noexcept {
 FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& options)
     : fabric_(std::move(topology), options),
       names_(fabric_.topology()),
-      programs_(fabric_, names_, server_),
+      data_(fabric_, server_),
+      programs_(fabric_, names_, server_, data_),
       interpreter_(fabric_, names_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
@@ -42,6 +47,7 @@ Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
     armed_ = Instant::never();
   };
   if (watch(server_.descriptor(), [this] { handle_server(); }) &&
+      watch(data_.descriptor(), [this] { data_.handle_bells(now()); }) &&
       watch(timer_.number(), handle_timer)) {
     return Ok{};
   }
@@ -66,25 +72,27 @@ Instant FabricLoop::now() const noexcept {
   return Instant::at(std::chrono::steady_clock::now() - start_);
 }
 
-bool FabricLoop::is_due(Instant now) const noexcept {
-  const auto due = fabric_.next_due();
-  return due && *due <= now;
+Instant FabricLoop::next_due() const noexcept {
+  return std::min(fabric_.next_due().value_or(Instant::never()), data_.next_due());
 }
+
+bool FabricLoop::is_due(Instant now) const noexcept { return next_due() <= now; }
 
 /// The timer may go off earlier than needed, which is harmless: so it is set only to make it
 /// earlier.
 void FabricLoop::arm(Instant now) {
-  const auto due = fabric_.next_due();
-  if (!due || *due >= armed_) return;
-  armed_ = *due;
-  const Duration wait = std::max<Duration>(*due - now, std::chrono::nanoseconds(1));
+  const Instant due = next_due();
+  if (due >= armed_) return;
+  armed_ = due;
+  const Duration wait = std::max<Duration>(due - now, std::chrono::nanoseconds(1));
   const itimerspec setting{.it_interval = {}, .it_value = timespec_of(wait)};
   (void)::timerfd_settime(timer_.number(), 0, &setting, nullptr);
 }
 
 void FabricLoop::wait(Duration at_most) {
   const Instant before = now();
-  if (is_due(before)) {
+  waited_ = before;
+  if (is_due(before) || data_.is_looking()) {
     at_most = Duration(0);
   } else {
     arm(before);
@@ -101,11 +109,17 @@ void FabricLoop::wait(Duration at_most) {
   }
 }
 
+void FabricLoop::look_around() {
+  (void)::sched_yield();
+  if (now() - waited_ >= kLooksAround) wait(Duration(0));
+}
+
 void FabricLoop::turn(Duration at_most) {
-  wait(at_most);
+  data_.is_looking() ? look_around() : wait(at_most);
   for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
     const Instant time = now();
     fabric_.advance(time);
+    data_.turn(time);
     programs_.drain();
     if (!is_due(time)) return;
   }

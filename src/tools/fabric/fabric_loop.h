@@ -14,13 +14,15 @@
 #include "host/descriptor.h"
 #include "host/fabric_place.h"
 #include "host/fabric_server.h"
+#include "tools/fabric/fabric_data_ports.h"
 #include "tools/fabric/fabric_interpreter.h"
 #include "tools/fabric/fabric_programs.h"
 
 namespace verbatim::tools {
 
 /// The process of a fabric: it drives the fabric by the clock, and connects it with the programs
-/// and commands of the user. It sleeps while nothing is due.
+/// and commands of the user. It sleeps while nothing is due. For a short time after packets of
+/// programs have passed it stays awake and looks for more.
 ///
 /// The owner calls turn() until stops() is true. Thread: one.
 class FabricLoop {
@@ -53,6 +55,9 @@ class FabricLoop {
  private:
   [[nodiscard]] Instant now() const noexcept;
   [[nodiscard]] bool is_due(Instant now) const noexcept;
+  [[nodiscard]] Instant next_due() const noexcept;
+  /// Gives way to other threads, and looks at the descriptors now and then.
+  void look_around();
   void wait(Duration at_most);
   void arm(Instant now);
   void handle_server();
@@ -62,11 +67,13 @@ class FabricLoop {
   fabric::Fabric fabric_;
   fabric::NodeNames names_;
   host::FabricServer server_;
+  FabricDataPorts data_;
   FabricPrograms programs_;
   FabricInterpreter interpreter_;
   host::Descriptor epoll_;
   host::Descriptor timer_;
   Instant armed_ = Instant::never();  // when the timer goes off
+  Instant waited_{};                  // when the descriptors were looked at last
   std::unordered_map<int, std::function<void()>> handlers_;
   bool stops_ = false;
 };

@@ -115,20 +115,35 @@ void FabricPrograms::handle(ClientNumber client, const FabricEvent::Attached& at
                        names_.name_of(*node) + "` gives it back");
     return;
   }
-  if (attached.purpose == host::FabricHello::Purpose::kPort) {
-    const PortRange range = ports_of(fabric_.topology().nodes[*node]);
-    if (attached.port < range.first || attached.port > range.last) {
-      server_.refuse(client, EINVAL,
-                     "node " + names_.name_of(*node) + " has no port " +
-                         std::to_string(attached.port) + " for programs, but ports " +
-                         std::to_string(range.first) + " to " + std::to_string(range.last));
-      return;
-    }
+  if (const std::string why = objection_to(*node, attached); !why.empty()) {
+    server_.refuse(client, EINVAL, why);
+    return;
+  }
+  const PortEnd port{*node, static_cast<std::uint8_t>(attached.port)};
+  if (attached.purpose == host::FabricHello::Purpose::kData) {
+    data_.attach({.client = client, .port = port, .slot = attached.slot},
+                 node_state(fabric_, *node), names_.name_of(port));
+    return;
   }
   const bool is_there = server_.accept(client, *node, node_state(fabric_, *node));
   if (is_there && attached.purpose == host::FabricHello::Purpose::kPort) {
-    ports_.emplace(client, PortEnd{*node, static_cast<std::uint8_t>(attached.port)});
+    ports_.emplace(client, port);
   }
+}
+
+std::string FabricPrograms::objection_to(std::uint32_t node,
+                                         const FabricEvent::Attached& attached) const {
+  using Purpose = host::FabricHello::Purpose;
+  const TopologyNode& about = fabric_.topology().nodes[node];
+  if (attached.purpose == Purpose::kData && about.kind == NodeKind::kSwitch) {
+    return "node " + names_.name_of(node) + " is a switch; only hosts send data";
+  }
+  const PortRange range = ports_of(about);
+  const bool is_there = attached.port >= range.first && attached.port <= range.last;
+  if (attached.purpose == Purpose::kLook || is_there) return {};
+  return "node " + names_.name_of(node) + " has no port " + std::to_string(attached.port) +
+         " for programs, but ports " + std::to_string(range.first) + " to " +
+         std::to_string(range.last);
 }
 
 void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent::Called& called) {
@@ -188,6 +203,7 @@ void FabricPrograms::handle(Instant now, ClientNumber client, FabricEvent::Sent&
 }
 
 void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent::Left&) {
+  if (data_.detach(now, client)) return;
   const auto port = ports_.find(client);
   if (port == ports_.end()) return;
   fabric_.close_client(now, port->second, fabric::ClientId{client});

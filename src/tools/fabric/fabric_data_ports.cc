@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/fabric/fabric_data_ports.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "tools/fabric/data_headers.h"
+
+namespace verbatim::tools {
+namespace {
+
+constexpr int kBellsPerTurn = 64;
+constexpr std::uint32_t kBufferBits = 8;  // of a handle
+static_assert(host::FabricDataArea::kBuffers == 1U << kBufferBits);
+
+constexpr std::uint32_t sender_of(std::uint32_t handle) noexcept { return handle >> kBufferBits; }
+constexpr std::uint32_t buffer_of(std::uint32_t handle) noexcept {
+  return handle & (host::FabricDataArea::kBuffers - 1);
+}
+
+}  // namespace
+
+FabricDataPorts::FabricDataPorts(fabric::Fabric& fabric, host::FabricServer& server)
+    : fabric_(fabric), server_(server), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+// ---- Processes ----
+
+/// Why the process cannot have the slot; empty: it can.
+std::string FabricDataPorts::objection_to(const Arrival& arrival, const std::string& name) const {
+  const auto seats = seats_.find(key_of(arrival.port));
+  if (seats == seats_.end() || seats->second[arrival.slot] == kNone) return {};
+  return "another process with slot " + std::to_string(arrival.slot) + " uses " + name +
+         "; processes of different network namespaces need different nodes";
+}
+
+FabricDataPorts::Index FabricDataPorts::free_index() {
+  const auto free = std::ranges::find_if(members_, [](const auto& each) { return !each; });
+  if (free != members_.end()) return static_cast<Index>(free - members_.begin());
+  members_.emplace_back();
+  return static_cast<Index>(members_.size() - 1);
+}
+
+FabricDataPorts::Seats& FabricDataPorts::seats_of(fabric::PortEnd port) {
+  const auto [place, is_new] = seats_.try_emplace(key_of(port));
+  if (is_new) place->second.fill(kNone);
+  return place->second;
+}
+
+void FabricDataPorts::attach(const Arrival& arrival, const host::FabricNodeState& state,
+                             const std::string& name) {
+  if (arrival.slot >= kSlotCount) {
+    return server_.refuse(arrival.client, EINVAL, "there is no such slot");
+  }
+  if (const std::string why = objection_to(arrival, name); !why.empty()) {
+    return server_.refuse(arrival.client, EADDRINUSE, why);
+  }
+  const Index index = free_index();
+  auto member = std::make_unique<Member>();
+  member->about = arrival;
+  epoll_event bell{.events = EPOLLIN | EPOLLET, .data = {.u32 = index}};
+  const bool is_open = member->port.open() && ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD,
+                                                          member->port.fabric_bell(), &bell) == 0;
+  if (!is_open) {
+    return server_.refuse(arrival.client, ENOMEM,
+                          "the fabric's process has no memory or no descriptor left; end other "
+                          "programs, or start the fabric with a higher `ulimit -n`");
+  }
+  (void)member->port.begin_rest(0);  // nothing is posted yet
+  if (!server_.accept_data(arrival.client, arrival.port.node, state, member->port)) return;
+  member->port.close_file();
+  seats_of(arrival.port)[arrival.slot] = index;
+  by_client_[arrival.client] = index;
+  members_[index] = std::move(member);
+}
+
+bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
+  const auto found = by_client_.find(client);
+  if (found == by_client_.end()) return false;
+  const Index index = found->second;
+  by_client_.erase(found);
+  Member& member = *members_[index];
+  for (std::size_t packets = 0; packets < host::FabricDataArea::kBuffers;) {
+    const std::size_t taken = take_posted(now, index);
+    if (taken == 0) break;
+    packets += taken;
+  }
+  seats_of(member.about.port)[member.about.slot] = kNone;
+  discard_waiting(member);
+  std::erase(looked_at_, index);
+  std::erase(waited_for_, index);
+  std::erase(to_ring_, index);
+  (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, member.port.fabric_bell(), nullptr);
+  member.port.close_bells();
+  member.is_attached = false;
+  if (member.port.taken_count() == 0) members_[index].reset();
+  ring_all();
+  return true;
+}
+
+// ---- Turns ----
+
+void FabricDataPorts::handle_bells(Instant now) {
+  std::array<epoll_event, kBellsPerTurn> rung;
+  const int count = ::epoll_wait(epoll_.number(), rung.data(), kBellsPerTurn, 0);
+  for (int at = 0; at < count; ++at) look_at(now, rung[static_cast<std::size_t>(at)].data.u32);
+}
+
+void FabricDataPorts::look_at(Instant now, Index index) {
+  Member& member = *members_[index];
+  member.moved = now;
+  if (std::exchange(member.is_looked_at, true)) return;
+  looked_at_.push_back(index);
+  member.port.end_rest();
+}
+
+/// The next turn begins where this one has stopped. Members that are looked at only since this turn
+/// stand at the end, and wait for the next one.
+void FabricDataPorts::turn(Instant now) {
+  take_outcomes(now);
+  serve_waiting(now);
+  const std::size_t count = looked_at_.size();
+  std::size_t packets = 0;
+  for (std::size_t looks = 0; looks < count && packets < kTurnPackets; ++looks) {
+    if (next_looked_at_ >= count) next_looked_at_ = 0;
+    packets += take_posted(now, looked_at_[next_looked_at_++]);
+    ring_all();
+  }
+  rest_idle(now);
+}
+
+std::size_t FabricDataPorts::take_posted(Instant now, Index index) {
+  Member& member = *members_[index];
+  const std::uint64_t nonsense = member.port.nonsense_count();
+  std::size_t count = 0;
+  for (; count < kBurstPackets; ++count) {
+    const auto posted = member.port.take_posted();
+    if (!posted) break;
+    auto packet = data_packet_of(posted->start(), posted->octets);
+    if (!packet) {
+      ++counters_.malformed;
+      member.port.free_buffer(posted->buffer);
+      continue;
+    }
+    packet->handle = index << kBufferBits | posted->buffer;
+    member.passages[posted->buffer] = {.dest_qp = packet->dest_qp, .users = 1};
+    fabric_.post_data(now, member.about.port, *packet);
+    take_outcomes(now);
+  }
+  counters_.malformed += member.port.nonsense_count() - nonsense;
+  if (count > 0) member.moved = now;
+  return count;
+}
+
+void FabricDataPorts::rest_idle(Instant now) {
+  std::erase_if(looked_at_, [&](Index index) {
+    Member& member = *members_[index];
+    if (now - member.moved < kLooking) return false;
+    const std::size_t wanted =
+        member.waiting.empty() ? 0 : packet_of(member.waiting.front()).size();
+    member.is_looked_at = !member.port.begin_rest(static_cast<std::uint32_t>(wanted));
+    return !member.is_looked_at;
+  });
+}
+
+void FabricDataPorts::ring_all() {
+  for (const Index index : to_ring_) {
+    members_[index]->wants_ring = false;
+    members_[index]->port.ring();
+  }
+  to_ring_.clear();
+}
+
+// ---- Packets ----
+
+void FabricDataPorts::take_outcomes(Instant now) {
+  while (const auto outcome = fabric_.poll_data()) {
+    switch (outcome->kind) {
+      case fabric::DataOutcome::Kind::kArrived:
+        arrive(now, outcome->port, outcome->handle);
+        break;
+      case fabric::DataOutcome::Kind::kDone:
+        let_go(outcome->handle);
+        break;
+    }
+  }
+}
+
+void FabricDataPorts::arrive(Instant now, fabric::PortEnd port, Handle handle) {
+  const auto found = seats_.find(key_of(port));
+  if (found == seats_.end()) {
+    ++counters_.unclaimed;
+    return;
+  }
+  const Seats& seats = found->second;
+  const auto is_taken = [](Index index) { return index != kNone; };
+  const wire::QpNumber dest_qp = members_[sender_of(handle)]->passages[buffer_of(handle)].dest_qp;
+  if (dest_qp == wire::QpNumber::kMulticast) {
+    for (const Index to : seats) {
+      if (is_taken(to)) hand_over(now, to, handle);
+    }
+    return;
+  }
+  const auto seat = dest_qp == wire::QpNumber::kGsi
+                        ? std::ranges::find_if(seats, is_taken)
+                        : seats.begin() + static_cast<std::uint32_t>(dest_qp) / kNumbersPerSlot;
+  if (seat == seats.end() || !is_taken(*seat)) {
+    ++counters_.unclaimed;
+    return;
+  }
+  hand_over(now, *seat, handle);
+}
+
+std::span<const std::byte> FabricDataPorts::packet_of(Handle handle) const noexcept {
+  return members_[sender_of(handle)]->port.packet(buffer_of(handle));
+}
+
+void FabricDataPorts::hand_over(Instant now, Index to, Handle handle) {
+  Member& member = *members_[to];
+  if (!member.waiting.empty() || !member.port.put(packet_of(handle))) {
+    return await_room(now, to, handle);
+  }
+  look_at(now, to);  // it may answer
+  if (!std::exchange(member.wants_ring, true)) to_ring_.push_back(to);
+}
+
+void FabricDataPorts::let_go(Handle handle) {
+  Member& sender = *members_[sender_of(handle)];
+  if (--sender.passages[buffer_of(handle)].users > 0) return;
+  sender.port.free_buffer(buffer_of(handle));
+  if (!sender.is_attached && sender.port.taken_count() == 0) members_[sender_of(handle)].reset();
+}
+
+// ---- Full arrival rings ----
+
+void FabricDataPorts::await_room(Instant now, Index to, Handle handle) {
+  Member& member = *members_[to];
+  if (member.waiting.empty()) {
+    member.released = member.port.released();
+    member.released_changed = member.put = now;
+    waited_for_.push_back(to);
+  }
+  member.waiting.push_back(handle);
+  ++members_[sender_of(handle)]->passages[buffer_of(handle)].users;
+}
+
+void FabricDataPorts::serve_waiting(Instant now) {
+  for (const Index index : waited_for_) put_waiting(now, index);
+  std::erase_if(waited_for_, [&](Index index) { return members_[index]->waiting.empty(); });
+  ring_all();
+}
+
+void FabricDataPorts::put_waiting(Instant now, Index to) {
+  Member& member = *members_[to];
+  if (const std::uint32_t released = member.port.released(); released != member.released) {
+    member.released = released;
+    member.released_changed = now;
+  }
+  while (!member.waiting.empty() && member.port.put(packet_of(member.waiting.front()))) {
+    let_go(member.waiting.front());
+    member.waiting.pop_front();
+    member.put = now;
+    look_at(now, to);
+    if (!std::exchange(member.wants_ring, true)) to_ring_.push_back(to);
+  }
+  const bool is_in_time =
+      now - member.released_changed < kPatience && now - member.put < kPatienceMax;
+  if (!is_in_time) discard_waiting(member);
+}
+
+void FabricDataPorts::discard_waiting(Member& member) {
+  counters_.undelivered += member.waiting.size();
+  for (const Handle handle : std::exchange(member.waiting, {})) let_go(handle);
+}
+
+Instant FabricDataPorts::next_due() const noexcept {
+  Instant due = Instant::never();
+  for (const Index index : waited_for_) {
+    const Member& member = *members_[index];
+    due = std::min({due, member.released_changed + kPatience, member.put + kPatienceMax});
+  }
+  return due;
+}
+
+}  // namespace verbatim::tools
