@@ -64,6 +64,10 @@ class Link {
     return burst_ != nullptr ? burst_->load() : Load{};
   }
 
+  /// Whether packets must wait: the link has no room for another burst. It looks for room in
+  /// receive() and flush(), and next_due() says when one of them is to be called for that.
+  [[nodiscard]] bool is_held() const noexcept { return *is_held_; }
+
   /// Whether packets leave in trains.
   [[nodiscard]] bool uses_trains() const noexcept {
     return burst_ != nullptr && burst_->uses_trains();
@@ -83,9 +87,12 @@ class Link {
     return receive(now, Look::kAtAllAddresses);
   }
 
+  /// To be called before a thread waits for descriptors(). False: packets are there already, and
+  /// the descriptors need not be readable.
+  [[nodiscard]] virtual bool prepare_to_wait() noexcept { return true; }
   /// When flush() and receive() must be called although no packet is committed and none arrives.
   [[nodiscard]] virtual Instant next_due() const noexcept { return Instant::never(); }
-  /// Descriptors that become readable when packets arrive.
+  /// Descriptors that are readable when packets have arrived after prepare_to_wait().
   [[nodiscard]] virtual std::span<const int> descriptors() const noexcept = 0;
   /// The packets that have passed through the link so far, as the network sees them.
   [[nodiscard]] virtual const LinkCounters& counters() const noexcept = 0;
@@ -109,8 +116,13 @@ class Link {
   /// closed.
   void write_to(Burst* burst) noexcept { burst_ = burst; }
   [[nodiscard]] bool is_open() const noexcept { return burst_ != nullptr; }
+  void hold(bool is_held) noexcept { own_hold_ = is_held; }
+  /// The link is held when the inner one is.
+  void follow_hold_of(const Link& inner) noexcept { is_held_ = inner.is_held_; }
 
  private:
+  bool own_hold_ = false;
+  const bool* is_held_ = &own_hold_;
   Burst* burst_ = nullptr;  // owned by the derived class
 };
 

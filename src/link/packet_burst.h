@@ -7,16 +7,20 @@
 #include <span>
 
 #include "wire/headers/ids.h"
+#include "wire/headers/local_route.h"
 
 namespace verbatim::link {
 
-/// The destination of one packet.
+/// The destination of one packet. On RoCE the GIDs are IP addresses. A native packet has a local
+/// route, and a global route header only if the GIDs are not zero.
 struct Outgoing {
   wire::Gid source{};
   wire::Gid destination{};
   std::uint16_t source_port = 0;  // a result of source_port()
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;  // 0: the default, which is 64
+  wire::LocalRoute local{};
+  std::uint32_t flow_label = 0;  // of a native packet
 
   friend bool operator==(const Outgoing&, const Outgoing&) = default;
 };
@@ -48,6 +52,8 @@ struct Incoming {
   std::uint16_t source_port = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
+  wire::LocalRoute local{};
+  std::uint32_t flow_label = 0;         // of a native packet
   std::span<const std::byte> octets{};  // in the link's buffer, until the next receive()
   std::size_t segment_octets = 0;       // of each packet of a train but the last; 0: one packet
 

@@ -88,6 +88,7 @@ class FakeLink final : public Link {
 
   void send(Instant /*now*/, Burst& burst) noexcept override {
     ++sends;
+    if (fills_up && !burst.is_empty()) hold(true);
     for (Burst::Train& train : burst.trains()) {
       const auto seed =
           wire::IcrcSeed::roce_v2(train.to.source, train.to.destination, train.to.source_port);
@@ -122,6 +123,7 @@ class FakeLink final : public Link {
   void tell_headers() noexcept override { tells_headers = true; }
   void close() noexcept override { write_to(nullptr); }
   [[nodiscard]] bool is_closed() const noexcept { return !is_open(); }
+  using Link::hold;
 
   /// The next receive() gives it: packets one behind the other, with their numbers.
   void let_arrive(std::initializer_list<std::uint32_t> psns) {
@@ -146,6 +148,7 @@ class FakeLink final : public Link {
     return psns;
   }
 
+  bool fills_up = false;  // has no room for another burst after one
   std::vector<Sent> sent;
   std::size_t trains = 0;                 // that were sent
   std::size_t sends = 0;                  // calls of send()

@@ -14,6 +14,7 @@ class WrappingLink : public Link {
  public:
   explicit WrappingLink(Link& inner) noexcept : inner_(inner) {
     burst_.use_trains(inner.uses_trains());
+    follow_hold_of(inner);
     write_to(&burst_);
   }
 
@@ -22,6 +23,7 @@ class WrappingLink : public Link {
   [[nodiscard]] std::span<const Incoming> receive(Instant now, Look look) noexcept override {
     return inner_.receive(now, look);
   }
+  [[nodiscard]] bool prepare_to_wait() noexcept override { return inner_.prepare_to_wait(); }
   [[nodiscard]] Instant next_due() const noexcept override { return inner_.next_due(); }
   [[nodiscard]] std::span<const int> descriptors() const noexcept override {
     return inner_.descriptors();

@@ -98,6 +98,7 @@ class Dispatch {
     wire::Gid source{};
     wire::Gid destination{};
     std::uint16_t source_port = 0;
+    wire::LocalRoute local{};
     friend bool operator==(const Flow&, const Flow&) = default;
   };
 
@@ -128,6 +129,7 @@ class Dispatch {
     return {.packet = packet,
             .source = incoming.source,
             .destination = incoming.destination,
+            .local = incoming.local,
             .network_header = network_header_};
   }
 
@@ -144,10 +146,10 @@ class Dispatch {
 /// Most packets are of the same flow as the packet before, so the seed of the last flow is kept.
 template <typename Qp, typename Outside>
 const wire::IcrcSeed& Dispatch<Qp, Outside>::seed_of(const link::Incoming& incoming) noexcept {
-  const Flow flow{incoming.source, incoming.destination, incoming.source_port};
+  const Flow flow{incoming.source, incoming.destination, incoming.source_port, incoming.local};
   if (flow != last_flow_) {
     last_flow_ = flow;
-    last_seed_ = wire::IcrcSeed::roce_v2(flow.source, flow.destination, flow.source_port);
+    last_seed_ = wire::IcrcSeed::of(flow.local, flow.source, flow.destination, flow.source_port);
   }
   return last_seed_;
 }

@@ -104,8 +104,8 @@ class Progress {
   }
   /// When the loop has something to do next, though no packet arrives.
   [[nodiscard]] Instant next_deadline() const noexcept VB_REQUIRES(adapter_role) {
-    return std::min(
-        {agenda_.next_timer(), link_->next_due(), packets_.next_look(), outside_.next_chore()});
+    const Instant timer = link_->is_held() ? Instant::never() : agenda_.next_timer();
+    return std::min({timer, link_->next_due(), packets_.next_look(), outside_.next_chore()});
   }
 
   /// The number of queue pairs that use packets has changed.
@@ -224,14 +224,17 @@ bool Progress<Qp, Packets, Outside>::take_forwarded(Instant at) noexcept {
 template <typename Qp, typename Packets, typename Outside>
 bool Progress<Qp, Packets, Outside>::run_timers(Instant at) noexcept {
   const bool has_chores = at >= outside_.next_chore();
-  const bool has_due = at >= agenda_.next_timer();
+  const bool has_due = at >= agenda_.next_timer() && !link_->is_held();
   if (!has_due && !has_chores) [[likely]]
     return false;
   [[maybe_unused]] const Uncancelled uncancelled;
   if (has_chores) [[unlikely]]
     outside_.do_chores(at);
   const bool has_arrived = has_due && take_all_packets(at);
-  while (Qp* qp = agenda_.take_due(at)) {
+  // What waits for a timer could not leave now, and some timers stay due until it does.
+  while (has_due && !link_->is_held()) {
+    Qp* const qp = agenda_.take_due(at);
+    if (qp == nullptr) break;
     const auto held = qp->hold();
     if (qp->machine().next_timeout() <= at) qp->machine().handle_timeout(at);
     transmit(*qp, at);
@@ -255,7 +258,9 @@ template <typename Qp, typename Packets, typename Outside>
     conclude(*qp);
   }
   agenda_.end_round();
-  if (!agenda_.listed().empty()) outside_.note_deadline(at);
+  if (!agenda_.listed().empty()) {
+    outside_.note_deadline(link_->is_held() ? link_->next_due() : at);
+  }
 }
 
 template <typename Qp, typename Packets, typename Outside>
@@ -278,7 +283,7 @@ void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
   if (is_abandoned_) return;
   if (!qp.run_directly()) agenda_.list(qp);
   Allowance allowance;
-  for (std::uint32_t packets = 0; packets < kTurnPackets;) {
+  for (std::uint32_t packets = 0; packets < kTurnPackets && !link_->is_held();) {
     if (!qp.machine().is_reliable() && !may_send_next(qp, allowance, at)) return;
     const auto frame = link_->next_frame();
     const transport::TrainRoom room{.frame = frame.octets,
@@ -306,7 +311,9 @@ void Progress<Qp, Packets, Outside>::transmit(Qp& qp, Instant at) noexcept {
          .destination = sent.path->destination,
          .source_port = sent.path->source_port,
          .traffic_class = sent.path->traffic_class,
-         .hop_limit = sent.path->hop_limit},
+         .hop_limit = sent.path->hop_limit,
+         .local = sent.path->local,
+         .flow_label = sent.path->flow_label},
         {.octets = sent.octets, .packets = sent.packets, .identification = sent.identification});
     if (!qp.machine().may_have_more()) return;
   }

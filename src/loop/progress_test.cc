@@ -239,6 +239,38 @@ TEST_F(ProgressTest, ATurnIsLimitedAndTheRestComesInTheNextRound) {
   EXPECT_FALSE(progress.has_work());
 }
 
+TEST_F(ProgressTest, AHeldLinkMakesQueuePairsWaitUntilItLooksForRoom) {
+  a.to_send = {1, 2};
+  link.hold(true);
+  link.due = at_us(25);
+  progress.list(a);
+  progress.serve(at_us(5));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_TRUE(progress.owes_answers());
+  EXPECT_EQ(outside.deadlines.back(), at_us(25));
+  link.hold(false);
+  link.due = Instant::never();
+  progress.serve_owed(at_us(25));
+  EXPECT_EQ(link.sent_psns(), (Psns{1, 2}));
+  EXPECT_FALSE(progress.has_work());
+}
+
+TEST_F(ProgressTest, TimersWaitWhileTheLinkIsHeld) {
+  for (std::uint32_t psn = 1; psn <= 300; ++psn) a.to_send.push_back(psn);
+  a.timeout = a.timeout_afterwards = at_us(1);  // it stays due while there is something to send
+  ASSERT_TRUE(agenda.set_timer(a, a.timeout));
+  link.fills_up = true;
+  link.due = at_us(25);
+  (void)progress.run_timers(at_us(2));
+  EXPECT_FALSE(a.to_send.empty());
+  EXPECT_EQ(progress.next_deadline(), at_us(25));
+  const Log before = log;
+  (void)progress.run_timers(at_us(3));
+  EXPECT_EQ(log, before);
+  link.hold(false);
+  EXPECT_EQ(progress.next_deadline(), at_us(1));
+}
+
 TEST_F(ProgressTest, ReceivingSendsNothing) {
   packets.receiver = &a;
   a.to_send = {9};

@@ -334,7 +334,7 @@ void Workload::handle_send_completion(const Completion& completion) {
     if (!limits_.may_fail || !expected) {
       complain("request " + std::to_string(completion.wr_id) + " failed with status " +
                std::to_string(static_cast<int>(completion.status)) + ", reason " +
-               transport::describe(transport::Reason(completion.vendor_error)));
+               transport::describe(transport::Reason(completion.vendor_error())));
     }
     return;
   }

@@ -20,6 +20,7 @@ struct Arrival {
   const wire::PacketView& packet;
   wire::Gid source{};
   wire::Gid destination{};
+  wire::LocalRoute local{};
   std::span<const std::byte, kGrhOctets> network_header;
 };
 
@@ -49,7 +50,9 @@ inline constexpr std::size_t kPacketDropCount = 4;
   if (!is_of_service(type, arrival.packet)) return PacketDrop::kWrongTransport;
   if (!pkeys_match(arrival.packet.bth().pkey(), path.pkey)) return PacketDrop::kWrongPartition;
   if (is_datagram(type)) return std::nullopt;
-  if (arrival.source != path.destination || arrival.destination != path.source) {
+  // Each of the 2^LMC LIDs of this port is as good as the others.
+  if (arrival.source != path.destination || arrival.destination != path.source ||
+      arrival.local.source != path.local.destination) {
     return PacketDrop::kWrongSource;
   }
   return std::nullopt;

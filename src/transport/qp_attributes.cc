@@ -29,6 +29,7 @@ void adopt(QpAttributes& into, QpMask mask, const QpAttributes& wanted) noexcept
     if (names(mask, bit)) into.*field = wanted.*field;
   };
   take(QpMask::kAccess, &QpAttributes::access);
+  take(QpMask::kPKeyIndex, &QpAttributes::pkey);
   take(QpMask::kQKey, &QpAttributes::qkey);
   take(QpMask::kPathMtu, &QpAttributes::path_mtu);
   take(QpMask::kTimeout, &QpAttributes::timeout);

@@ -60,12 +60,14 @@ enum class QpMask : std::uint32_t {
   return (mask & part) == part;
 }
 
-/// The attributes that the transport itself uses. Addresses, ports and partitions belong to the
-/// adapter, which gives the queue pair a resolved Path.
+/// The attributes that the transport itself uses. Addresses, ports and the table of partitions
+/// belong to the adapter, which gives the queue pair a resolved Path and the key that an index
+/// names.
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState current_state = QpState::kReset;        // kCurrentState: what the caller believes
   memory::Access access = memory::Access::kNone;  // operations that the peer may use
+  wire::PKey pkey = wire::PKey::kDefault;         // kPKeyIndex: the entry that the index names
   wire::QKey qkey{};
   wire::PathMtu path_mtu = wire::PathMtu::k1024;
   std::uint8_t timeout = 0;      // 4.096 us * 2^timeout; 0 is never, at most 31

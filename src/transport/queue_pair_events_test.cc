@@ -141,7 +141,7 @@ TEST_F(ResponderFailure, ReasonsTravelInTheCompletion) {
   end_.handle(end_.packet(Operation::kSendOnly, headers_at(0), kEight));
   const auto receives = end_.receives();
   ASSERT_EQ(receives.size(), 1U);
-  EXPECT_EQ(receives[0].vendor_error, static_cast<std::uint32_t>(Reason::kMessageTooLong));
+  EXPECT_EQ(receives[0].detail, static_cast<std::uint32_t>(Reason::kMessageTooLong));
   EXPECT_EQ(end_.qp().responder_state().reason, Reason::kMessageTooLong);
 }
 
@@ -247,8 +247,8 @@ TEST(RequesterFailure, EndsTheConnectionWithoutAnEvent) {
     EXPECT_EQ(a.qp().state(), QpState::kError);
     const auto sends = a.sends();
     EXPECT_EQ(endings(sends), (Endings{{1, each.status}, {2, WcStatus::kFlushed}}));
-    EXPECT_NE(sends[0].vendor_error, 0U) << "and why";
-    EXPECT_EQ(sends[1].vendor_error, 0U);
+    EXPECT_NE(sends[0].detail, 0U) << "and why";
+    EXPECT_EQ(sends[1].detail, 0U);
     EXPECT_EQ(endings(a.receives()), (Endings{{9, WcStatus::kFlushed}}));
     EXPECT_TRUE(a.events().empty());
   }

@@ -83,6 +83,7 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   if (begins_to_drain) attributes_.sqd_notify = false;  // each drain needs its own request
   adopt(attributes_, mask, wanted);
   if (names(mask, QpMask::kAddress)) path_ = *path;
+  path_.pkey = attributes_.pkey;
   publish_to_responder();
   attributes_.state = to;
   enter(from, to);

@@ -69,7 +69,7 @@ class Receiver {
       case QpType::kUd:
       case QpType::kGsi:
       case QpType::kSmi:
-        ud_.handle_request(arrival.packet, arrival.network_header);
+        ud_.handle_request(arrival.packet, arrival.network_header, arrival.local);
         return;
       case QpType::kXrcInitiator:
       case QpType::kRawPacket:

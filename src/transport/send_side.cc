@@ -71,7 +71,7 @@ Completion completion_of(const SendEntry& entry, WcStatus status, Reason reason,
   completion.opcode = wc_opcode_of(entry.opcode);
   completion.octets = entry.octets;
   completion.qp = qp;
-  completion.vendor_error = static_cast<std::uint32_t>(reason);
+  completion.detail = static_cast<std::uint32_t>(reason);
   return completion;
 }
 

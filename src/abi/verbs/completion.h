@@ -11,14 +11,20 @@ namespace verbatim::abi {
   return static_cast<unsigned int>(completion.flags) &
          ~static_cast<unsigned int>(transport::WcFlags::kIpv4);
 }
-/// Ethernet has no service levels. For a datagram the field says which headers came before the
-/// payload instead, UDP after IPv4 or UDP after IPv6: Mellanox's adapters do so, and UCX expects
-/// it.
+/// Of a native datagram the service level. Ethernet has none; for a datagram the field says which
+/// headers came before the payload instead, UDP after IPv4 or UDP after IPv6: Mellanox's adapters
+/// do so, and UCX expects it.
 [[nodiscard]] inline std::uint8_t service_level_of(
     const transport::Completion& completion) noexcept {
   if (completion.source_qp == wire::QpNumber{}) return 0;
+  const transport::DatagramOrigin origin = completion.origin();
+  if (origin.source != wire::Lid::kReserved) return static_cast<std::uint8_t>(origin.level);
   constexpr std::uint8_t kUdp = 8;
   return has(completion.flags, transport::WcFlags::kIpv4) ? kUdp | 2 : kUdp | 1;
+}
+
+[[nodiscard]] inline std::uint16_t source_lid_of(const transport::Completion& completion) noexcept {
+  return static_cast<std::uint16_t>(completion.origin().source);
 }
 
 /// Writes a completion as the verbs have it, member by member and in place. A struct that is built
@@ -28,14 +34,14 @@ inline void show(const transport::Completion& completion, ibv_wc& wc) noexcept {
   wc.wr_id = completion.wr_id;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
-  wc.vendor_err = completion.vendor_error;
+  wc.vendor_err = completion.vendor_error();
   wc.byte_len = completion.octets;
   wc.imm_data = completion.imm_or_key;  // the same field as invalidated_rkey
   wc.qp_num = static_cast<std::uint32_t>(completion.qp);
   wc.src_qp = static_cast<std::uint32_t>(completion.source_qp);
   wc.wc_flags = verbs_flags_of(completion);
   wc.pkey_index = 0;
-  wc.slid = 0;
+  wc.slid = source_lid_of(completion);
   wc.sl = service_level_of(completion);
   wc.dlid_path_bits = 0;
 }

@@ -47,7 +47,7 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
   cq.read_opcode = [](ibv_cq_ex* ex) {
     return static_cast<ibv_wc_opcode>(handle_of_ex(ex).current.opcode);
   };
-  cq.read_vendor_err = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.vendor_error; };
+  cq.read_vendor_err = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.vendor_error(); };
   cq.read_byte_len = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.octets; };
   cq.read_imm_data = [](ibv_cq_ex* ex) -> __be32 { return handle_of_ex(ex).current.imm_or_key; };
   cq.read_qp_num = [](ibv_cq_ex* ex) {
@@ -57,7 +57,9 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
     return static_cast<std::uint32_t>(handle_of_ex(ex).current.source_qp);
   };
   cq.read_wc_flags = [](ibv_cq_ex* ex) { return verbs_flags_of(handle_of_ex(ex).current); };
-  cq.read_slid = [](ibv_cq_ex*) -> std::uint32_t { return 0; };
+  cq.read_slid = [](ibv_cq_ex* ex) -> std::uint32_t {
+    return source_lid_of(handle_of_ex(ex).current);
+  };
   cq.read_sl = [](ibv_cq_ex* ex) { return service_level_of(handle_of_ex(ex).current); };
   cq.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
   cq.read_completion_ts = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.timestamp; };

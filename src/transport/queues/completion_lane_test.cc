@@ -55,7 +55,7 @@ TEST_F(LaneTest, KeepsEveryFieldOfACompletion) {
                         .imm_or_key = 0xdead'beef,
                         .qp = wire::QpNumber{0x11},
                         .source_qp = wire::QpNumber{0x22},
-                        .vendor_error = 15,
+                        .detail = 15,
                         .timestamp = 99};
   ASSERT_TRUE(lane_.push(sent));
   Completion got;
@@ -69,7 +69,7 @@ TEST_F(LaneTest, KeepsEveryFieldOfACompletion) {
   EXPECT_EQ(got.imm_or_key, sent.imm_or_key);
   EXPECT_EQ(got.qp, sent.qp);
   EXPECT_EQ(got.source_qp, sent.source_qp);
-  EXPECT_EQ(got.vendor_error, sent.vendor_error);
+  EXPECT_EQ(got.detail, sent.detail);
   EXPECT_EQ(got.timestamp, sent.timestamp);
 }
 

@@ -131,19 +131,44 @@ enum class WcFlags : std::uint8_t {
   return (static_cast<std::uint8_t>(flags) & static_cast<std::uint8_t>(flag)) != 0;
 }
 
+/// Where a native datagram came from, for its completion.
+struct DatagramOrigin {
+  wire::Lid source = wire::Lid::kReserved;  // none: the datagram was no native one
+  wire::ServiceLevel level{};
+
+  [[nodiscard]] static constexpr DatagramOrigin of(const wire::LocalRoute& route) noexcept {
+    return {.source = route.source, .level = route.level};
+  }
+  [[nodiscard]] constexpr std::uint32_t pack() const noexcept {
+    return static_cast<std::uint32_t>(level) << 16 | static_cast<std::uint32_t>(source);
+  }
+  [[nodiscard]] static constexpr DatagramOrigin unpack(std::uint32_t packed) noexcept {
+    return {.source = wire::Lid{static_cast<std::uint16_t>(packed)},
+            .level = wire::ServiceLevel{static_cast<std::uint8_t>(packed >> 16)}};
+  }
+};
+
 /// One work completion. Plain data: it travels through lanes that a peer process may write.
 struct Completion {
   std::uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   WcFlags flags = WcFlags::kNone;
-  bool solicited = false;          // triggers a queue that is armed for solicited completions
-  std::uint32_t octets = 0;        // received, READ or swapped
-  std::uint32_t imm_or_key = 0;    // immediate data, or the key that was invalidated
-  wire::QpNumber qp{};             // the local queue pair
-  wire::QpNumber source_qp{};      // UD receives
-  std::uint32_t vendor_error = 0;  // the Reason
-  std::uint64_t timestamp = 0;     // nanoseconds of the owner's clock, when it was produced
+  bool solicited = false;        // triggers a queue that is armed for solicited completions
+  std::uint32_t octets = 0;      // received, READ or swapped
+  std::uint32_t imm_or_key = 0;  // immediate data, or the key that was invalidated
+  wire::QpNumber qp{};           // the local queue pair
+  wire::QpNumber source_qp{};    // UD receives
+  std::uint32_t detail = 0;      // of an error: the Reason; of a datagram: its DatagramOrigin
+  std::uint64_t timestamp = 0;   // nanoseconds of the owner's clock, when it was produced
+
+  /// The Reason of an error; 0 of a success.
+  [[nodiscard]] std::uint32_t vendor_error() const noexcept {
+    return status == WcStatus::kSuccess ? 0 : detail;
+  }
+  [[nodiscard]] DatagramOrigin origin() const noexcept {
+    return status == WcStatus::kSuccess ? DatagramOrigin::unpack(detail) : DatagramOrigin{};
+  }
 
   /// Copies member by member: a completion that was built for this copy alone then goes from
   /// registers to its place. As a whole it would be built in memory and read in larger pieces than
@@ -158,7 +183,7 @@ struct Completion {
     imm_or_key = other.imm_or_key;
     qp = other.qp;
     source_qp = other.source_qp;
-    vendor_error = other.vendor_error;
+    detail = other.detail;
     timestamp = other.timestamp;
   }
 };

@@ -567,7 +567,7 @@ TEST(RcRequester, AProtectionErrorOfTheOldestRequestIsReportedAtOnceWithItsReaso
   const auto completions = rig.completions();
   ASSERT_EQ(completions.size(), 1U);
   EXPECT_EQ(completions[0].status, WcStatus::kLocalProtection);
-  EXPECT_EQ(Reason{completions[0].vendor_error}, reason_of(memory::Refusal::kBeyondRange));
+  EXPECT_EQ(Reason{completions[0].detail}, reason_of(memory::Refusal::kBeyondRange));
 }
 
 TEST(RcRequester, AFailedRequestWaitsAlsoThroughRetriesOfEarlierOnes) {
@@ -597,7 +597,7 @@ TEST(RcRequester, MemoryThatIsGoneFailsTheRequestThatIsBeingSent) {
   const auto completions = rig.completions();
   EXPECT_EQ(outcomes_of(completions),
             (Outcomes{{first, WcStatus::kSuccess}, {second, WcStatus::kLocalProtection}}));
-  EXPECT_EQ(Reason{completions[1].vendor_error}, Reason::kMemoryGone);
+  EXPECT_EQ(Reason{completions[1].detail}, Reason::kMemoryGone);
 }
 
 TEST(RcRequester, MemoryThatIsGoneFailsTheReadThatIsBeingPlaced) {

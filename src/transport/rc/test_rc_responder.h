@@ -51,7 +51,7 @@ class RcResponderTest : public testing::Test {
     EXPECT_EQ(completions[0].wr_id, wr_id);
     EXPECT_EQ(completions[0].status, status);
     EXPECT_EQ(completions[0].qp, kOurQp);
-    EXPECT_EQ(completions[0].vendor_error, static_cast<std::uint32_t>(rig_.state().reason));
+    EXPECT_EQ(completions[0].vendor_error(), static_cast<std::uint32_t>(rig_.state().reason));
   }
 
   RcRig rig_;

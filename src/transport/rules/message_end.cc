@@ -13,7 +13,7 @@ void end_half(ResponderState& state, Landing& landing, const Judgement& judgemen
     (void)landing.complete_receive(  // a full queue has overrun already
         {.status = consequence.receive_status,
          .opcode = WcOpcode::kReceive,
-         .vendor_error = static_cast<std::uint32_t>(judgement.reason)});
+         .detail = static_cast<std::uint32_t>(judgement.reason)});
   }
   landing.abandon_message();
   mark_failed(state);

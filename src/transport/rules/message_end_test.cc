@@ -159,7 +159,7 @@ TEST_F(MessageEndTest, AReceiveThatWasTakenCompletesWithTheError) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].wr_id, id);
   EXPECT_EQ(got[0].status, WcStatus::kLocalLength);
-  EXPECT_EQ(got[0].vendor_error, static_cast<std::uint32_t>(Reason::kMessageTooLong));
+  EXPECT_EQ(got[0].detail, static_cast<std::uint32_t>(Reason::kMessageTooLong));
   EXPECT_TRUE(has_failed(receiver_.state()));
   EXPECT_FALSE(receiver_.state().event_due);
   EXPECT_EQ(receiver_.state().reason, Reason::kMessageTooLong);

@@ -4,9 +4,18 @@
 #include "transport/rules/message_end.h"
 
 namespace verbatim::transport {
+namespace {
+
+WcFlags header_flags(std::span<const std::byte, kGrhOctets> header, bool is_native) noexcept {
+  if ((std::to_integer<unsigned>(header[0]) >> 4) == 6) return WcFlags::kGrh;
+  return is_native ? WcFlags::kNone : WcFlags::kGrh | WcFlags::kIpv4;
+}
+
+}  // namespace
 
 void UdResponder::handle_request(const wire::PacketView& packet,
-                                 std::span<const std::byte, kGrhOctets> network_header) noexcept {
+                                 std::span<const std::byte, kGrhOctets> network_header,
+                                 const wire::LocalRoute& local) noexcept {
   if (state_->failed) return;
   const wire::Deth deth = packet.deth();
   if (deth.qkey != state_->qkey) {
@@ -23,7 +32,6 @@ void UdResponder::handle_request(const wire::PacketView& packet,
     return;
   }
   state_->scatter = {};
-  const bool is_ipv6 = (std::to_integer<unsigned>(network_header[0]) >> 4) == 6;
   auto placed = landing_.scatter(network_header);
   if (placed) placed = landing_.scatter(packet.payload());
   if (!placed) {
@@ -32,7 +40,8 @@ void UdResponder::handle_request(const wire::PacketView& packet,
   }
   Completion completion =
       receive_completion(request_of(packet), static_cast<std::uint32_t>(octets));
-  completion.flags = completion.flags | (is_ipv6 ? WcFlags::kGrh : WcFlags::kGrh | WcFlags::kIpv4);
+  completion.flags = completion.flags | header_flags(network_header, local.exists());
+  completion.detail = DatagramOrigin::of(local).pack();
   completion.source_qp = deth.source_qp;
   if (!landing_.complete_receive(completion)) {
     end_half(*state_, landing_, {Verdict::kOverrun, Reason::kCompletionOverrun});

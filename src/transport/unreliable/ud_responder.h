@@ -29,9 +29,11 @@ class UdResponder {
   UdResponder() noexcept = default;
   UdResponder(ResponderState* state, Landing landing) noexcept : state_(state), landing_(landing) {}
 
-  /// `network_header` is the IPv6 header or GRH, or 20 zero octets and the IPv4 header.
+  /// `network_header` is the IPv6 header or GRH, or 20 zero octets and the IPv4 header, or all
+  /// zeroes for a native datagram without a GRH, which has a local route.
   void handle_request(const wire::PacketView& packet,
-                      std::span<const std::byte, kGrhOctets> network_header) noexcept;
+                      std::span<const std::byte, kGrhOctets> network_header,
+                      const wire::LocalRoute& local = {}) noexcept;
 
   [[nodiscard]] const ResponderState& state() const noexcept { return *state_; }
   [[nodiscard]] Landing& landing() noexcept { return landing_; }

@@ -92,15 +92,14 @@ wire::PacketHeaders UnreliableSender::headers_of(const SendEntry& entry,
   headers.bth.psn = next_psn_;
   headers.reth = {.address = entry.remote_address, .rkey = entry.rkey, .dma_octets = entry.octets};
   headers.imm_dt.immediate = entry.immediate;
+  headers.bth.pkey = path_.pkey;  // the queue pair's own, also of a datagram
   if (config_.transport != wire::Transport::kUd) {
     headers.bth.dest_qp = config_.dest_qp;
-    headers.bth.pkey = path_.pkey;
     return headers;
   }
   // A controlled Q_Key (bit 31) stands for the queue pair's own (10.2.5).
   const bool own_key = (static_cast<std::uint32_t>(entry.remote_qkey) & 0x8000'0000U) != 0;
   headers.bth.dest_qp = entry.remote_qp;
-  headers.bth.pkey = sent_to_.pkey;
   headers.deth = {.qkey = own_key ? config_.qkey : entry.remote_qkey, .source_qp = config_.number};
   return headers;
 }

@@ -299,7 +299,7 @@ TEST_F(UcSenderTest, UnmappedMemoryFailsTheRequestThatIsBeingSent) {
 
 TEST_F(UdSenderTest, EveryDatagramHasItsOwnPath) {
   path_.destination.octets[15] = 99;
-  path_.pkey = wire::PKey{0x8123};
+  path_.pkey = wire::PKey{0x8123};  // the queue pair's own counts
   path_.refresh_seed();
   SendRequest made = request(SendOpcode::kSendImm, 200);
   made.flags = SendFlags::kSignaled | SendFlags::kSolicited;
@@ -313,7 +313,7 @@ TEST_F(UdSenderTest, EveryDatagramHasItsOwnPath) {
   EXPECT_EQ(view.transport(), wire::Transport::kUd);
   EXPECT_EQ(view.operation(), Operation::kSendOnlyImm);
   EXPECT_EQ(view.bth().dest_qp(), wire::QpNumber{0x00'7777});
-  EXPECT_EQ(view.bth().pkey(), wire::PKey{0x8123});
+  EXPECT_EQ(view.bth().pkey(), wire::PKey::kDefault);
   EXPECT_TRUE(view.bth().solicited());
   EXPECT_EQ(view.deth().source_qp, kOurQp);
   EXPECT_EQ(view.deth().qkey, wire::QKey{0x1111'2222});

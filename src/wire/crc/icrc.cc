@@ -95,6 +95,7 @@ constexpr Field kIpv4Length(kIpv4BthAt - Lrh::kSize - 2);
 constexpr Field kIpv4Identification(kIdentificationToBth);
 constexpr Field kIpv6Lengths = Field(kIpv6BthAt - Lrh::kSize - 4) + kUdpLength;
 constexpr Field kGrhLength(kRoceV1BthAt - Lrh::kSize - 4);
+constexpr Field kLrhLength(Lrh::kSize - 4);
 
 /// The change of the register before the BTH that has the same effect as a change of these bits in
 /// the octet of the BTH that is masked: the bits, run backwards to there.
@@ -145,6 +146,19 @@ IcrcSeed IcrcSeed::roce_v1(const Gid& source, const Gid& destination) noexcept {
   return {Kind::kRoceV1, crc32_update(kCrc32Preset, headers)};
 }
 
+IcrcSeed IcrcSeed::native(const LocalRoute& route) noexcept {
+  std::array<std::byte, Lrh::kSize> header{};
+  Lrh{.level = route.level, .destination = route.destination, .source = route.source}.emit(header);
+  mask(header, 0, 0xf0);  // virtual lane
+  return {Kind::kNative, crc32_update(kCrc32Preset, header)};
+}
+
+IcrcSeed IcrcSeed::of(const LocalRoute& route, const Gid& source, const Gid& destination,
+                      std::uint16_t source_port) noexcept {
+  if (!route.exists()) return roce_v2(source, destination, source_port);
+  return destination == Gid{} ? native(route) : roce_v1(source, destination);
+}
+
 std::uint32_t IcrcSeed::start(std::size_t transport_octets,
                               std::uint16_t ipv4_identification) const noexcept {
   VB_ASSERT(transport_octets <= kIcrcMaxTransportOctets);
@@ -157,6 +171,8 @@ std::uint32_t IcrcSeed::start(std::size_t transport_octets,
       return without_lengths_ ^ kIpv6Lengths.part_of(udp_octets);
     case Kind::kRoceV1:
       return without_lengths_ ^ kGrhLength.part_of(transport_octets);
+    case Kind::kNative:
+      return without_lengths_ ^ kLrhLength.part_of((Lrh::kSize + transport_octets) / 4);
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/byte_order.h"
 #include "wire/crc/crc32_kernels.h"
 #include "wire/headers/ids.h"
+#include "wire/headers/local_route.h"
 
 namespace verbatim::wire {
 
@@ -25,6 +26,11 @@ class IcrcSeed {
   static IcrcSeed roce_v2(const Gid& source, const Gid& destination,
                           std::uint16_t source_port) noexcept;
   static IcrcSeed roce_v1(const Gid& source, const Gid& destination) noexcept;
+  /// A native packet without a GRH. With one its ICRC is that of RoCEv1: the LRH counts as ones.
+  static IcrcSeed native(const LocalRoute& route) noexcept;
+  /// Of a native packet if it has a local route, with a GRH if it has GIDs; else of RoCEv2.
+  static IcrcSeed of(const LocalRoute& route, const Gid& source, const Gid& destination,
+                     std::uint16_t source_port) noexcept;
 
   /// The CRC register after everything before the BTH, for a packet that has `transport_octets`
   /// from the BTH's first to the ICRC's last octet, at most kIcrcMaxTransportOctets. Over IPv4 the
@@ -35,7 +41,7 @@ class IcrcSeed {
   [[nodiscard]] bool is_ipv4() const noexcept { return kind_ == Kind::kRoceV2Ipv4; }
 
  private:
-  enum class Kind : std::uint8_t { kRoceV2Ipv4, kRoceV2Ipv6, kRoceV1 };
+  enum class Kind : std::uint8_t { kRoceV2Ipv4, kRoceV2Ipv6, kRoceV1, kNative };
   IcrcSeed(Kind kind, std::uint32_t without_lengths) noexcept
       : kind_(kind), without_lengths_(without_lengths) {}
   Kind kind_;
@@ -104,7 +110,7 @@ void change_identification(std::span<std::byte> transport, std::uint16_t from,
 /// a packet two are not detected, bit 3 of octet 173 and bit 6 of octet 1834: they look like a
 /// sender that sets no flag.
 ///
-/// The result is the identification; 0 over IPv6 and with RoCEv1.
+/// The result is the identification; 0 without IPv4.
 [[nodiscard]] std::optional<std::uint16_t> verify_icrc(
     const IcrcSeed& seed, std::span<const std::byte> transport,
     std::uint16_t expected_identification = 0) noexcept;
