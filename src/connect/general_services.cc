@@ -68,7 +68,7 @@ std::unique_ptr<device::ManagementPort> GeneralServices::make(const Parts& parts
 GeneralServices::GeneralServices(const Parts& parts)
     : ManagementPort(&GeneralServices::make),
       parts_(parts),
-      claims_({.port = parts.port, .slot = parts.slot, .udp = parts.udp}),
+      claims_({.port = parts.port, .slot = parts.slot, .network = parts.network}),
       message_(sizeof(device::ForwardHeader) + link::kFrameOctets) {}
 
 Status GeneralServices::open() noexcept {
@@ -158,7 +158,7 @@ GeneralServices::Recipient GeneralServices::forward_elsewhere(const Arrival& arr
     const bool has_gone =
         !claims_.holds(wanted) &&
         (host::ServiceName::forward(through, wanted, message).ok() ||
-         (!parts_.udp.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
+         (!parts_.network.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Recipient::kAnother : Recipient::kNone;
   }
   if (std::holds_alternative<cm::EveryAgent>(to) && may_tell_all(device::now())) {
@@ -352,8 +352,8 @@ Instant GeneralServices::next_deadline() const noexcept {
 
 void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
   const cm::Address& address = datagram.address;
-  const std::uint16_t source_port =
-      parts_.udp.source_port(address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
+  const std::uint16_t source_port = parts_.network.source_port(
+      address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
   const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
   auto headers = headers_of(next_psn_);
   next_psn_ = next_psn_ + 1;
@@ -382,7 +382,7 @@ void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
 
 link::SharedPort::SlotUser GeneralServices::user_of_slot(std::uint32_t slot,
                                                          const wire::Gid& address) const noexcept {
-  return parts_.shared_port.user_of({.gid = address, .scope = parts_.port.interface_index}, slot);
+  return parts_.network.user_of(parts_.port, address, slot);
 }
 
 /// Sends a datagram to a process of the same address without the network. If there is none, this
@@ -415,7 +415,7 @@ bool GeneralServices::hand_over(const cm::Datagram& datagram,
   if (sent.error() != Errc::kNoSuchObject) return false;
   // A request goes by the network to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
-  if (is_request && parts_.udp.lender_at(datagram.address.remote)) return false;
+  if (is_request && parts_.network.lender_at(datagram.address.remote)) return false;
   parts_.dispatch.handle(as_received, loop::ArrivedBy::kLink, device::now());
   return true;
 }

@@ -18,7 +18,6 @@
 #include "device/management_port.h"
 #include "host/own_descriptor.h"
 #include "host/peer_watch.h"
-#include "udp/shared_port.h"
 #include "wire/cm/service_id.h"
 #include "wire/headers/psn.h"
 

@@ -39,7 +39,8 @@ Status ServiceClaims::claim(const wire::Gid& address, wire::ServiceId service, i
   Claim claim{.service = wanted, .name = std::move(*name)};
   // The name of the box is exclusive among all users. If another user has the port, requests come
   // to that user's process, which hands them over.
-  auto box = host::RequestBox::open(wanted, parts_.udp.lender_at(address).value_or(::geteuid()));
+  auto box =
+      host::RequestBox::open(wanted, parts_.network.lender_at(address).value_or(::geteuid()));
   if (!box && box.error() == Errc::kAddressInUse) return box.error();
   if (box) claim.box = std::move(*box);
   for (const int socket : {claim.name.descriptor(), claim.box.descriptor()}) {
@@ -112,7 +113,7 @@ void ServiceClaims::steer(const wire::Gid& address) const noexcept {
     for (const std::uint32_t slot : directory->slots) {
       if (has_left_ && slot != parts_.slot.number()) fallback = slot;
     }
-    parts_.udp.steer(address, routes, fallback);
+    parts_.network.steer(address, routes, fallback);
     if (read_directory(address.octets) == directory) return;
   }
 }

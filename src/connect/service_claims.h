@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "device/network.h"
 #include "device/port_info.h"
 #include "host/request_box.h"
 #include "host/service_directory.h"
 #include "host/service_name.h"
 #include "host/slot.h"
 #include "link/packet_burst.h"
-#include "udp/udp_link.h"
 #include "wire/cm/service_id.h"
 #include "wire/headers/ids.h"
 
@@ -37,7 +37,7 @@ class ServiceClaims {
   struct Parts {
     const device::PortInfo& port;
     const host::Slot& slot;
-    link::UdpLink& udp;
+    device::Network& network;
   };
   explicit ServiceClaims(const Parts& parts) noexcept : parts_(parts) {}
 

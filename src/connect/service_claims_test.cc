@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "device/udp_network.h"
 #include "host/own_descriptor.h"
 #include "host/test_process.h"
 
@@ -36,9 +37,9 @@ struct Holder {
 
   device::PortInfo port;
   host::Slot slot;
-  link::UdpLink udp;
+  device::UdpNetwork network;
   host::OwnDescriptor epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  ServiceClaims claims{{.port = port, .slot = slot, .udp = udp}};
+  ServiceClaims claims{{.port = port, .slot = slot, .network = network}};
 };
 
 /// Runs `body` with two processes, the first of which holds the service at kAddress.

@@ -35,23 +35,23 @@ constexpr const char* kNoThread =
 
 Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
     : port_(port),
+      network_(Network::make(port)),
+      link_(&network_->link()),
       domain_entries_(kMaxDomains),
       domains_(domain_entries_),
       free_keys_(kMaxKeys),
-      groups_({.lock = mutex_, .port = port_, .udp = udp_, .engine = engine_}),
+      groups_({.lock = mutex_, .port = port_, .network = *network_, .engine = engine_}),
       visitors_(segment_, [this](Instant deadline) { engine_.note_deadline(deadline); }),
       management_(make_management({.lock = mutex_,
                                    .port = port_,
                                    .slot = slot_,
-                                   .shared_port = shared_port_,
-                                   .udp = udp_,
+                                   .network = *network_,
                                    .link = link_,
                                    .dispatch = dispatch_,
                                    .engine = engine_})),
       surroundings_({.port = port_,
                      .slot = slot_,
-                     .shared_port = shared_port_,
-                     .udp = udp_,
+                     .network = *network_,
                      .layout = layout_,
                      .visitors = visitors_,
                      .management = *management_,
@@ -79,6 +79,8 @@ Adapter::Adapter(const PortInfo& port, ManagementPort::Maker make_management)
                .management = *management_,
                .peers = peers_,
                .homes = homes_,
+               .network = *network_,
+               .handle_notice = [this] { handle_notice(); },
                .handle_loss = [this] { handle_loss(); }}) {}
 
 Adapter::~Adapter() {
@@ -95,7 +97,7 @@ Adapter::~Adapter() {
   // closes names that contain the slot, which the next process in the slot opens, and connections
   // that show that this process is alive, which a child of a later fork would keep.
   management_.reset();
-  shared_port_.leave();  // before the slot: the next process in the slot reads its sockets
+  network_->leave();  // before the slot: the next process in the slot reads its sockets
   slot_ = host::Slot{};
   forget_adapter(*this);
 }
@@ -110,7 +112,7 @@ void Adapter::abandon_in_child() noexcept {
   peers_.peers().abandon_in_child();
   management_->abandon_in_child();
   link_->close();
-  shared_port_.abandon_in_child();
+  network_->abandon_in_child();
   slot_ = host::Slot{};
   segment_.privatize();
   visitors_.abandon_in_child();
@@ -125,6 +127,7 @@ void Adapter::forget_in_child() noexcept {
   abandoned_ = true;
   progress_.abandon_in_child();
   groups_.abandon_in_child();
+  network_->forget_in_child();
   segment_.privatize();
   rest_.forget_in_child();
   sockets_.forget_in_child();
@@ -136,31 +139,16 @@ void Adapter::forget_in_child() noexcept {
 Status Adapter::open(std::string& message) {
   host::Membarrier::enlist();  // before the first thread of the library
   install_fault_guard();
-  const auto link_config = read_link_config(message);
+  auto link_config = read_link_config(message);
   if (!link_config) return link_config.error();
-  std::vector<link::LocalAddress> addresses;
-  for (const GidEntry& entry : port_.gids) {
-    addresses.push_back({.gid = entry.gid, .scope = entry.interface_index});
-  }
-  link::SharedPort::Options options;
-  options.lends = link_config->lends_sockets;
-  auto place = shared_port_.join(addresses, message, options);
-  if (!place) {
-    message = port_.interface + ": " + message;
-    return place.error();
-  }
-  slot_ = std::move(place->slot);
+  auto slot = network_->open(port_, *link_config, message);
+  if (!slot) return slot.error();
+  slot_ = std::move(*slot);
+  if (port_.fabric) link_config->path = DataPathPolicy::kPackets;  // through its ports
   path_policy_ = link_config->path;
   gives_way_ = link_config->gives_way;
   if (auto opened = open_segment(*link_config, message); !opened) return opened;
-  if (auto opened = udp_.open(std::move(place->receivers), slot_.number(), link_config->trains);
-      !opened) {
-    message = port_.interface + (opened.error() == Errc::kNoMemory
-                                     ? ": no descriptor is left for UDP sockets; raise `ulimit -n`"
-                                     : ": no UDP ports are left to send from; end other programs");
-    return opened;
-  }
-  receive_buffer_octets_ = udp_.receive_buffer_octets();
+  receive_buffer_octets_ = network_->receive_buffer_octets();
   if (auto fitted = fit_link(*link_config, message); !fitted) return fitted;
   progress_.use(*link_);
   dispatch_.open(slot_.number());
@@ -175,7 +163,7 @@ Status Adapter::open(std::string& message) {
     return started;
   }
   if (gives_way_) rest_.open();
-  PortWatch::of_process().add(*this);
+  if (!port_.fabric) PortWatch::of_process().add(*this);
   return Ok{};
 }
 
@@ -238,7 +226,22 @@ void Adapter::handle_interfaces(const std::vector<Interface>& interfaces) {
   take_addresses(change);
   if (!change.is_any()) return;
   const host::AdapterGuard lock(mutex_);
-  if (!abandoned_) apply(change, interfaces);
+  if (!abandoned_) apply(change, changed(port_, change, interfaces));
+}
+
+/// The network says that the port has changed, or that it is gone.
+void Adapter::handle_notice() {
+  const host::AdapterGuard lock(mutex_);
+  if (abandoned_ || removed_) return;
+  const auto now = network_->take_notice(port_);
+  if (!now) return;
+  const PortChange change = fabric_change_of(port_, *now);
+  if (change.is_gone) {
+    link_->close();
+    apply({.is_gone = true, .went_down = port_.is_up}, changed(port_, change, {}));
+  } else if (change.is_any()) {
+    apply(change, *now);
+  }
 }
 
 /// The program has closed descriptors of the adapter. Nothing is sent or received any more: the
@@ -247,42 +250,42 @@ void Adapter::handle_loss() {
   const host::AdapterGuard lock(mutex_);
   if (abandoned_ || removed_) return;
   link_->close();
-  apply({.is_gone = true}, {});
+  const PortChange gone{.is_gone = true};
+  apply(gone, changed(port_, gone, {}));
 }
 
 /// Opens sockets for the new addresses. An address for which there is none is left out until the
 /// next change: another user may have the port there.
 void Adapter::take_addresses(PortChange& change) {
-  std::vector<link::LocalAddress> wanted;
+  std::vector<wire::Gid> wanted;
   {
     const host::AdapterGuard lock(mutex_);
     for (const wire::Gid& gid : change.gained) {
-      const bool is_there = udp_.source_port(gid, 0) != 0;  // an address that was there before
-      if (!is_there) wanted.push_back({.gid = gid, .scope = port_.interface_index});
+      if (!network_->has_address(gid)) wanted.push_back(gid);  // else it was there before
     }
   }
-  for (const link::LocalAddress& address : wanted) {
+  for (const wire::Gid& address : wanted) {
     const ForkPause pause;  // a child must not keep the lock that processes take to open the port
-    std::string message;
-    auto receivers = shared_port_.extend({&address, 1}, slot_.number(), message);
+    const bool is_added = network_->add_address(mutex_, port(), slot_.number(), address).ok();
     const host::AdapterGuard lock(mutex_);
-    if (receivers && !receivers->empty() && udp_.add(std::move(receivers->front()))) {
+    if (is_added) {
       engine_.watch_link();
-      management_->handle_address(address.gid);
+      management_->handle_address(address);
     } else {
-      std::erase(change.gained, address.gid);
+      std::erase(change.gained, address);
     }
   }
 }
 
-void Adapter::apply(const PortChange& change, const std::vector<Interface>& interfaces) {
+void Adapter::apply(const PortChange& change, const PortInfo& now) {
   {
     const LockGuard lock(port_mutex_);
-    port_ = changed(port_, change, interfaces);
+    port_ = now;
   }
   const auto tell = [&](AsyncEvent event) VB_REQUIRES(adapter_role) {
     for (EventPipe* events : events_) report(events, event, kPortNumber);
   };
+  if (change.went_down) tell(AsyncEvent::kPortError);
   if (change.is_gone) {
     removed_ = true;
     tell(AsyncEvent::kDeviceFatal);
@@ -294,32 +297,15 @@ void Adapter::apply(const PortChange& change, const std::vector<Interface>& inte
       }
       progress_.list(qp);
     });
-    progress_.serve(now());
+    progress_.serve(device::now());
   }
-  if (change.went_down) tell(AsyncEvent::kPortError);
   if (change.went_up) tell(AsyncEvent::kPortActive);
+  if (change.has_new_lid) tell(AsyncEvent::kLidChange);
+  if (change.has_new_sm) tell(AsyncEvent::kSmChange);
+  if (change.has_new_pkeys) tell(AsyncEvent::kPKeyChange);
+  if (change.wants_reregistration) tell(AsyncEvent::kClientReregister);
   if (change.has_new_gids()) tell(AsyncEvent::kGidChange);
   management_->handle_port_change(change);
-}
-
-// ---- Paths ----
-
-Expected<transport::Path> Adapter::path_to(const Destination& to) const noexcept {
-  if (to.gid_index >= port_.gids.size()) return Errc::kInvalidArgument;
-  if (port_.gids[to.gid_index].gid == wire::Gid{}) return Errc::kInvalidArgument;  // removed
-  transport::Path path;
-  path.source = port_.gids[to.gid_index].gid;
-  path.destination = loop::group_address(to.gid);
-  if (path.source.is_ipv4_mapped() != path.destination.is_ipv4_mapped()) {
-    return Errc::kInvalidArgument;
-  }
-  if (to.gid == wire::Gid{}) return Errc::kInvalidArgument;
-  path.source_port = udp_.source_port(path.source, to.entropy);
-  path.traffic_class = to.traffic_class;
-  path.hop_limit = to.hop_limit == 0 ? 64 : to.hop_limit;
-  path.flow_label = to.flow_label;
-  path.refresh_seed();
-  return path;
 }
 
 }  // namespace verbatim::device

@@ -17,6 +17,7 @@
 #include "device/management_port.h"
 #include "device/memory_work.h"
 #include "device/multicast_groups.h"
+#include "device/network.h"
 #include "device/peer_service.h"
 #include "device/poller_rest.h"
 #include "device/port_info.h"
@@ -34,8 +35,6 @@
 #include "loop/queue_pair_table.h"
 #include "memory/key_registry.h"
 #include "transport/path.h"
-#include "udp/shared_port.h"
-#include "udp/udp_link.h"
 
 namespace verbatim::device {
 
@@ -110,18 +109,12 @@ class Adapter {
 
   // ---- With the lock held ----
 
-  /// What a packet to `destination` needs; kInvalidArgument when the address of `gid_index` cannot
-  /// reach it.
-  struct Destination {
-    std::uint32_t gid_index = 0;
-    wire::Gid gid{};
-    std::uint8_t traffic_class = 0;
-    std::uint8_t hop_limit = 64;
-    std::uint32_t flow_label = 0;
-    std::uint16_t entropy = 0;  // spreads flows over source ports
-  };
+  /// See Network.
+  using Destination = device::Destination;
   [[nodiscard]] Expected<transport::Path> path_to(const Destination& to) const noexcept
-      VB_REQUIRES(adapter_role);
+      VB_REQUIRES(adapter_role) {
+    return network_->path_to(port_, to);
+  }
 
   // ---- Around a fork ----
 
@@ -134,7 +127,7 @@ class Adapter {
   };
   [[nodiscard]] ForkLocks fork_locks() noexcept {
     return {
-        .hearing = peers_.peers().serving(), .sockets = shared_port_.mutex(), .adapter = mutex_};
+        .hearing = peers_.peers().serving(), .sockets = network_->fork_mutex(), .adapter = mutex_};
   }
   /// In a forked child: gives up all that is shared with the parent. Requests that the child posts
   /// on inherited queue pairs stay in their queues.
@@ -149,9 +142,9 @@ class Adapter {
   [[nodiscard]] Status fit_link(const LinkConfig& config, std::string& message);
   void wrap_link(std::unique_ptr<link::Link> wrapper);
   void handle_loss();
+  void handle_notice();
   void take_addresses(PortChange& change);
-  void apply(const PortChange& change, const std::vector<Interface>& interfaces)
-      VB_REQUIRES(adapter_role);
+  void apply(const PortChange& change, const PortInfo& now) VB_REQUIRES(adapter_role);
 
   Lock mutex_;
   mutable Mutex port_mutex_;  // taken last; a change of the port needs both
@@ -164,10 +157,9 @@ class Adapter {
   bool abandoned_ = false;  // a child's copy of its parent's adapter
 
   host::Slot slot_;
-  link::SharedPort shared_port_;
-  link::UdpLink udp_;                                  // addresses and sockets
-  std::vector<std::unique_ptr<link::Link>> wrappers_;  // around it: faults and capture, inner first
-  link::Link* link_ = &udp_;                           // the outermost: what packets go through
+  std::unique_ptr<Network> network_;                   // never null
+  std::vector<std::unique_ptr<link::Link>> wrappers_;  // of its link: faults, capture; inner first
+  link::Link* link_ = nullptr;                         // the outermost: what packets go through
 
   host::Segment segment_;
   SegmentLayout layout_;

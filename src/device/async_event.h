@@ -19,9 +19,13 @@ enum class AsyncEvent : std::uint32_t {
   kDeviceFatal = 8,
   kPortActive = 9,
   kPortError = 10,
+  kLidChange = 11,
+  kPKeyChange = 12,
+  kSmChange = 13,
   kSrqError = 14,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
+  kClientReregister = 17,
   kGidChange = 18,
 };
 
@@ -45,8 +49,18 @@ enum class AsyncEvent : std::uint32_t {
 
 /// Changes of a port have no limit; the other events follow from what the program does.
 [[nodiscard]] constexpr bool is_of_port(AsyncEvent event) noexcept {
-  return event == AsyncEvent::kPortActive || event == AsyncEvent::kPortError ||
-         event == AsyncEvent::kGidChange;
+  switch (event) {
+    case AsyncEvent::kPortActive:
+    case AsyncEvent::kPortError:
+    case AsyncEvent::kLidChange:
+    case AsyncEvent::kPKeyChange:
+    case AsyncEvent::kSmChange:
+    case AsyncEvent::kClientReregister:
+    case AsyncEvent::kGidChange:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Reports an event to the program of a context. Nothing happens without a pipe.

@@ -111,12 +111,14 @@ bool CompletionQueue::rest() noexcept {
   adapter_->note_rest(begin);
   is_rested_for_.store(true, std::memory_order_relaxed);
   bool has_completions = false;
+  bool has_packets = false;
   {
     const host::AdapterGuard progress(adapter_->mutex());
     const std::lock_guard lock(lock_);
     has_completions = queue_.waiting_count() > 0;
+    has_packets = !adapter_->link().prepare_to_wait();
   }
-  const bool was_woken = has_completions || rest.wait(host::RestChoice::kLimit);
+  const bool was_woken = has_completions || has_packets || rest.wait(host::RestChoice::kLimit);
   is_rested_for_.store(false, std::memory_order_relaxed);
   const Instant at = now();
   if (was_woken && !has_completions) {

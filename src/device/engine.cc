@@ -114,6 +114,9 @@ Status Engine::start() noexcept {
   // The management port is always watched, also while callers poll.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.management.descriptor()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.management.descriptor(), &requests);
+  epoll_event notices{.events = EPOLLIN, .data = {.fd = parts_.network.notices()}};
+  if (notices.data.fd >= 0)
+    ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.network.notices(), &notices);
   if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;
   // Faults inside guarded() must reach the thread that causes them.
   return thread_.start(
@@ -235,6 +238,7 @@ void Engine::run() noexcept {
     // Without the lock: a process that attaches may wait for a thread that needs it.
     if (is_lost_) return end_without_descriptors();
     if (has_news_) take_news();
+    if (std::exchange(has_notices_, false)) parts_.handle_notice();
     deliver_management_news();
     const bool only_tries = tries++ < kTriesForTheLock;
     if (only_tries && (is_superfluous() || !parts_.lock.try_lock())) {
@@ -319,6 +323,8 @@ Instant Engine::take_turn() noexcept {
   parts_.management.run_timer(later);
   if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
+  const bool waits_for_packets = parts_.sockets.wakes_engine();
+  if (waits_for_packets && !parts_.link->prepare_to_wait()) return later;
   return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends,
                    end_of_nap_in_a_crowd(later)});
 }
@@ -385,6 +391,8 @@ void Engine::sleep_until(Instant deadline) noexcept {
     if (descriptor == bell_.number()) {
       if (bell_.is_still_own()) (void)!::read(bell_.number(), &rung, sizeof rung);
       has_rung_ = true;
+    } else if (descriptor == parts_.network.notices()) {
+      has_notices_ = true;
     } else if (descriptor == parts_.management.descriptor()) {
       has_requests_ = true;
     } else if (descriptor != parts_.sockets.descriptor()) {

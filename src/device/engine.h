@@ -27,6 +27,7 @@
 namespace verbatim::device {
 
 class ManagementPort;
+class Network;
 class PeerService;
 class RegionHomes;
 
@@ -55,7 +56,9 @@ class Engine {
     ManagementPort& management;
     PeerService& peers;
     const std::unique_ptr<RegionHomes>& homes;
-    std::function<void()> handle_loss{};  // of the descriptors; without any lock
+    const Network& network;
+    std::function<void()> handle_notice{};  // of the network; without any lock
+    std::function<void()> handle_loss{};    // of the descriptors; without any lock
   };
   explicit Engine(Parts parts) : parts_(std::move(parts)) {}
   Engine(const Engine&) = delete;
@@ -124,6 +127,7 @@ class Engine {
   bool has_requests_ = false;  // the management port is readable
   bool has_rung_ = false;      // its bell was rung
   bool has_news_ = false;      // PeerService has something to read
+  bool has_notices_ = false;   // the network has something to say of the port
   bool is_in_turn_ VB_GUARDED_BY(adapter_role) = false;
   std::atomic<bool> has_management_news_{false};
   Duration nap_ = std::chrono::microseconds(10);  // how long it leaves the sockets to callers

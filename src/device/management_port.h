@@ -12,8 +12,6 @@
 #include "host/slot.h"
 #include "link/link.h"
 #include "link/packet_burst.h"
-#include "udp/shared_port.h"
-#include "udp/udp_link.h"
 #include "wire/cm/cm_ids.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers/ids.h"
@@ -22,6 +20,7 @@
 namespace verbatim::device {
 
 class Engine;
+class Network;
 
 /// Queue pair 1 of an adapter (IBA Vol 1, 13.5.1), as the adapter sees it: where management
 /// datagrams arrive, for this process and for the others behind the same addresses. A layer above
@@ -41,8 +40,7 @@ class ManagementPort {
     host::AdapterLock& lock;
     const PortInfo& port;
     const host::Slot& slot;
-    link::SharedPort& shared_port;
-    link::UdpLink& udp;
+    Network& network;
     link::Link* const& link;  // the present one
     AdapterDispatch& dispatch;
     Engine& engine;

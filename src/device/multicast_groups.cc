@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "device/engine.h"
+#include "device/network.h"
 #include "device/queue_pair.h"
 
 namespace verbatim::device {
@@ -15,7 +16,7 @@ Status MulticastGroups::attach(QueuePair& qp, const wire::Gid& group) {
   if (is_abandoned_) return Errc::kNoDevice;
   if (table_.members(address).empty()) {
     if (!table_.has_room_for_a_group()) return Errc::kNoMemory;
-    auto joined = parts_.udp.join({.gid = address, .scope = parts_.port.interface_index});
+    auto joined = parts_.network.join(parts_.port, address);
     if (!joined) return joined;
     parts_.engine.watch_link();
   }
@@ -27,7 +28,7 @@ Status MulticastGroups::detach(QueuePair& qp, const wire::Gid& group) {
   const host::AdapterGuard lock(parts_.lock);
   auto removed = table_.remove(address, qp);
   if (!removed || !table_.members(address).empty() || is_abandoned_) return removed;
-  (void)parts_.udp.leave({.gid = address, .scope = parts_.port.interface_index});  // it had joined
+  parts_.network.leave(parts_.port, address);
   parts_.engine.watch_link();
   return Ok{};
 }

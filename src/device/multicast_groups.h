@@ -6,16 +6,16 @@
 #include "device/port_info.h"
 #include "host/queue_lock.h"
 #include "loop/multicast_table.h"
-#include "udp/udp_link.h"
 #include "wire/headers/ids.h"
 
 namespace verbatim::device {
 
 class Engine;
+class Network;
 class QueuePair;
 
-/// The multicast groups that queue pairs of an adapter are attached to. The adapter's sockets join
-/// a group with its first member and leave it with its last.
+/// The multicast groups that queue pairs of an adapter are attached to. The adapter's link joins
+/// a group with its first member and leaves it with its last.
 ///
 /// Without the adapter's lock, unless a function says otherwise.
 class MulticastGroups {
@@ -24,7 +24,7 @@ class MulticastGroups {
   struct Parts {
     host::AdapterLock& lock;
     const PortInfo& port;
-    link::UdpLink& udp;
+    Network& network;
     Engine& engine;
   };
   explicit MulticastGroups(const Parts& parts) noexcept : parts_(parts) {}

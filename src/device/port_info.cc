@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/fabric_ports.h"
+
 namespace verbatim::device {
 
 namespace {
@@ -167,6 +169,26 @@ void add_gid(PortInfo& port, const wire::Gid& gid) {
 
 }  // namespace
 
+namespace {
+
+void note_state(PortChange& change, const PortInfo& before, const PortInfo& now) {
+  change.went_up = now.is_up && !before.is_up;
+  change.went_down = !now.is_up && before.is_up;
+}
+
+/// GIDs of `before` that stand in front of `first` are never lost.
+void note_gids(PortChange& change, const PortInfo& before, const PortInfo& now, std::size_t first) {
+  for (const GidEntry& entry : now.gids) {
+    if (!before.has(entry.gid)) change.gained.push_back(entry.gid);
+  }
+  for (std::size_t i = first; i < before.gids.size(); ++i) {
+    const wire::Gid& gid = before.gids[i].gid;
+    if (gid != wire::Gid{} && !now.has(gid)) change.lost.push_back(gid);
+  }
+}
+
+}  // namespace
+
 PortChange change_of(const PortInfo& before, const std::vector<Interface>& interfaces) {
   PortChange change;
   const Interface* interface = interface_of(before, interfaces);
@@ -175,18 +197,29 @@ PortChange change_of(const PortInfo& before, const std::vector<Interface>& inter
     return change;
   }
   const PortInfo now = port_of(*interface);
-  change.went_up = now.is_up && !before.is_up;
-  change.went_down = !now.is_up && before.is_up;
+  note_state(change, before, now);
   change.has_new_mac = now.mac != before.mac;
   change.has_new_rate =
       now.interface_mtu != before.interface_mtu || now.speed_mbps != before.speed_mbps;
-  for (const GidEntry& entry : now.gids) {
-    if (!before.has(entry.gid)) change.gained.push_back(entry.gid);
+  note_gids(change, before, now, 1);  // the first one stays
+  return change;
+}
+
+PortChange fabric_change_of(const PortInfo& before, const PortInfo& now) {
+  PortChange change;
+  if (!now.fabric || !before.fabric) {
+    change.is_gone = true;
+    return change;
   }
-  for (std::size_t i = 1; i < before.gids.size(); ++i) {
-    const wire::Gid& gid = before.gids[i].gid;
-    if (gid != wire::Gid{} && !now.has(gid)) change.lost.push_back(gid);
-  }
+  note_state(change, before, now);
+  note_gids(change, before, now, 0);
+  const FabricPort& then = *before.fabric;
+  const FabricPort& present = *now.fabric;
+  change.has_new_rate = now.active_mtu != before.active_mtu || now.speed_mbps != before.speed_mbps;
+  change.has_new_lid = present.lid != then.lid || present.lmc != then.lmc;
+  change.has_new_sm = present.sm_lid != then.sm_lid || present.sm_level != then.sm_level;
+  change.has_new_pkeys = present.pkeys != then.pkeys;
+  change.wants_reregistration = present.reregister_requests != then.reregister_requests;
   return change;
 }
 
@@ -219,6 +252,13 @@ std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces, const C
       config.devices.empty() ? ports_by_default(interfaces) : ports_named(interfaces, config);
   number_the_nameless(ports);
   return ports;
+}
+
+Expected<std::vector<PortInfo>> find_ports(std::string& message) {
+  if (is_on_fabric()) return find_fabric_ports(message);
+  const auto config = read_config(message);
+  if (!config) return config.error();
+  return find_ports(*config);
 }
 
 std::vector<PortInfo> find_ports(const Config& config) {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/expected.h"
 #include "base/version.h"
 #include "device/config.h"
+#include "device/fabric_port.h"
 #include "device/interface_list.h"
 #include "wire/headers/ids.h"
 
@@ -20,7 +22,8 @@ struct GidEntry {
   std::uint32_t interface_index = 0;
 };
 
-/// A network interface as an adapter with one port: the attributes that the verbs report.
+/// A network interface as an adapter with one port, or the adapter of a node of a fabric: the
+/// attributes that the verbs report.
 struct PortInfo {
   std::string name;       // vb0, vb1, ...
   std::string interface;  // eth0, ...
@@ -34,8 +37,13 @@ struct PortInfo {
   /// Link-local first, then IPv4, then IPv6 addresses. While a device is open, an entry that is
   /// removed leaves a hole (the zero GID) for a later one.
   std::vector<GidEntry> gids;
+  std::optional<FabricPort> fabric{};  // nothing: the port is a network interface
 
   [[nodiscard]] bool has(const wire::Gid& gid) const noexcept;
+  /// The partition keys; zero entries are empty. On RoCE there is the default one only.
+  [[nodiscard]] std::vector<wire::PKey> pkeys() const {
+    return fabric ? fabric->pkeys : std::vector{wire::PKey::kDefault};
+  }
 };
 
 /// The capability mask of every port: connection managers are supported, and GIDs are IP addresses.
@@ -59,18 +67,26 @@ struct PortChange {
   bool went_down = false;
   bool has_new_mac = false;   // as when a bond changes to another cable
   bool has_new_rate = false;  // or MTU; no event reports it
+  // Of the port of a fabric.
+  bool has_new_lid = false;
+  bool has_new_sm = false;
+  bool has_new_pkeys = false;
+  bool wants_reregistration = false;  // with the subnet manager
   std::vector<wire::Gid> gained{};
   std::vector<wire::Gid> lost{};
 
   [[nodiscard]] bool has_new_gids() const noexcept { return !gained.empty() || !lost.empty(); }
   [[nodiscard]] bool is_any() const noexcept {
-    return is_gone || went_up || went_down || has_new_mac || has_new_rate || has_new_gids();
+    return is_gone || went_up || went_down || has_new_mac || has_new_rate || has_new_lid ||
+           has_new_sm || has_new_pkeys || wants_reregistration || has_new_gids();
   }
 };
 
 /// The changes from `before` to the present `interfaces`.
 [[nodiscard]] PortChange change_of(const PortInfo& before,
                                    const std::vector<Interface>& interfaces);
+/// The change of the port of a fabric.
+[[nodiscard]] PortChange fabric_change_of(const PortInfo& before, const PortInfo& now);
 /// The port after the change. GIDs keep their places. The first one, which the device makes from
 /// its GUID, always stays, and so does the GUID. A port that is gone keeps only its name.
 [[nodiscard]] PortInfo changed(const PortInfo& before, const PortChange& change,
@@ -87,6 +103,9 @@ struct PortChange {
 [[nodiscard]] std::vector<PortInfo> ports_of(const std::vector<Interface>& interfaces,
                                              const Config& config);
 
+/// The adapters that a program has, by the environment. On failure `message` says which variable is
+/// wrong, or why there is no fabric.
+[[nodiscard]] Expected<std::vector<PortInfo>> find_ports(std::string& message);
 /// The adapters of this host: interfaces that are up, not loopback and not bridges, the default
 /// route's first; lo only when there is no other, or when it is named.
 [[nodiscard]] std::vector<PortInfo> find_ports(const Config& config);

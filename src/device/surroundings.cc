@@ -6,9 +6,7 @@
 namespace verbatim::device {
 
 Surroundings::Surroundings(const Parts& parts)
-    : parts_(parts),
-      room_(parts.shared_port),
-      forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
+    : parts_(parts), forwarded_(sizeof(ForwardHeader) + link::kFrameOctets) {}
 
 void Surroundings::forward(std::uint32_t slot, const link::Incoming& incoming) noexcept {
   const std::size_t octets = pack_forwarded(incoming, forwarded_);
@@ -17,7 +15,7 @@ void Surroundings::forward(std::uint32_t slot, const link::Incoming& incoming) n
 }
 
 bool Surroundings::is_own_address(const wire::Gid& gid) const noexcept {
-  return parts_.udp.source_port(gid, 0) != 0;
+  return parts_.network.has_address(gid);
 }
 
 void Surroundings::handle_management(const link::Incoming& incoming, const wire::PacketView& packet,

@@ -15,6 +15,7 @@
 #include "device/fault_guard.h"
 #include "device/management_port.h"
 #include "device/memory_work.h"
+#include "device/network.h"
 #include "device/port_info.h"
 #include "device/segment_layout.h"
 #include "device/visitors.h"
@@ -22,8 +23,6 @@
 #include "link/packet_burst.h"
 #include "loop/dispatch.h"
 #include "udp/backpressure.h"
-#include "udp/shared_port.h"
-#include "udp/udp_link.h"
 #include "wire/cm/cm_ids.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers/packet.h"
@@ -38,8 +37,7 @@ class Surroundings {
   struct Parts {
     const PortInfo& port;
     const host::Slot& slot;
-    link::SharedPort& shared_port;
-    const link::UdpLink& udp;
+    Network& network;
     const SegmentLayout& layout;
     Visitors& visitors;
     ManagementPort& management;
@@ -90,7 +88,7 @@ class Surroundings {
   }
   [[nodiscard]] std::size_t room_at(const Room::Receiver& receiver, Instant at)
       VB_REQUIRES(adapter_role) {
-    return room_.room_at(receiver, at);
+    return parts_.network.room_at(receiver, at);
   }
 
   void note_deadline(Instant deadline) noexcept { parts_.engine.note_deadline(deadline); }
@@ -103,7 +101,6 @@ class Surroundings {
 
  private:
   Parts parts_;
-  Room room_ VB_GUARDED_BY(adapter_role);
   std::vector<std::byte> forwarded_
       VB_GUARDED_BY(adapter_role);  // a packet on its way to or from another process
 };

@@ -32,7 +32,7 @@ struct FabricPortState {
   std::uint8_t mtu_max = 0;
   std::uint8_t gid_count = 0;
   std::uint16_t pkey_count = 0;
-  std::uint16_t reserved = 0;
+  std::uint16_t reregister_requests = 0;                // so far, by the subnet manager
   std::array<std::uint64_t, kGidsMax> interface_ids{};  // the lower halves of the GIDs
   std::array<std::uint16_t, kPkeysMax> pkeys{};
 };

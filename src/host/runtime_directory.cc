@@ -57,8 +57,12 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
+/// The node of a fabric on which this process is, as a hash; 0: on none.
+constinit std::atomic<std::uint64_t> g_node{0};
+
 /// Zero: unknown.
 std::uint64_t network_of(int socket) noexcept {
+  if (const std::uint64_t node = g_node.load(std::memory_order_relaxed); node != 0) return node;
   std::uint64_t cookie = 0;
   socklen_t octets = sizeof cookie;
   if (::getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &octets) == 0) return cookie;
@@ -156,11 +160,12 @@ std::string chosen_directory() {
   return {};
 }
 
-/// Removes the directories of network namespaces that are gone.
+/// Removes the directories of network namespaces and of nodes of fabrics that are gone.
 void remove_unused(const std::string& parent) {
   const Folder folder(::opendir(parent.c_str()));
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    if (std::string_view(entry->d_name).substr(0, 4) != "net-") continue;
+    const std::string_view name(entry->d_name);
+    if (!name.starts_with("net-") && !name.starts_with("node-")) continue;
     const std::string path = parent + "/" + entry->d_name;
     const Descriptor other(open_if_own(path.c_str()));
     if (!other.is_open() || ::flock(other.get(), LOCK_EX | LOCK_NB) != 0) continue;
@@ -220,7 +225,8 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
   auto* made = parent.empty() ? nullptr : new (std::nothrow) RuntimeDirectory;
   if (made == nullptr) return nullptr;
   char name[32];
-  std::snprintf(name, sizeof name, "/net-%llx", static_cast<unsigned long long>(network));
+  const char* const kind = g_node.load(std::memory_order_relaxed) != 0 ? "/node" : "/net";
+  std::snprintf(name, sizeof name, "%s-%llx", kind, static_cast<unsigned long long>(network));
   made->path_ = parent + name;
   made->parent_ = std::move(parent);
   made->network_ = network;
@@ -231,6 +237,14 @@ const RuntimeDirectory* RuntimeDirectory::of(int socket) noexcept {
   }
   errno = error;
   return made;
+}
+
+void RuntimeDirectory::enter(const std::string& fabric_folder, std::uint32_t node) noexcept {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
+  const auto add = [&](unsigned octet) { hash = (hash ^ octet) * 0x0000'0100'0000'01b3; };
+  for (const char each : fabric_folder) add(static_cast<unsigned char>(each));
+  for (int shift = 0; shift < 32; shift += 8) add(node >> shift & 0xff);
+  g_node.store(hash, std::memory_order_relaxed);
 }
 
 int RuntimeDirectory::hold() const noexcept {

@@ -12,7 +12,8 @@ namespace verbatim::host {
 /// The directory in which the processes of one user in one network namespace find each other: their
 /// UNIX sockets and their opening lock lie there. It is `/tmp/.verbatim-<uid>/net-<cookie>`, with
 /// mode 0700 and owned by the user, so the kernel keeps other users from connecting to a socket in
-/// it, from taking a name in it, and from reading which names there are (docs/decisions/0022).
+/// it, from taking a name in it, and from reading which names there are (docs/decisions/0022). The
+/// processes of a node of a fabric have `/tmp/.verbatim-<uid>/node-<hash>` instead.
 ///
 /// If another user has made `/tmp/.verbatim-<uid>` first, a directory `/tmp/.verbatim-<uid>-*` is
 /// made. If the user owns such a directory, it is used, also when the plain name is free again. If
@@ -27,6 +28,9 @@ class RuntimeDirectory {
   /// The directory in which a UNIX socket has its name; for one without a name, that of its network
   /// namespace and the effective user of the process. Null when there is none: explain() says why.
   [[nodiscard]] static const RuntimeDirectory* of(int socket) noexcept;
+  /// From now on this process is on a node of a fabric: the processes of that node are a host of
+  /// their own, and find each other in another directory than those of other nodes.
+  static void enter(const std::string& fabric_folder, std::uint32_t node) noexcept;
   /// Why this process has none, and what to do about it; empty when it has one.
   [[nodiscard]] static std::string explain();
   /// The longest VERBATIM_DIR: the names in it must fit into the address of a UNIX socket.
