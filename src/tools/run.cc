@@ -20,6 +20,7 @@
 #include "tools/fabric/fabric_control.h"
 #include "tools/fabric/fabric_environment.h"
 #include "tools/installation.h"
+#include "tools/program_environment.h"
 #include "tools/sysfs_tree.h"
 
 namespace verbatim::tools {
@@ -29,31 +30,6 @@ namespace {
 constexpr int kLauncherFailed = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
-
-/// Puts `first` at the front of the list in a variable.
-void prepend(const char* variable, const std::string& first) {
-  const char* rest = std::getenv(variable);
-  const bool has_rest = rest != nullptr && *rest != 0;
-  ::setenv(variable, has_rest ? (first + ":" + rest).c_str() : first.c_str(), 1);
-}
-
-/// Both variables are needed: a DT_RPATH takes precedence over the path, and the preload has no
-/// effect on a program that opens libibverbs.so with dlopen(3).
-void export_library(const std::filesystem::path& folder) {
-  prepend("LD_LIBRARY_PATH", folder.string());
-  prepend("LD_PRELOAD", (folder / kVerbsLibrary).string());
-}
-
-/// The address sanitizer's runtime ends a program in which it is not the first library. It need not
-/// be: it must precede the C library, and Verbatim's libraries define nothing that it replaces. So
-/// it is told not to look, also in programs that the program starts. The user's options follow, and
-/// the last one counts.
-void export_sanitizer() {
-  const char* given = std::getenv("ASAN_OPTIONS");
-  std::string options = "verify_asan_link_order=0";
-  if (given != nullptr && *given != 0) options += std::string(":") + given;
-  ::setenv("ASAN_OPTIONS", options.c_str(), 1);
-}
 
 /// Programs that look under /sys/class/infiniband find the adapters there. If that is not possible,
 /// a message says that they will find none; programs that call the library still do.
@@ -73,18 +49,7 @@ void export_sysfs(const std::filesystem::path& folder) {
     return;
   }
   ::setenv("VERBATIM_SYSFS", tree->c_str(), 1);
-  prepend("LD_PRELOAD", library.string());
-}
-
-/// Settings that some libraries need before they use an adapter that they do not know. Variables
-/// that the user has set are kept.
-void export_hints() {
-  // Open MPI: UCX over any device will do.
-  ::setenv("OMPI_MCA_pml_ucx_devices", "any", 0);
-  ::setenv("OMPI_MCA_pml_ucx_tls", "any", 0);
-  // NCCL 2.28: its device-initiated transport (GIN) through a proxy thread. By default it looks for
-  // the variant in which a GPU drives a Mellanox adapter, and crashes with other adapters.
-  ::setenv("NCCL_GIN_TYPE", "2", 0);
+  prepend_to_variable("LD_PRELOAD", library.string());
 }
 
 /// Whether the devices of --devices exist here; if not, prints why.
@@ -152,7 +117,7 @@ int execute(const std::vector<std::string>& command) {
   return why == ENOENT ? kNotFound : kCannotExecute;
 }
 
-/// The program loads libibumad.so.3 of the fabric, and no adapter.
+/// The program loads libibumad.so.3 too, and its adapter is that of the node.
 int run_in_fabric(const RunOptions& options) {
   const auto refuse = [](const std::string& why) {
     std::fprintf(stderr, "verbatim run: %s\n", why.c_str());
@@ -194,9 +159,7 @@ int run_command(const RunOptions& options) {
   if (!options.capture.empty() && !export_capture(options.capture)) return kLauncherFailed;
   if (!takes_libraries(options.command.front())) return kCannotExecute;
   export_sysfs(folder);
-  export_library(folder);
-  export_sanitizer();
-  export_hints();
+  export_verbs(folder);
 
   return execute(options.command);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "device/fabric_ports.h"
 #include "tools/commands.h"
 #include "tools/stat_view.h"
 
@@ -46,6 +47,11 @@ void refresh(host::Viewer& viewer, HostView before, const StatOptions& options, 
 }  // namespace
 
 int run_stat(const StatOptions& options) {
+  std::string message;
+  if (!device::enter_node(message)) {
+    std::fprintf(stderr, "verbatim stat: %s\n", message.c_str());
+    return 1;
+  }
   const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
   host::Viewer viewer;
   HostView first = read_host(viewer.look(kPatience));

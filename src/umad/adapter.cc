@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 
-#include "base/environment.h"
+#include "host/fabric_choice.h"
 
 namespace verbatim::umad {
 namespace {
@@ -23,21 +23,11 @@ void tell_user(std::string_view sentence) noexcept {
 }
 
 std::optional<Adapter> Adapter::find() {
-  const char* fabric = environment_variable("VERBATIM_FABRIC");
-  if (fabric == nullptr || *fabric == '\0') return std::nullopt;
-  const char* node = environment_variable("VERBATIM_NODE");
+  if (!host::FabricChoice::exists()) return std::nullopt;
   std::string message;
-  const auto place = host::FabricPlace::of(fabric, message);
-  if (place && (node == nullptr || *node == '\0')) {
-    tell_user(
-        "VERBATIM_FABRIC is set, but VERBATIM_NODE is not; start the program with `verbatim run "
-        "--fabric " +
-        place->name() + " --node NODE`");
-    return std::nullopt;
-  }
-  if (place) {
-    if (const auto view = host::look_at_node(*place, node, message)) {
-      return Adapter{.place = *place, .node = node, .view = *view};
+  if (const auto choice = host::FabricChoice::read(message)) {
+    if (const auto view = host::look_at_node(choice->place, choice->node, message)) {
+      return Adapter{.place = choice->place, .node = choice->node, .view = *view};
     }
   }
   tell_user(message);

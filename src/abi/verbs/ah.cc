@@ -57,11 +57,10 @@ VB_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   const Uncancelled uncancelled;
   PdHandle& owner = handle_of<PdHandle>(pd);
   if (!is_intact(owner)) return as_null<ibv_ah>(Errc::kNoSuchObject);
-  auto to = destination_of(*attributes);
-  if (!to) return as_null<ibv_ah>(to.error());
+  device::Destination to = destination_of(*attributes);
   if (attributes->port_num != 1) return as_null<ibv_ah>(Errc::kInvalidArgument);
-  to->entropy = wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle});
-  auto object = device::AddressHandle::create(*owner.owner->adapter, owner.object->id(), *to);
+  to.entropy = wire::source_port_of_datagrams(wire::QpNumber{owner.pd.handle});
+  auto object = device::AddressHandle::create(*owner.owner->adapter, owner.object->id(), to);
   if (!object) return as_null<ibv_ah>(object.error());
   auto handle = std::make_unique<AhHandle>();
   handle->object = *object;
@@ -86,12 +85,21 @@ VB_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
 VB_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                                   ibv_ah_attr* attributes) {
   *attributes = ibv_ah_attr{};
-  if (port != 1 || (wc->wc_flags & IBV_WC_GRH) == 0) {
+  const device::PortInfo info = handle_of(context).adapter->port();
+  const bool has_header = (wc->wc_flags & IBV_WC_GRH) != 0;
+  if (port != 1 || (!has_header && !info.fabric)) {
     errno = EINVAL;
     return -1;
   }
+  if (info.fabric) {
+    attributes->dlid = wc->slid;
+    attributes->sl = wc->sl;
+    attributes->src_path_bits = wc->dlid_path_bits;
+    attributes->port_num = port;
+    if (!has_header) return 0;
+  }
   const Addresses addresses = addresses_of(grh);
-  const auto gids = handle_of(context).adapter->port().gids;
+  const auto& gids = info.gids;
   for (std::size_t i = 0; i < gids.size(); ++i) {
     if (gids[i].gid != addresses.destination) continue;
     attributes->port_num = port;

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include "abi/border.h"
 #include "abi/verbs/handles.h"
 #include "abi/verbs/operations.h"
+#include "base/byte_order.h"
 #include "base/environment.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
@@ -109,7 +112,7 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   attr.max_srq = static_cast<int>(device::kMaxSharedQueues);
   attr.max_srq_wr = static_cast<int>(device::kMaxQueueDepth);
   attr.max_srq_sge = static_cast<int>(device::kMaxSges);
-  attr.max_pkeys = 1;
+  attr.max_pkeys = static_cast<std::uint16_t>(port.pkeys().size());
   attr.local_ca_ack_delay = 15;
   attr.phys_port_cnt = 1;
   return attr;
@@ -155,7 +158,7 @@ ibv_gid_entry entry_of(const device::GidEntry& gid, std::uint32_t index) noexcep
   std::memcpy(entry.gid.raw, gid.gid.octets.data(), sizeof entry.gid.raw);
   entry.gid_index = index;
   entry.port_num = 1;
-  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  entry.gid_type = gid.interface_index == 0 ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
   entry.ndev_ifindex = gid.interface_index;
   return entry;
 }
@@ -164,24 +167,73 @@ device::PortInfo port_of(ibv_context* context) { return handle_of(context).adapt
 
 }  // namespace
 
-int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
-  if (port != 1) return as_errno_value(EINVAL);
-  const device::PortInfo info = port_of(context);
+namespace {
+
+void show_interface(const device::PortInfo& info, ibv_port_attr& attr) noexcept {
   const device::LinkRate rate = device::link_rate_of(info.speed_mbps);
-  ibv_port_attr attr{};
   attr.state = info.is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
-  attr.gid_tbl_len = static_cast<int>(info.gids.size());
   static_assert(device::kPortCapabilities == (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
   attr.port_cap_flags = device::kPortCapabilities;
-  attr.max_msg_sz = 1U << 31;
-  attr.pkey_tbl_len = 1;
   attr.active_width = rate.width;
   attr.active_speed = rate.speed;
   attr.phys_state = info.is_up ? 5 : 3;  // link up, disabled
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   attr.flags = IBV_QPF_GRH_REQUIRED;
+}
+
+/// What the verbs call the speed of one lane.
+std::uint8_t speed_of(std::uint32_t mbps, std::uint8_t width) noexcept {
+  struct Speed {
+    std::uint32_t lane_mbps;
+    std::uint8_t code;
+  };
+  constexpr std::array<Speed, 7> kSpeeds{{{2'500, 1},
+                                          {5'000, 2},
+                                          {10'000, 4},
+                                          {14'000, 16},
+                                          {25'000, 32},
+                                          {50'000, 64},
+                                          {100'000, 128}}};
+  constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};  // by the bit of the width
+  const auto bit = static_cast<std::size_t>(std::countr_zero(unsigned{width} | 0x100U));
+  const std::uint32_t lane = mbps / (bit < kLanes.size() ? kLanes[bit] : 1);
+  std::uint8_t code = 1;
+  for (const Speed& speed : kSpeeds) {
+    if (lane >= speed.lane_mbps) code = speed.code;
+  }
+  return code;
+}
+
+/// The encodings of a subnet manager are those of the verbs.
+void show_fabric(const device::PortInfo& info, ibv_port_attr& attr) noexcept {
+  const device::FabricPort& fabric = *info.fabric;
+  attr.state = static_cast<ibv_port_state>(fabric.state);
+  attr.max_mtu = static_cast<ibv_mtu>(fabric.mtu_limit);
+  attr.port_cap_flags = fabric.capabilities;
+  attr.lid = static_cast<std::uint16_t>(fabric.lid);
+  attr.sm_lid = static_cast<std::uint16_t>(fabric.sm_lid);
+  attr.lmc = fabric.lmc;
+  attr.sm_sl = static_cast<std::uint8_t>(fabric.sm_level);
+  attr.max_vl_num = 4;  // VL0 to VL7
+  attr.subnet_timeout = 18;
+  attr.active_width = fabric.width;
+  attr.active_speed = speed_of(info.speed_mbps, fabric.width);
+  attr.phys_state = fabric.physical_state;
+  attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+}
+
+}  // namespace
+
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
+  if (port != 1) return as_errno_value(EINVAL);
+  const device::PortInfo info = port_of(context);
+  ibv_port_attr attr{};
+  info.fabric ? show_fabric(info, attr) : show_interface(info, attr);
+  attr.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
+  attr.gid_tbl_len = static_cast<int>(info.gids.size());
+  attr.max_msg_sz = 1U << 31;
+  attr.pkey_tbl_len = static_cast<std::uint16_t>(info.pkeys().size());
   // Callers built against other releases have a shorter or a longer struct.
   std::memset(attributes, 0, size);
   std::memcpy(attributes, &attr, std::min(size, sizeof attr));
@@ -213,17 +265,16 @@ VB_EXPORT ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
   if (asks_for_fork_init()) (void)ibv_fork_init();  // it never fails
   std::string message;
-  auto config = device::read_config(message);
-  if (!config) {
+  const auto ports = device::find_ports(message);
+  if (!ports) {
     std::fprintf(stderr, "verbatim: %s\n", message.c_str());
-    return as_null<ibv_device*>(config.error());
+    return as_null<ibv_device*>(ports.error());
   }
-  const auto ports = device::find_ports(*config);
-  auto* list = static_cast<ibv_device**>(std::calloc(ports.size() + 1, sizeof(ibv_device*)));
+  auto* list = static_cast<ibv_device**>(std::calloc(ports->size() + 1, sizeof(ibv_device*)));
   if (list == nullptr) return as_null<ibv_device*>(Errc::kNoMemory);
   const LockGuard lock(devices().mutex);
-  for (std::size_t i = 0; i < ports.size(); ++i) list[i] = &remember(ports[i]).device;
-  if (count != nullptr) *count = static_cast<int>(ports.size());
+  for (std::size_t i = 0; i < ports->size(); ++i) list[i] = &remember((*ports)[i]).device;
+  if (count != nullptr) *count = static_cast<int>(ports->size());
   return list;
 }
 
@@ -338,17 +389,20 @@ VB_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entr
   return used;
 }
 
-VB_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
-  if (port != 1 || index != 0) {
+VB_EXPORT int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+  const auto pkeys = port_of(context).pkeys();
+  if (port != 1 || index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) {
     errno = EINVAL;
     return -1;
   }
-  *pkey = 0xffff;
+  *pkey = big_endian(static_cast<std::uint16_t>(pkeys[static_cast<std::size_t>(index)]));
   return 0;
 }
 
-VB_EXPORT int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
-  if (port == 1 && pkey == 0xffff) return 0;
+VB_EXPORT int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
+  const auto pkeys = port_of(context).pkeys();
+  const auto found = std::ranges::find(pkeys, wire::PKey{big_endian(pkey)});
+  if (port == 1 && found != pkeys.end()) return static_cast<int>(found - pkeys.begin());
   errno = EINVAL;
   return -1;
 }

@@ -23,6 +23,10 @@ Subject subject_of(std::uint32_t kind) noexcept {
     case device::AsyncEvent::kDeviceFatal:
     case device::AsyncEvent::kPortActive:
     case device::AsyncEvent::kPortError:
+    case device::AsyncEvent::kLidChange:
+    case device::AsyncEvent::kPKeyChange:
+    case device::AsyncEvent::kSmChange:
+    case device::AsyncEvent::kClientReregister:
     case device::AsyncEvent::kGidChange:
       return Subject::kPort;
     case device::AsyncEvent::kQpFatal:

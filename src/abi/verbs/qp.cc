@@ -194,6 +194,13 @@ QpHandle* create(ibv_pd* pd, ibv_qp_init_attr& init) {
   return handle.release();
 }
 
+/// The key at an index of the port's table; nothing when it has no valid key there.
+std::optional<wire::PKey> partition_of(const QpHandle& handle, std::uint16_t index) {
+  const device::PortInfo port = handle.owner->owner->adapter->port();
+  if (index >= port.pkeys().size() || port.pkeys()[index] == wire::PKey{}) return std::nullopt;
+  return port.pkeys()[index];
+}
+
 transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
   transport::QpAttributes wanted;
   wanted.state = transport::QpState(octet_of(attr.qp_state));
@@ -267,18 +274,21 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   constexpr int kRefused = IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
   if ((mask & kRefused) != 0) return as_errno_value((mask & IBV_QP_CAP) != 0 ? EOPNOTSUPP : EINVAL);
   if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return as_errno_value(EINVAL);
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return as_errno_value(EINVAL);
-  std::optional<device::Adapter::Destination> to;
+  transport::QpAttributes wanted = attributes_of(*attr);
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) {
+    const auto key = partition_of(handle, attr->pkey_index);
+    if (!key) return as_errno_value(EINVAL);
+    wanted.pkey = *key;
+  }
+  std::optional<device::Destination> to;
   if ((mask & IBV_QP_AV) != 0) {
-    auto found = destination_of(attr->ah_attr);
-    if (!found) return as_errno_value(found.error());
-    to = *found;
+    to = destination_of(attr->ah_attr);
     const auto remote = (mask & IBV_QP_DEST_QPN) != 0 ? wire::QpNumber{attr->dest_qp_num}
                                                       : handle.object->query().attributes.dest_qp;
     to->entropy = wire::source_port_of_connection(to->flow_label, handle.object->number(), remote);
   }
-  auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)),
-                                        attributes_of(*attr), to ? &*to : nullptr);
+  auto modified = handle.object->modify(transport::QpMask(static_cast<std::uint32_t>(mask)), wanted,
+                                        to ? &*to : nullptr);
   if (!modified) return as_errno_value(modified.error());
   const LockGuard lock(handle.given_mutex);
   if ((mask & IBV_QP_AV) != 0) handle.address = attr->ah_attr;

@@ -30,7 +30,7 @@ struct Form {
 constexpr std::array<Form, 18> kForms{{
     {"link down", "PORT", 1, 1, Verb::kLinkDown, {}, "pull the cable out, as of leaf0[3]"},
     {"link up", "PORT", 1, 1, Verb::kLinkUp, {}, "plug it in again"},
-    {"link loss", "PORT PERCENT", 2, 2, Verb::kLoss, {}, "lose management datagrams on a link"},
+    {"link loss", "PORT PERCENT", 2, 2, Verb::kLoss, {}, "lose packets on a link"},
     {"link error",
      "PORT KIND [COUNT]",
      2,

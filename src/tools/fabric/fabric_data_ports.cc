@@ -118,7 +118,7 @@ void FabricDataPorts::look_at(Instant now, Index index) {
 
 /// The next turn begins where this one has stopped. Members that are looked at only since this turn
 /// stand at the end, and wait for the next one.
-void FabricDataPorts::turn(Instant now) {
+std::size_t FabricDataPorts::turn(Instant now) {
   take_outcomes(now);
   serve_waiting(now);
   const std::size_t count = looked_at_.size();
@@ -129,6 +129,7 @@ void FabricDataPorts::turn(Instant now) {
     ring_all();
   }
   rest_idle(now);
+  return packets;
 }
 
 std::size_t FabricDataPorts::take_posted(Instant now, Index index) {

@@ -70,7 +70,8 @@ class FabricDataPorts {
   /// A process has ended. What it has posted leaves. False: it has no data port.
   bool detach(Instant now, host::FabricClientId client);
 
-  void turn(Instant now);
+  /// Returns how many packets were taken.
+  std::size_t turn(Instant now);
   [[nodiscard]] bool is_looking() const noexcept { return !looked_at_.empty(); }
   [[nodiscard]] Instant next_due() const noexcept;
 

@@ -6,10 +6,12 @@
 #include <system_error>
 
 #include "tools/installation.h"
+#include "tools/program_environment.h"
 
 namespace verbatim::tools {
-std::string objection_to_umad() {
-  const auto objection = objection_to_library(umad_folder(), kUmadLibrary);
+std::string objection_to_libraries() {
+  auto objection = objection_to_library(umad_folder(), kUmadLibrary);
+  if (!objection) objection = objection_to_library(library_folder());
   return objection ? objection->what + "; " + objection->advice : std::string();
 }
 
@@ -27,15 +29,13 @@ std::string node_folder(const host::FabricPlace& place, std::uint32_t node_numbe
 
 Status export_fabric(const host::FabricPlace& place, const std::string& node,
                      std::uint32_t node_number, std::string& message) {
-  message = objection_to_umad();
+  message = objection_to_libraries();
   if (!message.empty()) return Errc::kNoSuchObject;
   const std::string folder = node_folder(place, node_number, message);
   if (folder.empty()) return Errc::kAccessDenied;
+  export_verbs(library_folder());
   // A DT_RPATH of a program would come before the path, but programs of distributions have none.
-  const char* const rest = std::getenv("LD_LIBRARY_PATH");
-  const std::string own = umad_folder().string();
-  const bool has_rest = rest != nullptr && *rest != '\0';
-  ::setenv("LD_LIBRARY_PATH", has_rest ? (own + ":" + rest).c_str() : own.c_str(), 1);
+  prepend_to_variable("LD_LIBRARY_PATH", umad_folder().string());
   ::setenv("VERBATIM_FABRIC", place.name().c_str(), 1);
   ::setenv("VERBATIM_NODE", node.c_str(), 1);
   ::setenv("OSM_CACHE_DIR", folder.c_str(), 0);

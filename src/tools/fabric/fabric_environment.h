@@ -11,13 +11,13 @@
 namespace verbatim::tools {
 
 /// Sets the variables of this process, so of programs that it starts, for a node: VERBATIM_FABRIC,
-/// VERBATIM_NODE, the folder of libibumad.so.3 in LD_LIBRARY_PATH, and where they are not set, the
+/// VERBATIM_NODE, the folders of the libraries in LD_LIBRARY_PATH, and where they are not set, the
 /// folders in which OpenSM writes. On failure `message` says why.
 [[nodiscard]] Status export_fabric(const host::FabricPlace& place, const std::string& node,
                                    std::uint32_t node_number, std::string& message);
 
-/// Why programs cannot load libibumad.so.3 of this installation; empty: they can.
-[[nodiscard]] std::string objection_to_umad();
+/// Why programs cannot load the libraries of this installation; empty: they can.
+[[nodiscard]] std::string objection_to_libraries();
 
 /// The folder of a fabric for what its programs write, which stays when the fabric ends.
 [[nodiscard]] std::string files_of(const host::FabricPlace& place);

@@ -85,10 +85,10 @@ CommandAnswer FabricInterpreter::set_power(Instant now, const FabricCommand& com
 }
 
 CommandAnswer FabricInterpreter::set_loss(const FabricCommand& command) {
-  const std::string share = per_cent(command.per_mille) + " of management datagrams are lost";
+  const std::string share = per_cent(command.per_mille) + " of ";
   if (command.names.empty()) {
     fabric_.set_loss(command.per_mille);
-    return done(share + "\n");
+    return done(share + "management datagrams are lost\n");
   }
   std::string message;
   const auto port = names_.find_port(command.names[0], message);
@@ -96,7 +96,7 @@ CommandAnswer FabricInterpreter::set_loss(const FabricCommand& command) {
   if (!fabric_.set_link_loss(*port, command.per_mille)) {
     return refusal(names_.name_of(*port) + " has no link in the topology");
   }
-  return done(share + " on the link of " + names_.name_of(*port) + "\n");
+  return done(share + "packets are lost on the link of " + names_.name_of(*port) + "\n");
 }
 
 CommandAnswer FabricInterpreter::report_errors(Instant now, const FabricCommand& command) {

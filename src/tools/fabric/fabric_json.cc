@@ -20,6 +20,12 @@ Json port_json(const FabricView& view, PortEnd end) {
             {"rate", fabric::text_of(status.rate)},
             {"mtu", wire::octets_of(status.mtu)},
             {"peer", nullptr}};
+  const auto count = [&](wire::PortCounter counter) { return view.fabric.counter(end, counter); };
+  port["counters"] = {{"sent_packets", count(wire::PortCounter::kTransmitPackets)},
+                      {"sent_words", count(wire::PortCounter::kTransmitWords)},
+                      {"received_packets", count(wire::PortCounter::kReceivePackets)},
+                      {"received_words", count(wire::PortCounter::kReceiveWords)},
+                      {"discards", count(wire::PortCounter::kTransmitDiscards)}};
   if (const auto peer = view.fabric.peer_of(end)) port["peer"] = view.names.name_of(*peer);
   return port;
 }

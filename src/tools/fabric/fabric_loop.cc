@@ -13,10 +13,15 @@
 #include <utility>
 #include <variant>
 
+#include "host/time_slice.h"
+
 namespace verbatim::tools {
 namespace {
 
 constexpr int kEventsPerTurn = 16;
+// The process must not wait for the rest of the time slice of a program that spins. This is the
+// shortest one that the scheduler accepts.
+constexpr Duration kTimeSlice = std::chrono::microseconds(100);
 // After so many bursts of events the programs are looked at, although more is due.
 constexpr int kBurstsPerTurn = 2;
 // How often the descriptors are looked at while the loop looks for packets by itself. A look is a
@@ -40,6 +45,7 @@ FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& o
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
 
 Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
+  host::limit_time_slice(kTimeSlice);
   if (auto opened = server_.open(place, message); !opened) return opened;
   const auto handle_timer = [this] {
     std::uint64_t count = 0;
@@ -110,7 +116,7 @@ void FabricLoop::wait(Duration at_most) {
 }
 
 void FabricLoop::look_around() {
-  (void)::sched_yield();
+  if (!has_moved_) (void)::sched_yield();
   if (now() - waited_ >= kLooksAround) wait(Duration(0));
 }
 
@@ -119,7 +125,7 @@ void FabricLoop::turn(Duration at_most) {
   for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
     const Instant time = now();
     fabric_.advance(time);
-    data_.turn(time);
+    has_moved_ = data_.turn(time) > 0;
     programs_.drain();
     if (!is_due(time)) return;
   }

@@ -75,6 +75,7 @@ class FabricLoop {
   Instant armed_ = Instant::never();  // when the timer goes off
   Instant waited_{};                  // when the descriptors were looked at last
   std::unordered_map<int, std::function<void()>> handlers_;
+  bool has_moved_ = false;  // a packet of a program, in the last turn
   bool stops_ = false;
 };
 

@@ -27,6 +27,7 @@ host::FabricPortState port_state(const fabric::PortStatus& status) {
   state.guid = static_cast<std::uint64_t>(status.port_guid);
   if (!status.gids.empty()) state.gid_prefix = half_of(status.gids.front(), 0);
   state.capabilities = status.capability_mask;
+  state.reregister_requests = static_cast<std::uint16_t>(status.reregister_requests);
   state.rate_mbps = fabric::megabits_of(status.rate);
   state.lid = static_cast<std::uint16_t>(status.lid);
   state.sm_lid = static_cast<std::uint16_t>(status.sm_lid);

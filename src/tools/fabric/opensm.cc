@@ -74,7 +74,7 @@ Status Opensm::start(const OpensmOptions& options, const fabric::Topology& topol
         "opensm`), or omit --opensm";
     return Errc::kNoSuchObject;
   }
-  message = objection_to_umad();
+  message = objection_to_libraries();
   if (!message.empty()) return Errc::kNoSuchObject;
   const auto node = chosen_node(options.node, topology, names, message);
   if (!node) return node.error();
