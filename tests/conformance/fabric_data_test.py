@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that use verbs on the nodes of a fabric, as an ordinary user: ibverbs-utils and perftest of the
+distribution find each other by LID and by GID, their packets take the way that OpenSM has set up, all counters
+on it agree, and links, processes and the fabric itself may end in the middle. Needs root, to become that user.
+
+Usage: fabric_data_test.py --build build/release [Programs | Failures.test_a_cut_link_is_survived ...]
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import hosts
+from fabrics import HOSTS, TREE, Fabric
+
+INSTALLATION = None
+PARTITIONS = "Default=0x7fff, ipoib: ALL=full;\nleft=0x0001, ipoib: {h0}=full, {h1}=full;\n"
+
+
+def subnet(test, topology=TREE, *options, before=lambda made: None):
+    """A fabric whose ports OpenSM has made Active."""
+    made = Fabric(INSTALLATION, topology)
+    test.addCleanup(made.end) if isinstance(test, unittest.TestCase) else test.addClassCleanup(made.end)
+    made.await_up()
+    before(made)
+    made.opensm = made.start_opensm("h1", "osm.log", *options)
+    return made.await_active()
+
+
+class Pairs:
+    """Runs a program on two nodes: the second one is told where the first one listens."""
+    next_port = 18600
+
+    def pair(self, made, program, server="h3", client="h0", clients_words=None):
+        type(self).next_port += 1
+        words = [*program, "-p", str(self.next_port)]
+        listening = made.start(server, *words)
+        self.await_listening(listening, self.next_port)
+        connecting = made.start(client, *(clients_words or words), "127.0.0.1")
+        return listening, connecting
+
+    def await_listening(self, process, port):
+        deadline = time.monotonic() + hosts.PATIENCE
+        while not self.is_listening(port):
+            self.assertIsNone(process.child.poll(), process.output())
+            self.assertLess(time.monotonic(), deadline, process.output())
+            time.sleep(0.01)
+
+    @staticmethod
+    def is_listening(port):
+        return f":{port:04X} 00000000:0000 0A" in open("/proc/net/tcp").read() or any(
+            line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+            for line in list(open("/proc/net/tcp6"))[1:])
+
+    def finish(self, *processes):
+        deadline = time.monotonic() + hosts.PATIENCE
+        for process in reversed(processes):
+            self.assertEqual(process.wait(deadline), 0, process.output())
+        return [process.output() for process in processes]
+
+    def passes(self, made, *program, **ends):
+        return self.finish(*self.pair(made, program, **ends))
+
+
+class Programs(Pairs, unittest.TestCase):
+    """One subnet, for programs that do not change it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fabric = subnet(cls)
+        cls.lids = {host: cls.fabric.lid_of(host) for host in HOSTS}
+
+    def test_pingpongs_by_lid(self):
+        for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"):
+            with self.subTest(program):
+                listening, connecting = self.passes(self.fabric, program)
+                self.assertIn("1000 iters in", connecting)
+                self.assertIn(f"LID 0x{self.lids['h0']:04x}", connecting)
+                self.assertIn(f"LID 0x{self.lids['h3']:04x}", connecting)
+                self.assertIn("GID ::", listening)
+
+    def test_pingpongs_by_gid(self):
+        for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"):
+            with self.subTest(program):
+                _, connecting = self.passes(self.fabric, program, "-g", "0")
+                self.assertIn("1000 iters in", connecting)
+                self.assertRegex(connecting, r"GID fe80::")
+
+    def test_pingpong_with_events(self):
+        self.passes(self.fabric, "ibv_rc_pingpong", "-e")
+
+    def test_two_processes_of_one_node(self):
+        self.passes(self.fabric, "ibv_rc_pingpong", server="h0", client="h0")
+        self.passes(self.fabric, "ib_write_bw", "-n", "100", server="h0", client="h0")
+
+    def test_every_size(self):
+        for size in ("1", "4095", "4096", "4097", "100000"):
+            self.passes(self.fabric, "ibv_rc_pingpong", "-c", "-n", "50", "-s", size)
+
+    def test_perftest(self):
+        for verb in ("write", "read", "send", "atomic"):
+            for kind in ("bw", "lat"):
+                with self.subTest(f"ib_{verb}_{kind}"):
+                    listening, connecting = self.passes(self.fabric, f"ib_{verb}_{kind}", "-n", "500")
+                    self.assertRegex(connecting, r"Link type +: IB")
+                    self.assertRegex(connecting, r"Mtu +: 4096\[B\]")
+                    self.assertRegex(connecting, r"LID 0x0*[1-9a-f]|LID \(?0x")
+
+    def test_perftest_over_other_services(self):
+        for words in (("ib_send_bw", "-c", "UD"), ("ib_send_lat", "-c", "UD"), ("ib_send_bw", "-c", "UC"),
+                      ("ib_write_bw", "-c", "UC"), ("ib_send_bw", "-x", "0"), ("ib_write_bw", "-q", "4")):
+            with self.subTest(" ".join(words)):
+                self.passes(self.fabric, *words, "-n", "500")
+
+    def test_all_nodes_at_once(self):
+        pairs = [self.pair(self.fabric, ["ib_write_bw", "-n", "200"], server=server, client=client)
+                 for server, client in (("h0", "h2"), ("h1", "h3"), ("h2", "h1"), ("h3", "h0"))]
+        for pair in pairs:
+            self.finish(*pair)
+
+    def test_the_device_is_what_programs_expect(self):
+        output = self.fabric.run("h0", "ibv_devinfo", "-v").stdout
+        for text in (r"hca_id:\s+vib0", r"link_layer:\s+InfiniBand", r"state:\s+PORT_ACTIVE \(4\)",
+                     rf"port_lid:\s+{self.lids['h0']}\b", rf"sm_lid:\s+{self.lids['h1']}\b",
+                     r"active_width:\s+4X", r"active_speed:\s+25\.0 Gbps", r"GID\[ *0\]:\s+fe80:"):
+            self.assertRegex(output, text)
+
+
+class Counters(Pairs, unittest.TestCase):
+    """What leaves a port arrives at the other end of its link, packet by packet and word by word."""
+    MESSAGES, SIZE, MTU = 1000, 65536, 4096
+
+    def test_they_add_up_on_every_port_of_the_way(self):
+        made = subnet(self)
+        lids = [str(made.lid_of(host)) for host in ("h0", "h3")]
+        way = made.run("h0", "ibtracert", *lids).stdout
+        [egress] = re.findall(r"\"leaf0\"\n\[(\d+)\]", way)
+        before = self.counts(made)
+        self.passes(made, "ib_write_bw", "-n", str(self.MESSAGES), "-s", str(self.SIZE))
+        after = self.counts(made)
+        grown = {port: {name: after[port][name] - before[port][name] for name in after[port]} for port in after}
+        packets = self.MESSAGES * self.SIZE // self.MTU
+        # LRH 8, BTH 12, ICRC 4; the first packet of a message has a RETH of 16 octets.
+        words = (packets * (8 + 12 + self.MTU + 4) + self.MESSAGES * 16) // 4
+        for port in ("h0[1]", f"leaf0[{egress}]"):
+            self.assertGreaterEqual(grown[port]["sent_packets"], packets, port)
+            self.assertGreaterEqual(grown[port]["sent_words"], words, port)
+            # Datagrams of OpenSM and ibtracert pass these ports as well, but no second copy of the data.
+            self.assertLess(grown[port]["sent_packets"], packets + packets // 20, port)
+        for port in after:
+            if peer := self.peers[port]:
+                self.assertEqual(after[port]["sent_packets"], after[peer]["received_packets"], (port, peer))
+                self.assertEqual(after[port]["sent_words"], after[peer]["received_words"], (port, peer))
+
+    def counts(self, made):
+        """What each port has counted since the beginning, at one moment."""
+        ports = {f"{port['node']}[{port['port']}]": port for port in made.ports()}
+        self.peers = {name: port["peer"] for name, port in ports.items()}
+        return {name: port["counters"] for name, port in ports.items()}
+
+
+class Partitions(Pairs, unittest.TestCase):
+    def setUp(self):
+        def configure(made):
+            guids = {node["name"]: node for node in json.loads(made.tell("show", "nodes", "--json").stdout)}
+            ports = {name: re.search(r"0x[0-9a-f]+", made.run(name, "ibstat", "-p").stdout)[0] for name in HOSTS}
+            self.assertEqual(set(HOSTS) - set(guids), set())
+            with open(os.path.join(made.folder, "partitions.conf"), "w", encoding="ascii") as file:
+                file.write(PARTITIONS.format(**ports))
+        self.made = subnet(self, TREE, "-P", "partitions.conf", before=configure)
+
+    def index_of(self, node, key):
+        keys = re.findall(r"0x([0-9a-f]{4})", self.made.run(node, "smpquery", "pkeys", str(self.made.lid_of(node))).stdout)
+        return keys.index(key) if key in keys else None
+
+    def test_members_of_a_partition_meet_and_others_do_not(self):
+        index = {node: self.index_of(node, "8001") for node in HOSTS}
+        self.assertIsNone(index["h3"])
+        self.assertEqual(index["h0"], index["h1"])
+        inside = ["ib_write_bw", "-n", "100", f"--pkey_index={index['h0']}"]
+        self.passes(self.made, *inside, server="h1", client="h0")
+        violations = self.violations("h3")
+        listening, connecting = self.pair(self.made, ["ib_write_bw", "-n", "100"], clients_words=[
+            *inside, "-p", str(self.next_port + 1)])
+        connecting.wait(time.monotonic() + hosts.PATIENCE)
+        self.assertRegex(connecting.output(), r"(?i)retry|syndrom|fail")
+        listening.end()
+        self.assertIsNotNone(violations)
+
+    def violations(self, node):
+        text = self.made.run(node, "smpquery", "portinfo", str(self.made.lid_of(node))).stdout
+        return int(re.search(r"PkeyViolations:\.*(\d+)", text)[1])
+
+
+class Failures(Pairs, unittest.TestCase):
+    def test_a_cut_link_is_survived(self):
+        made = subnet(self)
+        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "6", "-s", "8192"])
+        time.sleep(2)
+        lids = [str(made.lid_of(host)) for host in ("h0", "h3")]
+        [egress] = re.findall(r"\"leaf0\"\n\[(\d+)\]", made.run("h0", "ibtracert", *lids).stdout)
+        made.tell("link", "down", f"leaf0[{egress}]")
+        self.finish(listening, connecting)
+        made.stop(made.opensm)
+        self.assertIn("num:128", made.file("osm.log"))
+
+    def test_a_killed_program_ends_its_peer_and_frees_its_place(self):
+        made = subnet(self)
+        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
+        time.sleep(1)
+        os.killpg(listening.child.pid, signal.SIGKILL)
+        self.assertIsNotNone(connecting.wait(time.monotonic() + hosts.PATIENCE), "the peer hangs")
+        self.passes(made, "ibv_rc_pingpong")
+
+    def test_a_stopped_program_stops_no_other(self):
+        made = subnet(self)
+        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
+        time.sleep(1)
+        os.killpg(listening.child.pid, signal.SIGSTOP)
+        self.passes(made, "ibv_rc_pingpong", server="h2", client="h0")
+        self.passes(made, "ibv_rc_pingpong", server="h3", client="h1")
+        os.killpg(listening.child.pid, signal.SIGCONT)
+        connecting.end()
+
+    def test_the_end_of_the_fabric_hangs_no_program(self):
+        made = subnet(self)
+        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
+        time.sleep(1)
+        os.killpg(made.process.child.pid, signal.SIGKILL)
+        made.process.child.wait()
+        for process in (connecting, listening):
+            self.assertIsNotNone(process.wait(time.monotonic() + hosts.PATIENCE), "it hangs")
+        done = made.run("h0", "ibv_devinfo")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout + done.stderr, r"fabric .* (has ended|is not running|no fabric)|there is no fabric")
+
+    def test_data_goes_on_without_a_subnet_manager(self):
+        made = subnet(self)
+        os.killpg(made.opensm.child.pid, signal.SIGKILL)
+        made.opensm.child.wait()
+        self.passes(made, "ibv_rc_pingpong")
+
+
+def main():
+    def use(installation):
+        global INSTALLATION
+        INSTALLATION = installation
+
+    programs = ("opensm", "ibtracert", "ibv_rc_pingpong", "ib_write_bw")
+    missing = [program for program in programs if shutil.which(program) is None]
+    obstacle = "needs root, to become an ordinary user" if os.geteuid() != 0 else ", ".join(missing) + " missing"
+    return hosts.run_tests(__doc__, obstacle if os.geteuid() != 0 or missing else "", use)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
