@@ -151,8 +151,8 @@ class Counters(Pairs, unittest.TestCase):
         for port in ("h0[1]", f"leaf0[{egress}]"):
             self.assertGreaterEqual(grown[port]["sent_packets"], packets, port)
             self.assertGreaterEqual(grown[port]["sent_words"], words, port)
-            # Datagrams of OpenSM and ibtracert pass these ports as well, but no second copy of the data.
-            self.assertLess(grown[port]["sent_packets"], packets + packets // 20, port)
+        other = {"3": "leaf0[4]", "4": "leaf0[3]"}[egress]
+        self.assertLess(grown[other]["sent_packets"], packets // 20, "packets leave where ibtracert does not say")
         for port in after:
             if peer := self.peers[port]:
                 self.assertEqual(after[port]["sent_packets"], after[peer]["received_packets"], (port, peer))
@@ -185,17 +185,11 @@ class Partitions(Pairs, unittest.TestCase):
         self.assertEqual(index["h0"], index["h1"])
         inside = ["ib_write_bw", "-n", "100", f"--pkey_index={index['h0']}"]
         self.passes(self.made, *inside, server="h1", client="h0")
-        violations = self.violations("h3")
         listening, connecting = self.pair(self.made, ["ib_write_bw", "-n", "100"], clients_words=[
             *inside, "-p", str(self.next_port + 1)])
         connecting.wait(time.monotonic() + hosts.PATIENCE)
         self.assertRegex(connecting.output(), r"(?i)retry|syndrom|fail")
         listening.end()
-        self.assertIsNotNone(violations)
-
-    def violations(self, node):
-        text = self.made.run(node, "smpquery", "portinfo", str(self.made.lid_of(node))).stdout
-        return int(re.search(r"PkeyViolations:\.*(\d+)", text)[1])
 
 
 class Failures(Pairs, unittest.TestCase):
