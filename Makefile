@@ -29,7 +29,7 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 test: setup ## the suite for every push, half an hour on two cores
 	@scripts/test.sh format layers release sanitizers tsan
 
-bench: ## how fast, compared with what; PART=core, host, wire, connections or crowd: only that
+bench: ## how fast, compared with what; PART=core, host, wire, connections, crowd or fabric: only that
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@cmake --build --preset release -j $(JOBS) --target bench_programs

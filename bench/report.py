@@ -20,7 +20,7 @@ import sys
 import comparison
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-PARTS = ("host", "wire", "connections", "crowd")
+PARTS = ("host", "wire", "connections", "crowd", "fabric")
 PROGRAMS = ("crc_bench", "core_bench", "rehome_bench")
 BEGIN, END = "<!-- numbers of one run, by make bench-report -->", "<!-- end of the numbers -->"
 BRIEF = ("ib_write_lat, 8 octets", "ib_send_lat, 8 octets", "ib_write_bw, 1 MiB", "ib_write_bw, 8 octets, lists of 16",
@@ -97,7 +97,8 @@ def short(reports):
         table(["two processes of one host", "here", header[0] + " (ratio)", "wanted", *SOCKETS],
               map(host_row, reports["host"]["results"])),
         table(["two hosts", "here", *header, "ratio"], plain_rows(reports["wire"])),
-        table(["connections", "here", *header, "ratio"], plain_rows(reports["connections"]))])
+        table(["connections", "here", *header, "ratio"], plain_rows(reports["connections"])),
+        table(["nodes of a fabric", "here", *header, "ratio"], plain_rows(reports["fabric"]))])
 
 
 def whole(reports, texts):

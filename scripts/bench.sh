@@ -7,6 +7,7 @@
 #   wire         between two hosts
 #   connections  making connections
 #   crowd        many pairs of programs on two cores
+#   fabric       between nodes of a fabric
 #   all          all of these, the default
 # Options are those of host.py and its like: --quick, --rounds N, --json.
 set -euo pipefail
@@ -34,16 +35,16 @@ compare() { # name [option...]
 
 case $part in
   core) core ;;
-  host | wire | connections | crowd) compare "$part" "$@" ;;
+  host | wire | connections | crowd | fabric) compare "$part" "$@" ;;
   all)
     rm -f "$results"/* # so that all results are of one run
     core
     status=0 # the rest is measured also when one program fails
-    for each in host wire connections crowd; do compare "$each" "$@" || status=1; done
+    for each in host wire connections crowd fabric; do compare "$each" "$@" || status=1; done
     exit "$status"
     ;;
   *)
-    echo "bench: there is no part '$part'; there are core, host, wire, connections, crowd and all" >&2
+    echo "bench: there is no part '$part'; there are core, host, wire, connections, crowd, fabric and all" >&2
     exit 2
     ;;
 esac

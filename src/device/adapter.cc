@@ -175,8 +175,8 @@ Status Adapter::open_segment(const LinkConfig& config, std::string& message) {
   }
   if (!has_segment) {
     message =
-        "the system gives no shared memory (memfd_create); check `ulimit -v` and `ulimit -f`, and, "
-        "if the program locks its memory (mlockall), `ulimit -l`";
+        "the system gives no shared memory (memfd_create); check `ulimit -n`, `ulimit -v` and "
+        "`ulimit -f`, and, if the program locks its memory (mlockall), `ulimit -l`";
     return has_segment;
   }
   auto laid_out = layout_.lay_out(segment_, {.slot = slot_.number(),

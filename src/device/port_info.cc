@@ -179,7 +179,8 @@ void note_state(PortChange& change, const PortInfo& before, const PortInfo& now)
 /// GIDs of `before` that stand in front of `first` are never lost.
 void note_gids(PortChange& change, const PortInfo& before, const PortInfo& now, std::size_t first) {
   for (const GidEntry& entry : now.gids) {
-    if (!before.has(entry.gid)) change.gained.push_back(entry.gid);
+    const bool is_new = entry.gid != wire::Gid{} && !before.has(entry.gid);
+    if (is_new) change.gained.push_back(entry.gid);
   }
   for (std::size_t i = first; i < before.gids.size(); ++i) {
     const wire::Gid& gid = before.gids[i].gid;

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import unittest
@@ -41,22 +40,9 @@ class Pairs:
         type(self).next_port += 1
         words = [*program, "-p", str(self.next_port)]
         listening = made.start(server, *words)
-        self.await_listening(listening, self.next_port)
+        self.assertTrue(listening.await_listening(self.next_port, time.monotonic() + hosts.PATIENCE), listening.output())
         connecting = made.start(client, *(clients_words or words), "127.0.0.1")
         return listening, connecting
-
-    def await_listening(self, process, port):
-        deadline = time.monotonic() + hosts.PATIENCE
-        while not self.is_listening(port):
-            self.assertIsNone(process.child.poll(), process.output())
-            self.assertLess(time.monotonic(), deadline, process.output())
-            time.sleep(0.01)
-
-    @staticmethod
-    def is_listening(port):
-        return f":{port:04X} 00000000:0000 0A" in open("/proc/net/tcp").read() or any(
-            line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-            for line in list(open("/proc/net/tcp6"))[1:])
 
     def finish(self, *processes):
         deadline = time.monotonic() + hosts.PATIENCE

@@ -142,8 +142,7 @@ TEST_F(FabricInterpreterTest, ADescriptionIsChanged) {
 
 TEST_F(FabricInterpreterTest, LossIsConfirmed) {
   EXPECT_EQ(done("loss 2.5%"), "2.5 % of management datagrams are lost\n");
-  EXPECT_EQ(done("link loss leaf0[1] 10"),
-            "10 % of packets are lost on the link of leaf0[1]\n");
+  EXPECT_EQ(done("link loss leaf0[1] 10"), "10 % of packets are lost on the link of leaf0[1]\n");
 }
 
 TEST_F(FabricInterpreterTest, NamesThatDoNotExistAreRefused) {
