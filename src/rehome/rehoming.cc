@@ -255,7 +255,7 @@ void Rehoming::free_lost(Range pages) {
 
 void Rehoming::learn_departures() {
   watch_.wait_until_idle();
-  Watch::Departure gone;
+  Departure gone;
   bool has_missed = false;
   while (watch_.take_departure(gone, has_missed)) {
     (void)watched_.remove(gone.range);

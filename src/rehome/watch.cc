@@ -397,30 +397,12 @@ void Watch::empty_mapping(const Mapping& mapping, Range part) noexcept {
 
 void Watch::handle_departure(const Departure& departure) noexcept {
   (void)close_regions(departure.range);
-  const std::uint64_t put = departures_put_.load(std::memory_order_relaxed);
-  if (put - departures_taken_.load(std::memory_order_acquire) == kDeparturesMax) {
-    misses_.fetch_add(1);
-    missed_.store(true, std::memory_order_release);
-  } else {
-    departures_[put % kDeparturesMax] = departure;
-    departures_put_.store(put + 1, std::memory_order_release);
-  }
-}
-
-bool Watch::take_departure(Departure& departure, bool& has_missed) noexcept {
-  if (missed_.exchange(false, std::memory_order_acq_rel)) has_missed = true;
-  const std::uint64_t taken = departures_taken_.load(std::memory_order_relaxed);
-  if (taken == departures_put_.load(std::memory_order_acquire)) return false;
-  departure = departures_[taken % kDeparturesMax];
-  departures_taken_.store(taken + 1, std::memory_order_release);
-  return true;
+  departures_.put(departure);
 }
 
 Watch::Moment Watch::now() const noexcept {
   wait_for_changes();
-  return {.unmappings = unmappings_.load(),
-          .departures = departures_put_.load(),
-          .misses = misses_.load()};
+  return {.unmappings = unmappings_.load(), .departures = departures_.now()};
 }
 
 bool Watch::may_have_unmapped_since(const Moment& moment) const noexcept {
@@ -431,14 +413,7 @@ bool Watch::may_have_unmapped_since(const Moment& moment) const noexcept {
 bool Watch::has_unmapped_since(const Moment& moment, Range range) const noexcept {
   if (!may_have_unmapped_since(moment)) return false;
   wait_for_changes();
-  const std::uint64_t put = departures_put_.load(std::memory_order_acquire);
-  const bool is_unknown = missed_.load() || misses_.load() != moment.misses ||
-                          put - moment.departures >= kDeparturesMax;
-  if (is_unknown) return true;
-  for (std::uint64_t i = moment.departures; i < put; ++i) {
-    if (!common(departures_[i % kDeparturesMax].range, range).empty()) return true;
-  }
-  return false;
+  return departures_.may_have_left_since(moment.departures, range);
 }
 
 void Watch::wait_until_idle() const noexcept {
@@ -499,10 +474,8 @@ void Watch::forget_in_child() noexcept {
   bell_.store(0);
   command_.state.store(Command::State::kNone);
   has_started_ = false;
-  departures_put_.store(0);
-  departures_taken_.store(0);
+  departures_.forget();
   unmappings_.store(0);
-  missed_.store(false);
   keeps_pages_.store(false);
   has_moved_away_.store(false);
   is_busy_.store(false);

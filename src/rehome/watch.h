@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "rehome/arena.h"
 #include "rehome/changing_calls.h"
+#include "rehome/departure_list.h"
 #include "rehome/page_mover.h"
 #include "rehome/range.h"
 #include "rehome/spare_descriptors.h"
@@ -85,14 +86,11 @@ class Watch {
   [[nodiscard]] bool add_observer(const Observer& observer) noexcept;
   void remove_observer(const Observer& observer) noexcept;
 
-  /// A range that the program has unmapped, or moved to another address.
-  struct Departure {
-    Range range;
-    bool is_moved_away = false;
-  };
   /// Takes the oldest departure. False when there is none. `has_missed` is set when some were lost
   /// since the last call, because there were too many.
-  [[nodiscard]] bool take_departure(Departure& departure, bool& has_missed) noexcept;
+  [[nodiscard]] bool take_departure(Departure& departure, bool& has_missed) noexcept {
+    return departures_.take(departure, has_missed);
+  }
   /// Waits until the monitor has finished everything that belongs to calls which have returned.
   void wait_until_idle() const noexcept;
   /// As wait_until_idle(), and also for calls that have not returned. The kernel may give a thread
@@ -103,8 +101,7 @@ class Watch {
   /// A point in the order of the program's unmappings.
   struct Moment {
     std::uint64_t unmappings = 0;
-    std::uint64_t departures = 0;
-    std::uint64_t misses = 0;
+    DepartureList::Moment departures{};
   };
   /// Calls wait_for_changes() first.
   [[nodiscard]] Moment now() const noexcept;
@@ -125,7 +122,6 @@ class Watch {
 
  private:
   static constexpr std::size_t kObserversMax = 64;
-  static constexpr std::size_t kDeparturesMax = 1024;
 
   /// One of the two userfaultfds, on the monitor.
   struct Source {
@@ -179,13 +175,8 @@ class Watch {
   Userfaults other_faults_;                // for other registered memory: unmapped, moved
   Mutex observers_mutex_;
   std::array<Observer, kObserversMax> observers_ VB_GUARDED_BY(observers_mutex_){};
-  // From the monitor to one reader at a time.
-  std::array<Departure, kDeparturesMax> departures_{};
-  std::atomic<std::uint64_t> departures_put_{0};
+  DepartureList departures_;                  // from the monitor to one reader at a time
   std::atomic<std::uint64_t> unmappings_{0};  // counted before the observers are called
-  std::atomic<std::uint64_t> departures_taken_{0};
-  std::atomic<bool> missed_{false};
-  std::atomic<std::uint64_t> misses_{0};  // departures that were lost, in all
   std::atomic<bool> keeps_pages_{false};
   std::atomic<bool> has_moved_away_{false};  // pages of the arena may be at other addresses
   std::atomic<bool> is_busy_{false};         // from before an event is read until it is handled
