@@ -16,10 +16,17 @@ build() { # preset [target...]
   cmake --build --preset "$preset" -j "$jobs" "${@/#/--target=}"
 }
 
-# Each test runs once: a test that fails once shows a defect of the code or of the test. Those that need the
-# machine for themselves say so to ctest (PROCESSORS, RUN_SERIAL).
+# Each test runs once: a test that fails once shows a defect of the code or of the test. Most tests leave part of a
+# processor unused, so ctest gets half a processor more for each. Tests that need the machine for themselves say so:
+# RUN_SERIAL, PROCESSORS, and the label `alone` for those during which nothing may be compiled.
 run() { # preset [ctest argument...]
-  ctest --preset "$1" -j "$jobs" "${@:2}"
+  local result=0
+  ctest --preset "$1" -j "$((jobs + (jobs + 1) / 2))" "${@:2}" -LE alone || result=1
+  wait # for the compilation of the next step
+  if ctest --preset "$1" "${@:2}" -L alone -N | grep -q ' Test .*#'; then
+    ctest --preset "$1" "${@:2}" -L alone || result=1
+  fi
+  return "$result"
 }
 
 # The same simulated histories, 200 of the 2,000 that `release` runs: sanitizers are many times slower.
@@ -27,37 +34,66 @@ run_short() {
   VERBATIM_HISTORIES=${VERBATIM_HISTORIES:-200} run "$@"
 }
 
-step_format() { scripts/check_format.sh; }
-step_layers() { python3 cmake/check_layers.py src; }
+# A step checks something, or it builds and runs tests. While its tests run, the next step is compiled.
+check_format() { scripts/check_format.sh; }
+check_layers() { python3 cmake/check_layers.py src; }
 # Most tests of `make test` are compiled in one of the steps only. What a program sees runs as programs will run it, and so
 # do simulations, of which optimised code runs more, and races, which it alone shows. The rest, which compares what the code does with what
 # it should do, runs with the sanitizers, and so do simulations and races.
-step_release() {
-  build release {device,abi,sim,race}_tests programs &&
-    run release -L 'layers|abi|device|conformance|sim|race'
-}
-step_release-all() { build release && run release; }
+build_release() { build release {device,abi,sim,race}_tests programs; }
+run_release() { run release -L 'layers|abi|device|conformance|sim|race'; }
+build_release-all() { build release; }
+run_release-all() { run release; }
 # Of the device tests only those that use most of the interface. clang++ compiles this in half of the time that g++ takes.
-step_sanitizers() { build clang {unit,sim,fuzz,core}_tests && run_short clang -L 'unit|sim|fuzz|core'; }
-step_dev() { build dev {unit,sim,fuzz,core}_tests && run_short dev -L 'unit|sim|fuzz|core'; }
-step_dev-all() { build dev && run_short dev -L 'unit|sim|fuzz|device'; }
-step_clang() { build clang && run_short clang -L 'unit|sim|fuzz|device'; }
+build_sanitizers() { build clang {unit,sim,fuzz,core}_tests; }
+run_sanitizers() { run_short clang -L 'unit|sim|fuzz|core'; }
+build_dev() { build dev {unit,sim,fuzz,core}_tests; }
+run_dev() { run_short dev -L 'unit|sim|fuzz|core'; }
+build_dev-all() { build dev; }
+run_dev-all() { run_short dev -L 'unit|sim|fuzz|device'; }
+build_clang() { build clang; }
+run_clang() { run_short clang -L 'unit|sim|fuzz|device'; }
 # Only tests that start threads, or share memory between them: for others the thread sanitizer finds nothing.
 # Not connect_test: its tests close descriptors that other threads wait for, as programs do.
 # Children of tests with threads open devices, which starts threads: the sanitizer is configured to allow it.
-step_tsan() {
-  local programs=(base_race host host_race interface_changes memory_race rdmacm transport_race umad verbs_threads)
-  build tsan "${programs[@]/%/_test}" &&
-    TSAN_OPTIONS=die_after_fork=0 run tsan -R "^($(IFS='|'; echo "${programs[*]}"))_test$"
-}
-step_fuzz() { build fuzz fuzz_tests && run fuzz; }
-step_x86() {
+racing=(base_race host host_race interface_changes memory_race rdmacm transport_race umad verbs_threads)
+build_tsan() { build tsan "${racing[@]/%/_test}"; }
+run_tsan() { TSAN_OPTIONS=die_after_fork=0 run tsan -R "^($(IFS='|'; echo "${racing[*]}"))_test$"; }
+build_fuzz() { build fuzz fuzz_tests; }
+run_fuzz() { run fuzz; }
+build_x86() { [[ $(uname -m) == x86_64 ]] || build x86; }
+run_x86() {
   if [[ $(uname -m) == x86_64 ]]; then
     echo "this machine is x86-64: the other steps are that test"
   else
     # A history takes the emulator more than a second.
-    build x86 && VERBATIM_HISTORIES=${VERBATIM_HISTORIES:-50} run x86
+    VERBATIM_HISTORIES=${VERBATIM_HISTORIES:-50} run x86
   fi
+}
+
+builds() { declare -F "build_${1:-}" >/dev/null; }
+
+# Compiles a step with the lowest priority; build/STEP.built has its exit status.
+build_ahead() { # step
+  renice -n 19 "$BASHPID" >/dev/null
+  "build_$1" >"build/$1.build.log" 2>&1
+  echo $? >"build/$1.built"
+}
+
+step() { # step [next step]
+  builds "$1" || { "check_$1"; return; }
+  local result=0
+  if [[ -e build/$1.built ]]; then
+    cat "build/$1.build.log"
+    result=$(<"build/$1.built")
+  else
+    "build_$1" || result=1
+  fi
+  [[ $result -eq 0 ]] || return 1
+  if builds "${2:-}"; then build_ahead "$2" & fi
+  "run_$1" || result=1
+  wait
+  return "$result"
 }
 
 describe() {
@@ -82,14 +118,17 @@ for step in "$@"; do
 done
 
 mkdir -p build
-for step in "$@"; do
-  printf '\n== %s: %s\n' "$step" "$(describe "$step")"
+rm -f build/*.built
+steps=("$@")
+for at in "${!steps[@]}"; do
+  name=${steps[at]}
+  printf '\n== %s: %s\n' "$name" "$(describe "$name")"
   started=$SECONDS
-  log=build/$step.log
-  if "step_$step" 2>&1 | tee "$log"; then verdict=ok; else verdict=FAILED failed=1; fi
-  # ctest's closing line, where the step got that far.
-  tests=$(grep -E '% tests passed' "$log" | tail -n 1)
-  summary+=("$(printf '%-10s %-7s %4d s  %s' "$step" "$verdict" $((SECONDS - started)) "$tests")")
+  log=build/$name.log
+  if step "$name" "${steps[at + 1]:-}" 2>&1 | tee "$log"; then verdict=ok; else verdict=FAILED failed=1; fi
+  # ctest's closing lines, where the step got that far.
+  tests=$(grep -E '% tests passed' "$log" | paste -sd ';')
+  summary+=("$(printf '%-10s %-7s %4d s  %s' "$name" "$verdict" $((SECONDS - started)) "$tests")")
 done
 
 printf '\n== summary\n'
