@@ -53,6 +53,17 @@ void Fabric::post_data(Instant now, PortEnd from, const DataPacket& packet) {
   machine_->post_data(now, from, packet);
 }
 std::optional<DataOutcome> Fabric::poll_data() { return machine_->poll_data(); }
+void Fabric::take_arrival(Instant now, const DataOutcome& arrival) {
+  machine_->take_arrival(now, arrival);
+}
+void Fabric::await_room(PortEnd from, std::uint32_t packets) {
+  machine_->await_room(from, packets);
+}
+std::optional<PortEnd> Fabric::poll_room() { return machine_->poll_room(); }
+LaneState Fabric::lane_state(PortEnd port, wire::VirtualLane lane) const noexcept {
+  return machine_->lane_state(port, lane);
+}
+std::vector<LaneWait> Fabric::waiting_lanes() const { return machine_->waiting_lanes(); }
 
 void Fabric::set_is_sm(Instant now, PortEnd port, bool is_sm) {
   machine_->set_is_sm(now, port, is_sm);

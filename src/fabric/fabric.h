@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "fabric/data/data_packet.h"
 #include "fabric/drop_record.h"
+#include "fabric/lanes/lane_wait.h"
 #include "fabric/link_error.h"
 #include "fabric/mads/registration.h"
 #include "fabric/mads/user_mad.h"
@@ -25,6 +26,15 @@ struct FabricOptions {
   std::uint64_t seed = 1;
   Duration hop_delay{0};             // of each link
   std::uint32_t loss_per_mille = 0;  // of management datagrams, once on their whole way
+  // How much slower than in hardware links are, and with them all times of the link layer. 0: links
+  // have no rate and take any number of packets at once; the times are those of hardware.
+  std::uint32_t slowdown = 0;
+  // How far links may be ahead of the time: as much as the clock of the owner is coarse, so that
+  // packets that it posts at one instant need not wait for each other.
+  Duration clock_grain{0};
+  std::uint16_t lane_blocks = 256;  // of 64 octets: the receive buffer of each lane; at most 2,048
+  // The owner says by take_arrival() when a packet has left the receive buffer of its adapter.
+  bool holds_arrivals = false;
   // Switches show speeds above QDR only where bit 31 of the modifier asks for them, as some do.
   bool has_strict_switches = false;
 };
@@ -91,9 +101,17 @@ class Fabric {
   [[nodiscard]] std::optional<PortDelivery> poll_delivery();
   /// Sends a packet through a port of a channel adapter. It arrives at the port that has its LID,
   /// for a multicast LID at several ones and at `from` itself, or the fabric discards it. Without a
-  /// hop_delay poll_data() has all its outcomes already when this returns.
+  /// hop_delay, and if it need not wait for a link, poll_data() has all its outcomes already when
+  /// this returns. Packets that wait in their adapter have no limit but that of the caller.
   void post_data(Instant now, PortEnd from, const DataPacket& packet);
   [[nodiscard]] std::optional<DataOutcome> poll_data();
+  /// With holds_arrivals: a packet with this outcome has left the receive buffer of its adapter.
+  /// Until then nobody else gets its room, and a lane whose buffer is full gets no packets.
+  void take_arrival(Instant now, const DataOutcome& arrival);
+  /// Has poll_room() name the port of an adapter once, as soon as at most so many packets wait in
+  /// it to leave.
+  void await_room(PortEnd from, std::uint32_t packets);
+  [[nodiscard]] std::optional<PortEnd> poll_room();
   /// A subnet manager runs on the port, or does not any more.
   void set_is_sm(Instant now, PortEnd port, bool is_sm);
 
@@ -124,6 +142,9 @@ class Fabric {
   /// What the port has counted in all, whatever management has reset.
   [[nodiscard]] std::uint64_t counter(PortEnd port, wire::PortCounter counter) const noexcept;
   [[nodiscard]] std::uint64_t drop_count(DropReason reason) const noexcept;
+  [[nodiscard]] LaneState lane_state(PortEnd port, wire::VirtualLane lane) const noexcept;
+  /// The output lanes in which packets wait. Looks at every port.
+  [[nodiscard]] std::vector<LaneWait> waiting_lanes() const;
   /// The last ones, oldest first.
   [[nodiscard]] std::vector<DropRecord> recent_drops() const;
 

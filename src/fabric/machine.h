@@ -55,6 +55,17 @@ class Fabric::Machine {
 
   void post_data(Instant now, PortEnd from, const DataPacket& packet);
   [[nodiscard]] std::optional<DataOutcome> poll_data();
+  void take_arrival(Instant /*now*/, const DataOutcome& /*arrival*/) noexcept {}
+  /// No packet waits for a link yet, so there is always room.
+  void await_room(PortEnd from, std::uint32_t /*packets*/) { rooms_.push(from); }
+  [[nodiscard]] std::optional<PortEnd> poll_room() {
+    if (rooms_.empty()) return std::nullopt;
+    return rooms_.pop();
+  }
+  [[nodiscard]] LaneState lane_state(PortEnd /*port*/, wire::VirtualLane /*lane*/) const noexcept {
+    return {.credits = options_.lane_blocks};
+  }
+  [[nodiscard]] std::vector<LaneWait> waiting_lanes() const { return {}; }
 
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
@@ -193,6 +204,7 @@ class Fabric::Machine {
   Journeys journeys_;
   RingQueue<DataFlight> data_flights_;  // empty between two calls if links take no time
   RingQueue<DataOutcome> data_outcomes_;
+  RingQueue<PortEnd> rooms_;             // of adapters, to be polled
   AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
   std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
   std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_

@@ -22,6 +22,7 @@ struct DataPacket {
   wire::QpNumber dest_qp{};
   std::uint16_t words = 0;                    // of four octets, LRH to ICRC: LRH.PktLen
   bool is_global = false;                     // it has a GRH
+  std::uint8_t rate = 0;                      // of its path, as verbs count them; 0: the link's
   std::optional<wire::QpNumber> source_qp{};  // if it has a DETH
 
   [[nodiscard]] PacketHeader header() const noexcept {
@@ -37,12 +38,15 @@ struct DataPacket {
 };
 
 /// What became of a packet: it has reached a port, and of several ones each has an outcome; and
-/// then, once for each packet, the fabric has done with it.
+/// then, once for each packet, the fabric has done with it: it has arrived wherever it arrives, or
+/// was discarded.
 struct DataOutcome {
   enum class Kind : std::uint8_t { kArrived, kDone };
   std::uint32_t handle = 0;
   Kind kind{};
-  PortEnd port{};  // of an adapter, at which it has arrived
+  wire::VirtualLane lane{};  // on which it has arrived
+  std::uint16_t blocks = 0;  // that it occupies in the receive buffer; 0: it has passed no link
+  PortEnd port{};            // of an adapter, at which it has arrived
   friend bool operator==(const DataOutcome&, const DataOutcome&) noexcept = default;
 };
 

@@ -104,6 +104,8 @@ void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey) {
   DataOutcome& outcome = data_outcomes_.add();
   outcome.handle = journeys_.at(journey).handle;
   outcome.kind = DataOutcome::Kind::kArrived;
+  outcome.lane = {};
+  outcome.blocks = 0;
   outcome.port = at;
 }
 
@@ -112,6 +114,8 @@ void Fabric::Machine::end_copy(JourneyId journey) {
   DataOutcome& outcome = data_outcomes_.add();
   outcome.handle = journeys_.end(journey);
   outcome.kind = DataOutcome::Kind::kDone;
+  outcome.lane = {};
+  outcome.blocks = 0;
   outcome.port = {};
 }
 
