@@ -43,6 +43,16 @@ const char* name_of(DropReason reason) noexcept {
       return "loss on purpose";
     case DropReason::kNodeOff:
       return "node without power";
+    case DropReason::kNoLane:
+      return "no lane for the service level";
+    case DropReason::kQueueLife:
+      return "too long at the head of its lane";
+    case DropReason::kSwitchLife:
+      return "too long in the switch";
+    case DropReason::kLaneStalled:
+      return "lane stalled";
+    case DropReason::kLane15Full:
+      return "buffer of lane 15 full";
   }
   return "?";
 }

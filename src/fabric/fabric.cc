@@ -105,6 +105,7 @@ std::string Fabric::description(std::uint32_t node) const {
 }
 
 std::uint64_t Fabric::counter(PortEnd port, wire::PortCounter counter) const noexcept {
+  if (counter == wire::PortCounter::kTransmitWait) machine_->settle_waits(port.node);
   return machine_->node(port.node).port(port.port).counts.total(counter);
 }
 std::uint64_t Fabric::drop_count(DropReason reason) const noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "fabric/lanes/parcel.h"
 #include "fabric/management_packet.h"
 #include "fabric/topology/topology.h"
 
@@ -15,6 +16,7 @@ struct Flight {
   PortEnd to{};
   std::uint8_t hops = 0;         // links that it has passed
   bool has_passed_link = false;  // else the node itself sends it to its own management
+  Hold hold{};                   // in the receive buffer at `to`, but for lane 15
   ManagementPacket packet{};
 };
 

@@ -31,8 +31,9 @@ DropRecord record_of(Instant now, PortEnd at, DropReason reason,
 }  // namespace
 
 Fabric::Machine::Machine(Topology topology, const FabricOptions& options)
-    : topology_(std::move(topology)), options_(options), prng_(options.seed) {
+    : topology_(std::move(topology)), options_(options), links_(0, {}), prng_(options.seed) {
   add_jacks();
+  connect_links();
   is_deliverer_.resize(mad_ports_.size());
   alarms_ = AlarmHeap(mad_ports_.size() + places_.size());
   for (const PortEnd end : mad_ends_) identify(end);
@@ -88,28 +89,46 @@ std::vector<LinkRate> Fabric::Machine::rates_of(std::size_t first_jack,
 }
 
 /// At one instant alarms come first. Packets that are late come before alarms that are late, so
-/// that many retries of one program do not hold up the packets of others.
+/// that many retries of one program do not hold up the packets of others. What happens to a packet
+/// happens when it was due, though the owner may be late, so a link is never idle for that reason.
 void Fabric::Machine::advance(Instant now) {
+  settle(time_);
   std::size_t events = 0;
   while (events < kEventsMax) {
     const Instant alarm = alarms_.next_due().value_or(Instant::never());
     const Instant datagram = due_of(flights_);
     const Instant data = due_of(data_flights_);
-    const Instant packet = std::min(datagram, data);
-    if (std::min(alarm, packet) > now) return;
+    const Instant link = links_.next_due();
+    const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
+    const Instant packet = std::min({datagram, data, link, lifetime});
+    if (std::min(alarm, packet) > now) break;
     if (packet > now || packet == alarm) {
+      time_ = now;
       handle_alarm(now, alarms_.next_owner());
       events += MadPort::kTimeoutsAtOnce;  // as many may have been handled
-      continue;
+    } else {
+      time_ = std::max(time_, packet);
+      handle_packet_event(packet, {.datagram = datagram, .data = data, .link = link});
+      ++events;
     }
-    datagram <= data ? arrive(now, flights_.pop()) : arrive_data(now, data_flights_.pop());
-    ++events;
+    settle(time_);
   }
+  if (next_due().value_or(Instant::never()) > now) time_ = std::max(time_, now);
+}
+
+void Fabric::Machine::handle_packet_event(Instant due, const PacketEvents& events) {
+  if (events.link == due) return links_.handle_due();
+  if (events.data == due) return arrive_data(time_, data_flights_.pop());
+  if (events.datagram == due) return arrive(time_, flights_.pop());
+  end_lifetimes(time_, lifetimes_.next_owner());
 }
 
 std::optional<Instant> Fabric::Machine::next_due() const noexcept {
+  if (links_.has_turns()) return time_;
   const Instant alarm = alarms_.next_due().value_or(Instant::never());
-  const Instant due = std::min({alarm, due_of(flights_), due_of(data_flights_)});
+  const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
+  const Instant due =
+      std::min({alarm, due_of(flights_), due_of(data_flights_), links_.next_due(), lifetime});
   if (due == Instant::never()) return std::nullopt;
   return due;
 }

@@ -19,6 +19,8 @@
 #include "fabric/drop_book.h"
 #include "fabric/fabric.h"
 #include "fabric/flight.h"
+#include "fabric/lanes/lane_wait.h"
+#include "fabric/lanes/link_layer.h"
 #include "fabric/mads/mad_port.h"
 #include "fabric/management_packet.h"
 #include "fabric/node/directed_route.h"
@@ -32,7 +34,9 @@ namespace verbatim::fabric {
 /// The parts of a Fabric. Its functions stand in one file per thing that happens: machine.cc makes
 /// it and keeps the time, machine_transit.cc moves management datagrams, machine_delivery.cc hands
 /// them to agents, data/machine_data.cc moves packets of programs, machine_ports.cc has the rules
-/// of ports for packets of all kinds, machine_links.cc brings links up and down.
+/// of ports for packets of all kinds, lanes/machine_lanes.cc lets packets wait for their links,
+/// lanes/machine_lifetimes.cc discards those that have waited too long, machine_links.cc brings
+/// links up and down.
 class Fabric::Machine {
  public:
   Machine(Topology topology, const FabricOptions& options);
@@ -55,17 +59,11 @@ class Fabric::Machine {
 
   void post_data(Instant now, PortEnd from, const DataPacket& packet);
   [[nodiscard]] std::optional<DataOutcome> poll_data();
-  void take_arrival(Instant /*now*/, const DataOutcome& /*arrival*/) noexcept {}
-  /// No packet waits for a link yet, so there is always room.
-  void await_room(PortEnd from, std::uint32_t /*packets*/) { rooms_.push(from); }
-  [[nodiscard]] std::optional<PortEnd> poll_room() {
-    if (rooms_.empty()) return std::nullopt;
-    return rooms_.pop();
-  }
-  [[nodiscard]] LaneState lane_state(PortEnd /*port*/, wire::VirtualLane /*lane*/) const noexcept {
-    return {.credits = options_.lane_blocks};
-  }
-  [[nodiscard]] std::vector<LaneWait> waiting_lanes() const { return {}; }
+  void take_arrival(Instant now, const DataOutcome& arrival);
+  void await_room(PortEnd from, std::uint32_t packets);
+  [[nodiscard]] std::optional<PortEnd> poll_room();
+  [[nodiscard]] LaneState lane_state(PortEnd end, wire::VirtualLane lane) const noexcept;
+  [[nodiscard]] std::vector<LaneWait> waiting_lanes() const;
 
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
@@ -84,8 +82,12 @@ class Fabric::Machine {
   }
   [[nodiscard]] PortCensus census() const noexcept;
   [[nodiscard]] const Node& node(std::uint32_t index) const noexcept { return places_[index].node; }
+  /// Counts the time that packets have waited until now at the ports of a node.
+  void settle_waits(std::uint32_t node) noexcept;
 
  private:
+  static constexpr std::uint32_t kNoDatagram = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoRoomWanted = ~std::uint32_t{0};
   /// More links than any route of a subnet has. In hardware SwitchLifeTime ends such a packet.
   static constexpr std::uint8_t kHopsMax = 64;
 
@@ -108,6 +110,34 @@ class Fabric::Machine {
   struct Transit {
     ManagementPacket& packet;
     std::uint8_t hops = 0;
+    std::uint8_t ingress = 0;  // the port it has come through; 0: it begins here
+    Hold* hold = nullptr;      // in the receive buffer there; who lets the packet wait takes it
+  };
+  /// A copy of a packet of a program in a node.
+  struct DataTransit {
+    JourneyId journey{};
+    std::uint8_t hops = 0;
+    std::uint8_t ingress = 0;
+    Hold hold{};                // as it came; a waiting copy has it afterwards
+    bool shares_hold = false;   // with other copies of the packet
+    bool is_hold_kept = false;  // by a waiting copy, or by the owner of the fabric
+  };
+  /// A datagram that waits in a lane.
+  struct WaitingDatagram {
+    ManagementPacket packet{};
+    std::uint32_t next = 0;  // of those that are free
+  };
+  /// A lane that has discarded too many packets, and discards all until then.
+  struct Stall {
+    Instant until{};
+    LinkIndex at = kNoLink;
+    std::uint8_t lane = 0;
+  };
+  /// How long packets may wait.
+  struct Lifetimes {
+    Duration queue{};          // as the first of a lane
+    Duration in_switch{};      // in all
+    std::uint8_t stall_count;  // of packets that were discarded so one after the other; 0: any
   };
 
   [[nodiscard]] Port& port(PortEnd end) noexcept { return places_[end.node].node.port(end.port); }
@@ -124,6 +154,9 @@ class Fabric::Machine {
   [[nodiscard]] PortEnd management_end(PortEnd end) const noexcept {
     return {.node = end.node, .port = places_[end.node].node.management_port(end.port)};
   }
+  [[nodiscard]] LinkIndex link_of(PortEnd end) const noexcept {
+    return static_cast<LinkIndex>(places_[end.node].first_jack + end.port);
+  }
   [[nodiscard]] std::size_t mad_index(PortEnd end) const noexcept {
     const Place& place = places_[end.node];
     return place.first_mad_port + (place.node.is_switch() ? 0U : end.port - 1U);
@@ -135,6 +168,13 @@ class Fabric::Machine {
   [[nodiscard]] Node make_node(const TopologyNode& node, std::size_t first_jack) const;
   [[nodiscard]] std::vector<LinkRate> rates_of(std::size_t first_jack,
                                                std::uint8_t port_count) const;
+  /// When the next event of each kind is due.
+  struct PacketEvents {
+    Instant datagram{};
+    Instant data{};
+    Instant link{};
+  };
+  void handle_packet_event(Instant due, const PacketEvents& events);
   void handle_alarm(Instant now, std::uint32_t owner);
   void list_change(PortEnd end);
   void identify(PortEnd end);
@@ -154,10 +194,15 @@ class Fabric::Machine {
 
   // machine_ports.cc: what all packets are under. A reason that is returned has been counted by the
   // port; empty: the packet goes on.
-  [[nodiscard]] std::optional<DropReason> leave(Instant now, PortEnd out,
-                                                const PacketHeader& packet, std::uint8_t hops);
+  [[nodiscard]] std::optional<DropReason> refuse_to_send(Instant now, PortEnd out,
+                                                         const PacketHeader& packet,
+                                                         std::uint8_t hops);
+  [[nodiscard]] std::optional<DropReason> leave(PortEnd out, const PacketHeader& packet,
+                                                std::uint8_t hops);
   [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at,
                                                 const PacketHeader& packet);
+  [[nodiscard]] Expected<std::uint8_t, DropReason> lane_for(std::uint8_t ingress, PortEnd out,
+                                                            const PacketHeader& packet);
   [[nodiscard]] Expected<std::uint8_t, DropReason> way_out(PortEnd ingress, wire::Lid destination);
   [[nodiscard]] Expected<PortSet, DropReason> ways_out(PortEnd ingress, wire::Lid group);
   [[nodiscard]] bool keeps_out(Instant now, PortEnd end, const PacketHeader& packet,
@@ -180,11 +225,37 @@ class Fabric::Machine {
                                                      const PacketHeader& packet) const noexcept;
   void originate_data(Instant now, PortEnd from, JourneyId journey);
   void arrive_data(Instant now, const DataFlight& flight);
-  void relay_data(Instant now, const DataFlight& flight);
-  void spread_data(Instant now, const DataFlight& flight);
-  void transmit_data(Instant now, PortEnd out, const DataFlight& from);
-  void note_arrival(PortEnd at, JourneyId journey);
+  void relay_data(Instant now, PortEnd at, DataTransit& transit);
+  void spread_data(Instant now, PortEnd at, DataTransit& transit);
+  void transmit_data(Instant now, PortEnd out, DataTransit& transit);
+  void send_data(Instant now, LinkIndex at, std::uint8_t lane, const DataTransit& transit);
+  void note_arrival(PortEnd at, JourneyId journey, const Hold& hold);
   void end_copy(JourneyId journey);
+
+  // lanes/machine_lanes.cc
+  void connect_links();
+  void refresh_lanes(Instant now, PortEnd end);
+  void discard_unusable(Instant now, PortEnd end);
+  void settle(Instant now);
+  void depart(Instant now, LinkIndex at, const LinkLayer::Departure& departure);
+  void wait_data(Instant now, LinkIndex at, std::uint8_t lane, DataTransit& transit);
+  void await_turn(Instant now, LinkIndex at, std::uint8_t lane, const Parcel& parcel);
+  void wait_datagram(Instant now, LinkIndex at, std::uint8_t lane, const Transit& transit);
+  void send_datagram(Instant now, LinkIndex at, std::uint8_t lane, const ManagementPacket& packet,
+                     std::uint8_t hops);
+  [[nodiscard]] bool take_room(Instant now, const Flight& flight, Hold& hold);
+  [[nodiscard]] ManagementPacket take_datagram(std::uint32_t index);
+  void discard(Instant now, LinkIndex at, DropReason reason, const Parcel& parcel);
+  void note_room(LinkIndex at);
+
+  // lanes/machine_lifetimes.cc
+  [[nodiscard]] Lifetimes lifetimes_of(PortEnd end) const noexcept;
+  void begin_lifetime(Instant now, LinkIndex at);
+  void end_lifetimes(Instant now, LinkIndex at);
+  [[nodiscard]] Instant end_lifetimes_in(Instant now, LinkIndex at, std::uint8_t lane);
+  void stall(Instant now, LinkIndex at, std::uint8_t lane);
+  [[nodiscard]] Instant end_stalls(Instant now, LinkIndex at);
+  [[nodiscard]] bool is_stalled(LinkIndex at, std::uint8_t lane) const noexcept;
 
   // machine_links.cc
   void obey(Instant now, std::uint32_t node, const LinkOrder& order);
@@ -204,11 +275,22 @@ class Fabric::Machine {
   Journeys journeys_;
   RingQueue<DataFlight> data_flights_;  // empty between two calls if links take no time
   RingQueue<DataOutcome> data_outcomes_;
-  RingQueue<PortEnd> rooms_;             // of adapters, to be polled
-  AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
-  std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
-  std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_
-  std::vector<PortEnd> changes_;         // ports to be polled
+  LinkLayer links_;
+  std::vector<PortEnd> ends_;  // by link
+  std::vector<WaitingDatagram> datagrams_;
+  std::uint32_t free_datagram_ = kNoDatagram;
+  std::size_t datagrams_waiting_ = 0;
+  AlarmHeap lifetimes_{0};                  // one per port in which packets wait
+  std::vector<std::uint8_t> has_lifetime_;  // by link: it has an alarm in lifetimes_
+  std::vector<std::uint8_t> life_drops_;    // by link and lane, one after the other
+  std::vector<Stall> stalls_;               // of all ports
+  std::vector<std::uint32_t> room_wanted_;  // by link: packets; or kNoRoomWanted
+  RingQueue<PortEnd> rooms_;                // of adapters, to be polled
+  Instant time_{};                          // the last one that has passed
+  AlarmHeap alarms_{0};                     // one per MAD port, then one per node for its traps
+  std::vector<std::size_t> deliverers_;     // MAD ports that may have deliveries
+  std::vector<bool> is_deliverer_;          // by MAD port: it is in deliverers_
+  std::vector<PortEnd> changes_;            // ports to be polled
   DropBook drops_;
   Prng prng_;
 };

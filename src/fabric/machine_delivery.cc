@@ -86,7 +86,14 @@ void Fabric::Machine::answer_subnet(Instant now, PortEnd at, ManagementPacket& p
     return drop(now, at, DropReason::kBadMKey, packet);
   }
   answer(now, at, packet);
-  if (outcome.changed_port) list_change({.node = at.node, .port = *outcome.changed_port});
+  if (outcome.changed_port) {
+    const PortEnd changed{.node = at.node, .port = *outcome.changed_port};
+    list_change(changed);
+    refresh_lanes(now, changed);
+  }
+  if (outcome.changed_arbitration) {
+    refresh_lanes(now, {.node = at.node, .port = *outcome.changed_arbitration});
+  }
   if (outcome.order) obey(now, at.node, *outcome.order);
 }
 
@@ -94,6 +101,7 @@ void Fabric::Machine::deliver_general(Instant now, PortEnd at, ManagementPacket&
   if (!has_right_keys(now, at, packet)) return;
   const auto mad = packet.view();
   if (mad->mgmt_class() == MgmtClass::kPerformance && is_request(mad->method())) {
+    settle_waits(at.node);
     answer_performance(places_[at.node].node, packet.mad);
     return answer(now, at, packet);
   }

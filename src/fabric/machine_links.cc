@@ -53,6 +53,8 @@ void Fabric::Machine::bring_up(Instant now, PortEnd end) {
   const PortEnd peer = jack(end).peer;
   if (!can_link(end) || !can_link(peer) || port(end).passes_subnet_management()) return;
   if (!train(port(end).info, port(peer).info)) return;
+  links_.begin(link_of(end));
+  links_.begin(link_of(peer));
   change_link_state(now, end, PortState::kInitialize);
   change_link_state(now, peer, PortState::kInitialize);
 }
@@ -74,6 +76,7 @@ void Fabric::Machine::change_link_state(Instant now, PortEnd end, PortState stat
   info.physical_state =
       state == PortState::kDown ? PortPhysicalState::kPolling : PortPhysicalState::kLinkUp;
   list_change(end);
+  refresh_lanes(now, end);
   if (!node.is_switch()) return;
   node.switch_part().info.port_state_change = true;
   const wire::LinkStateChange change{.lid = node.port(0).info.lid};

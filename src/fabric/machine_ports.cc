@@ -58,9 +58,10 @@ void count_received(PortCounts& counts, const PacketHeader& packet) noexcept {
 
 }  // namespace
 
-/// A packet that has passed `hops` links leaves its node through a port.
-std::optional<DropReason> Fabric::Machine::leave(Instant now, PortEnd out,
-                                                 const PacketHeader& packet, std::uint8_t hops) {
+/// A packet that has passed `hops` links is to leave its node through a port.
+std::optional<DropReason> Fabric::Machine::refuse_to_send(Instant now, PortEnd out,
+                                                          const PacketHeader& packet,
+                                                          std::uint8_t hops) {
   Port& from = port(out);
   if (const auto discard = discard_of(from, packet, hops >= kHopsMax)) {
     from.counts.add(PortCounter::kTransmitDiscards);
@@ -71,9 +72,33 @@ std::optional<DropReason> Fabric::Machine::leave(Instant now, PortEnd out,
       keeps_out(now, out, packet, PortCounter::kTransmitConstraintErrors)) {
     return DropReason::kBadPKey;
   }
-  count_sent(from.counts, packet);
+  return std::nullopt;
+}
+
+/// It leaves.
+std::optional<DropReason> Fabric::Machine::leave(PortEnd out, const PacketHeader& packet,
+                                                 std::uint8_t hops) {
+  count_sent(port(out).counts, packet);
   if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
   return std::nullopt;
+}
+
+/// The lane on which a packet leaves (7.6.6). A switch chooses it by the ports in and out, an
+/// adapter by the port out.
+Expected<std::uint8_t, DropReason> Fabric::Machine::lane_for(std::uint8_t ingress, PortEnd out,
+                                                             const PacketHeader& packet) {
+  if (packet.is_subnet_management()) return LinkLayer::kManagement;
+  Node& node = places_[out.node].node;
+  const std::uint8_t lane = lane_of(node.lane_map(ingress, out.port), packet.level);
+  if (lane < LinkLayer::kDataLanes && links_.has_lane(link_of(out), lane)) return lane;
+  if (node.is_switch()) {
+    PortCounts& counts = node.port(ingress).counts;
+    counts.add(PortCounter::kSwitchRelayErrors);
+    counts.add(PortCounter::kLaneMappingErrors);
+  } else {
+    node.port(out.port).counts.add(PortCounter::kTransmitDiscards);
+  }
+  return DropReason::kNoLane;
 }
 
 /// A packet comes from a link into a node. The first one that is not of subnet management makes an

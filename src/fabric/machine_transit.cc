@@ -39,9 +39,15 @@ void Fabric::Machine::arrive(Instant now, const Flight& flight) {
     return places_[at.node].has_power ? deliver(now, at, packet)
                                       : drop(now, at, DropReason::kNodeOff, packet);
   }
-  if (const auto reason = enter(now, at, packet.header())) return drop(now, at, *reason, packet);
-  const Transit transit{.packet = packet, .hops = flight.hops};
-  is_directed(packet) ? arrive_directed(now, at, transit) : arrive_by_lid(now, at, transit);
+  Hold hold = flight.hold;
+  if (!take_room(now, flight, hold)) return;
+  if (const auto reason = enter(now, at, packet.header())) {
+    drop(now, at, *reason, packet);
+  } else {
+    const Transit transit{.packet = packet, .hops = flight.hops, .ingress = at.port, .hold = &hold};
+    is_directed(packet) ? arrive_directed(now, at, transit) : arrive_by_lid(now, at, transit);
+  }
+  links_.release(hold);
 }
 
 /// A directed route can begin after a part by LID, and end before one (14.2.2): there the packet
@@ -102,13 +108,16 @@ void Fabric::Machine::relay(Instant now, PortEnd ingress, Transit transit) {
 }
 
 void Fabric::Machine::transmit(Instant now, PortEnd out, Transit transit) {
-  if (const auto reason = leave(now, out, transit.packet.header(), transit.hops)) {
+  const PacketHeader header = transit.packet.header();
+  if (const auto reason = refuse_to_send(now, out, header, transit.hops)) {
     return drop(now, out, *reason, transit.packet);
   }
-  fly(now, {.to = jack(out).peer,
-            .hops = static_cast<std::uint8_t>(transit.hops + 1),
-            .has_passed_link = true,
-            .packet = transit.packet});
+  const auto lane = lane_for(transit.ingress, out, header);
+  if (!lane) return drop(now, out, lane.error(), transit.packet);
+  const LinkIndex at = link_of(out);
+  if (!links_.can_send(now, at, *lane, header.words)) return wait_datagram(now, at, *lane, transit);
+  links_.send(now, at, *lane, header.words);
+  send_datagram(now, at, *lane, transit.packet, transit.hops);
 }
 
 void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {
@@ -118,6 +127,7 @@ void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket&
 /// In hardware the buffers of links are the limit, and subnet management discards what finds none.
 void Fabric::Machine::fly(Instant now, const Flight& flight) {
   if (flights_.size() >= kFlightsMax) {
+    links_.release(flight.hold);
     return drop(now, flight.to, DropReason::kCongestion, flight.packet);
   }
   Flight leaving = flight;

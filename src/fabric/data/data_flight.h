@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "fabric/data/journeys.h"
+#include "fabric/lanes/parcel.h"
 #include "fabric/topology/topology.h"
 
 namespace verbatim::fabric {
@@ -15,6 +16,7 @@ struct DataFlight {
   PortEnd to{};
   JourneyId journey{};
   std::uint8_t hops = 0;  // links that it has passed, this one among them
+  Hold hold{};            // in the receive buffer at `to`
 };
 
 }  // namespace verbatim::fabric

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "base/assert.h"
 #include "fabric/machine.h"
 
 namespace verbatim::fabric {
 
-/// Without delays the packet has arrived everywhere before this returns.
+/// Without delays, a packet that need not wait has arrived everywhere before this returns.
 void Fabric::Machine::post_data(Instant now, PortEnd from, const DataPacket& packet) {
   VB_ASSERT(!places_[from.node].node.is_switch());
+  time_ = std::max(time_, now);
   const JourneyId journey = journeys_.begin(packet);
-  originate_data(now, from, journey);
+  originate_data(time_, from, journey);
   end_copy(journey);
-  if (options_.hop_delay != Duration{0}) return;
-  while (!data_flights_.empty()) arrive_data(now, data_flights_.pop());
+  settle(time_);
 }
 
 std::optional<DataOutcome> Fabric::Machine::poll_data() {
@@ -39,73 +41,107 @@ void Fabric::Machine::originate_data(Instant now, PortEnd from, JourneyId journe
   const Port& here = port(from);
   if (const auto reason = refusal_of(from, packet)) return drop(now, from, *reason, packet);
   const bool is_own = here.has_lid(packet.destination);
-  if (here.is_active() && (is_own || packet.is_multicast())) note_arrival(from, journey);
-  if (!is_own) transmit_data(now, from, {.journey = journey});
+  if (here.is_active() && (is_own || packet.is_multicast())) note_arrival(from, journey, {});
+  if (is_own) return;
+  DataTransit transit{.journey = journey};
+  transmit_data(now, from, transit);
 }
 
 void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
   const PacketHeader& packet = journeys_.at(flight.journey).header;
+  DataTransit transit{.journey = flight.journey,
+                      .hops = flight.hops,
+                      .ingress = flight.to.port,
+                      .hold = flight.hold};
   if (const auto reason = enter(now, flight.to, packet)) {
     drop(now, flight.to, *reason, packet);
   } else if (places_[flight.to.node].node.is_switch()) {
-    packet.is_multicast() ? spread_data(now, flight) : relay_data(now, flight);
+    packet.is_multicast() ? spread_data(now, flight.to, transit)
+                          : relay_data(now, flight.to, transit);
   } else if (packet.is_multicast() || port(flight.to).has_lid(packet.destination)) {
-    note_arrival(flight.to, flight.journey);
+    note_arrival(flight.to, flight.journey, flight.hold);
+    transit.is_hold_kept = options_.holds_arrivals;
   } else {
     drop(now, flight.to, DropReason::kNotForThisPort, packet);
   }
+  if (!transit.is_hold_kept) links_.release(transit.hold);
   end_copy(flight.journey);
 }
 
 /// No program can use port 0 of a switch for its data.
-void Fabric::Machine::relay_data(Instant now, const DataFlight& flight) {
-  const PacketHeader& packet = journeys_.at(flight.journey).header;
-  const auto out = way_out(flight.to, packet.destination);
-  if (!out) return drop(now, flight.to, out.error(), packet);
-  if (*out == 0) return drop(now, flight.to, DropReason::kUnclaimed, packet);
-  transmit_data(now, {.node = flight.to.node, .port = *out}, flight);
+void Fabric::Machine::relay_data(Instant now, PortEnd at, DataTransit& transit) {
+  const PacketHeader& packet = journeys_.at(transit.journey).header;
+  const auto out = way_out(at, packet.destination);
+  if (!out) return drop(now, at, out.error(), packet);
+  if (*out == 0) return drop(now, at, DropReason::kUnclaimed, packet);
+  transmit_data(now, {.node = at.node, .port = *out}, transit);
 }
 
-void Fabric::Machine::spread_data(Instant now, const DataFlight& flight) {
-  const PacketHeader& packet = journeys_.at(flight.journey).header;
-  auto ports = ways_out(flight.to, packet.destination);
-  if (!ports) return drop(now, flight.to, ports.error(), packet);
+/// All copies that have to wait share the room in the receive buffer.
+void Fabric::Machine::spread_data(Instant now, PortEnd at, DataTransit& transit) {
+  const PacketHeader& packet = journeys_.at(transit.journey).header;
+  auto ports = ways_out(at, packet.destination);
+  if (!ports) return drop(now, at, ports.error(), packet);
+  DataTransit copy = transit;
+  copy.hold = links_.share(transit.hold);
+  copy.shares_hold = true;
   while (const auto out = ports->take_first()) {
     if (*out == 0) {
-      drop(now, flight.to, DropReason::kUnclaimed, packet);
+      drop(now, at, DropReason::kUnclaimed, packet);
     } else {
-      transmit_data(now, {.node = flight.to.node, .port = *out}, flight);
+      transmit_data(now, {.node = at.node, .port = *out}, copy);
     }
   }
+  links_.release_shared(copy.hold);
+  transit.is_hold_kept = true;
 }
 
 /// The tables of a group are a tree, so its copies pass each link once at most. Those that go on
 /// are in a loop, and would become ever more.
-void Fabric::Machine::transmit_data(Instant now, PortEnd out, const DataFlight& from) {
-  Journey& journey = journeys_.at(from.journey);
-  const bool loops = journey.header.is_multicast() && journey.links >= topology_.links.size();
-  if (const auto reason = leave(now, out, journey.header, loops ? kHopsMax : from.hops)) {
-    return drop(now, out, *reason, journey.header);
+void Fabric::Machine::transmit_data(Instant now, PortEnd out, DataTransit& transit) {
+  Journey& journey = journeys_.at(transit.journey);
+  const PacketHeader& packet = journey.header;
+  const bool loops = packet.is_multicast() && journey.links >= topology_.links.size();
+  if (const auto reason = refuse_to_send(now, out, packet, loops ? kHopsMax : transit.hops)) {
+    return drop(now, out, *reason, packet);
   }
-  const PortEnd peer = jack(out).peer;
-  if (data_flights_.size() >= kFlightsMax) {
-    return drop(now, peer, DropReason::kCongestion, journey.header);
-  }
+  const auto lane = lane_for(transit.ingress, out, packet);
+  if (!lane) return drop(now, out, lane.error(), packet);
   ++journey.copies;
   ++journey.links;
+  const LinkIndex at = link_of(out);
+  if (!links_.can_send(now, at, *lane, packet.words)) return wait_data(now, at, *lane, transit);
+  links_.send(now, at, *lane, packet.words);
+  send_data(now, at, *lane, transit);
+}
+
+/// A copy has left through a port, and is on the link.
+void Fabric::Machine::send_data(Instant now, LinkIndex at, std::uint8_t lane,
+                                const DataTransit& transit) {
+  const PacketHeader& packet = journeys_.at(transit.journey).header;
+  const PortEnd peer = jacks_[at].peer;
+  auto reason = leave(ends_[at], packet, transit.hops);
+  if (!reason && data_flights_.size() >= kFlightsMax) reason = DropReason::kCongestion;
+  if (reason) {
+    links_.lose(at, lane);
+    drop(now, reason == DropReason::kCongestion ? peer : ends_[at], *reason, packet);
+    return end_copy(transit.journey);
+  }
+  links_.receive(at, lane, packet.words);
   DataFlight& flight = data_flights_.add();
   flight.due = now + options_.hop_delay;
   flight.to = peer;
-  flight.journey = from.journey;
-  flight.hops = static_cast<std::uint8_t>(from.hops + 1);
+  flight.journey = transit.journey;
+  flight.hops = static_cast<std::uint8_t>(transit.hops + 1);
+  flight.hold = {.at = links_.peer_of(at), .blocks = blocks_of(packet.words), .lane = lane};
 }
 
-void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey) {
+void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey, const Hold& hold) {
   DataOutcome& outcome = data_outcomes_.add();
   outcome.handle = journeys_.at(journey).handle;
   outcome.kind = DataOutcome::Kind::kArrived;
-  outcome.lane = {};
-  outcome.blocks = 0;
+  outcome.lane = wire::VirtualLane{hold.lane};
+  outcome.blocks = hold.blocks;
   outcome.port = at;
 }
 

@@ -173,7 +173,8 @@ class TestSubnet : public TestFabric {
       if (to != at) table.data[static_cast<std::size_t>(lids_[to])] = std::byte{way(at, to)};
     }
     ASSERT_TRUE(ask(table, paths_[at]));
-    set(wire::SmpAttribute::kSwitchInfo, 0, wire::SwitchInfo{.linear_top = 63}, paths_[at]);
+    set(wire::SmpAttribute::kSwitchInfo, 0, wire::SwitchInfo{.linear_top = 63, .life_time = 18},
+        paths_[at]);
   }
   void set_states(std::uint32_t at, wire::PortState state) {
     for_each_link(at, [&](std::uint8_t port, PortEnd) { set_state(port, state, paths_[at]); });

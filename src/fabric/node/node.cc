@@ -25,6 +25,8 @@ constexpr std::uint8_t kPollWhenDown = 2;    // LinkDownDefaultState
 constexpr std::uint8_t kSubnetTimeout = 18;  // 1.07 s
 constexpr std::uint8_t kResponseTime = 8;    // 1 ms
 constexpr std::uint8_t kErrorThreshold = 8;
+constexpr std::uint8_t kLifetime = 18;  // of packets that wait: 1.07 s
+constexpr std::uint8_t kStallCount = 7;
 
 /// A port before a subnet manager has seen it.
 wire::PortInfo first_port_info(LinkRate rate) {
@@ -36,6 +38,8 @@ wire::PortInfo first_port_info(LinkRate rate) {
   info.neighbor_mtu = info.mtu_limit = static_cast<std::uint8_t>(wire::PathMtu::k4096);
   info.vl_limit = info.operational_vls = kEightLanes;
   info.vl_high_entries = info.vl_low_entries = Port::kArbitrationEntries;
+  info.queue_life = kLifetime;
+  info.vl_stall_count = kStallCount;
   info.subnet_timeout = kSubnetTimeout;
   info.response_time = kResponseTime;
   info.physical_error_threshold = info.overrun_threshold = kErrorThreshold;
@@ -84,6 +88,7 @@ Port port_zero(wire::Guid guid) {
 SwitchPart::SwitchPart(const TopologyNode& node)
     : info{.linear_limit = ForwardingTables::kLinearLimit,
            .multicast_limit = ForwardingTables::kMulticastLimit,
+           .life_time = kLifetime,
            .partition_enforcement_limit = Port::kExternalPKeysMax,
            .enforces_inbound = true,
            .enforces_outbound = true,

@@ -29,6 +29,14 @@ struct SwitchPart {
   std::vector<LaneMap> lane_maps{};  // by port in and port out; empty: all are as at the start
 };
 
+/// The lane of a service level, as a table has it.
+[[nodiscard]] constexpr std::uint8_t lane_of(const SwitchPart::LaneMap& map,
+                                             wire::ServiceLevel level) noexcept {
+  const auto at = static_cast<std::size_t>(level) & 0x0fU;
+  const auto two = std::to_integer<std::uint8_t>(map[at / 2]);
+  return at % 2 == 0 ? two >> 4 : two & 0x0f;
+}
+
 /// A channel adapter or a switch as its agents see it: ports, tables, traps. It does not know its
 /// neighbours.
 class Node {

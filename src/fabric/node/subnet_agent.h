@@ -36,7 +36,8 @@ struct SmpArrival {
 struct SmpOutcome {
   bool is_answered = false;  // else it is discarded, since its M_Key is wrong
   std::optional<LinkOrder> order{};
-  std::optional<std::uint8_t> changed_port{};  // whose attributes are others than before
+  std::optional<std::uint8_t> changed_port{};         // whose attributes are others than before
+  std::optional<std::uint8_t> changed_arbitration{};  // of this port
 };
 
 /// The subnet management agent of a node (IBA Vol 1, 14.2 and 14.3): carries out a Get or Set of

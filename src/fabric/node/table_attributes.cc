@@ -78,7 +78,10 @@ SmpStatus access_arbitration(const AttributeAccess& access) {
   }
   Port& port = access.node.port(*number);
   auto& table = block == kLowArbitrationBlock ? port.low_arbitration : port.high_arbitration;
-  if (access.is_set) std::ranges::copy(access.data.first(table.size()), table.begin());
+  if (access.is_set) {
+    std::ranges::copy(access.data.first(table.size()), table.begin());
+    access.outcome.changed_arbitration = *number;
+  }
   std::ranges::fill(access.data, std::byte{0});
   std::ranges::copy(table, access.data.begin());
   return SmpStatus::kOk;

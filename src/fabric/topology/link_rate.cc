@@ -10,18 +10,19 @@ namespace {
 struct Speed {
   LinkSpeed speed{};
   std::string_view name;
-  std::uint32_t megabits = 0;  // of one lane
+  std::uint32_t megabits = 0;       // of one lane
+  std::uint32_t data_megabits = 0;  // likewise, without the bits of the coding
 };
 constexpr std::array<Speed, 9> kSpeeds{{
-    {LinkSpeed::kSdr, "SDR", 2'500},
-    {LinkSpeed::kDdr, "DDR", 5'000},
-    {LinkSpeed::kQdr, "QDR", 10'000},
-    {LinkSpeed::kFdr10, "FDR10", 10'000},
-    {LinkSpeed::kFdr, "FDR", 14'000},
-    {LinkSpeed::kEdr, "EDR", 25'000},
-    {LinkSpeed::kHdr, "HDR", 50'000},
-    {LinkSpeed::kNdr, "NDR", 100'000},
-    {LinkSpeed::kXdr, "XDR", 200'000},
+    {LinkSpeed::kSdr, "SDR", 2'500, 2'000},
+    {LinkSpeed::kDdr, "DDR", 5'000, 4'000},
+    {LinkSpeed::kQdr, "QDR", 10'000, 8'000},
+    {LinkSpeed::kFdr10, "FDR10", 10'000, 10'000},
+    {LinkSpeed::kFdr, "FDR", 14'000, 13'636},
+    {LinkSpeed::kEdr, "EDR", 25'000, 25'000},
+    {LinkSpeed::kHdr, "HDR", 50'000, 50'000},
+    {LinkSpeed::kNdr, "NDR", 100'000, 100'000},
+    {LinkSpeed::kXdr, "XDR", 200'000, 200'000},
 }};
 
 struct Width {
@@ -63,6 +64,9 @@ std::uint32_t lanes_of(LinkWidth width) noexcept { return entry_of(width).lanes;
 
 std::uint32_t megabits_of(const LinkRate& rate) noexcept {
   return lanes_of(rate.width) * entry_of(rate.speed).megabits;
+}
+std::uint32_t data_megabits_of(const LinkRate& rate) noexcept {
+  return lanes_of(rate.width) * entry_of(rate.speed).data_megabits;
 }
 std::uint32_t gigabits_of(const LinkRate& rate) noexcept { return megabits_of(rate) / 1000; }
 

@@ -35,7 +35,9 @@ struct LinkRate {
 /// The rate of the link as programs show it: with the bits that the coding of SDR, DDR and QDR
 /// adds.
 [[nodiscard]] std::uint32_t megabits_of(const LinkRate& rate) noexcept;
-/// The same in Gb/s, rounded down.
+/// The rate at which the link carries octets: without the bits of the coding.
+[[nodiscard]] std::uint32_t data_megabits_of(const LinkRate& rate) noexcept;
+/// megabits_of() in Gb/s, rounded down.
 [[nodiscard]] std::uint32_t gigabits_of(const LinkRate& rate) noexcept;
 
 [[nodiscard]] std::string text_of(const LinkRate& rate);
