@@ -74,7 +74,8 @@ class Fabric {
   /// At most this many events happen in one advance(), so that its owner can do other things in
   /// between; the others are due at once.
   static constexpr std::size_t kEventsMax = 4096;
-  // Between two nodes: of management datagrams, and as many packets of programs.
+  // Management datagrams between two nodes. Packets of programs have the limits of the receive
+  // buffers, and of the owner.
   static constexpr std::size_t kFlightsMax = 131'072;
   static constexpr std::size_t kMessageOctetsMax = std::size_t{1} << 30;  // of RMPP, of all ports
 

@@ -86,6 +86,7 @@ class Fabric::Machine {
   void settle_waits(std::uint32_t node) noexcept;
 
  private:
+  static constexpr std::uint8_t kNoLaneFor = 0xff;
   static constexpr std::uint32_t kNoDatagram = ~std::uint32_t{0};
   static constexpr std::uint32_t kNoRoomWanted = ~std::uint32_t{0};
   /// More links than any route of a subnet has. In hardware SwitchLifeTime ends such a packet.
@@ -127,6 +128,17 @@ class Fabric::Machine {
     ManagementPacket packet{};
     std::uint32_t next = 0;  // of those that are free
   };
+  /// What a packet of a program meets at a port, as it usually is: looked at for each packet, so
+  /// that nothing else need be.
+  struct PortDigest {
+    Port* port = nullptr;
+    std::uint32_t node = 0;
+    std::uint16_t words_max = 0;  // that the MTU of the link allows
+    std::uint8_t number = 0;
+    bool is_switch = false;
+    bool sends = false;  // no other rule keeps a packet in, and none gets lost on the link
+    bool takes = false;  // no rule keeps one out
+  };
   /// A lane that has discarded too many packets, and discards all until then.
   struct Stall {
     Instant until{};
@@ -156,6 +168,10 @@ class Fabric::Machine {
   }
   [[nodiscard]] LinkIndex link_of(PortEnd end) const noexcept {
     return static_cast<LinkIndex>(places_[end.node].first_jack + end.port);
+  }
+  /// Another port of the same node.
+  [[nodiscard]] LinkIndex link_beside(LinkIndex at, std::uint8_t number) const noexcept {
+    return at - digests_[at].number + number;
   }
   [[nodiscard]] std::size_t mad_index(PortEnd end) const noexcept {
     const Place& place = places_[end.node];
@@ -197,12 +213,13 @@ class Fabric::Machine {
   [[nodiscard]] std::optional<DropReason> refuse_to_send(Instant now, PortEnd out,
                                                          const PacketHeader& packet,
                                                          std::uint8_t hops);
-  [[nodiscard]] std::optional<DropReason> leave(PortEnd out, const PacketHeader& packet,
+  [[nodiscard]] std::optional<DropReason> leave(LinkIndex at, const PacketHeader& packet,
                                                 std::uint8_t hops);
   [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at,
                                                 const PacketHeader& packet);
-  [[nodiscard]] Expected<std::uint8_t, DropReason> lane_for(std::uint8_t ingress, PortEnd out,
-                                                            const PacketHeader& packet);
+  /// kNoLaneFor if there is none.
+  [[nodiscard]] std::uint8_t lane_for(std::uint8_t ingress, LinkIndex at,
+                                      const PacketHeader& packet);
   [[nodiscard]] Expected<std::uint8_t, DropReason> way_out(PortEnd ingress, wire::Lid destination);
   [[nodiscard]] Expected<PortSet, DropReason> ways_out(PortEnd ingress, wire::Lid group);
   [[nodiscard]] bool keeps_out(Instant now, PortEnd end, const PacketHeader& packet,
@@ -225,9 +242,9 @@ class Fabric::Machine {
                                                      const PacketHeader& packet) const noexcept;
   void originate_data(Instant now, PortEnd from, JourneyId journey);
   void arrive_data(Instant now, const DataFlight& flight);
-  void relay_data(Instant now, PortEnd at, DataTransit& transit);
-  void spread_data(Instant now, PortEnd at, DataTransit& transit);
-  void transmit_data(Instant now, PortEnd out, DataTransit& transit);
+  void relay_data(Instant now, LinkIndex at, DataTransit& transit);
+  void spread_data(Instant now, LinkIndex at, DataTransit& transit);
+  void transmit_data(Instant now, LinkIndex at, DataTransit& transit);
   void send_data(Instant now, LinkIndex at, std::uint8_t lane, const DataTransit& transit);
   void note_arrival(PortEnd at, JourneyId journey, const Hold& hold);
   void end_copy(JourneyId journey);
@@ -235,6 +252,7 @@ class Fabric::Machine {
   // lanes/machine_lanes.cc
   void connect_links();
   void refresh_lanes(Instant now, PortEnd end);
+  void refresh_digest(PortEnd end) noexcept;
   void discard_unusable(Instant now, PortEnd end);
   void settle(Instant now);
   void depart(Instant now, LinkIndex at, const LinkLayer::Departure& departure);
@@ -276,7 +294,8 @@ class Fabric::Machine {
   RingQueue<DataFlight> data_flights_;  // empty between two calls if links take no time
   RingQueue<DataOutcome> data_outcomes_;
   LinkLayer links_;
-  std::vector<PortEnd> ends_;  // by link
+  std::vector<PortEnd> ends_;        // by link
+  std::vector<PortDigest> digests_;  // likewise
   std::vector<WaitingDatagram> datagrams_;
   std::uint32_t free_datagram_ = kNoDatagram;
   std::size_t datagrams_waiting_ = 0;

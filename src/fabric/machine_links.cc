@@ -118,6 +118,8 @@ bool Fabric::Machine::set_cable(Instant now, PortEnd end, bool plugged_in) {
 bool Fabric::Machine::set_link_loss(PortEnd end, std::uint32_t per_mille) noexcept {
   if (!jack(end).rate) return false;
   jack(end).loss_per_mille = jack(jack(end).peer).loss_per_mille = per_mille;
+  refresh_digest(end);
+  refresh_digest(jack(end).peer);
   return true;
 }
 
@@ -146,6 +148,7 @@ void Fabric::Machine::set_power(Instant now, std::uint32_t index, bool on) {
   for (unsigned number = place.node.is_switch() ? 0 : 1; number <= ports; ++number) {
     const PortEnd end{.node = index, .port = static_cast<std::uint8_t>(number)};
     list_change(end);
+    refresh_lanes(now, end);
     if (on) bring_up(now, end);
   }
 }

@@ -37,6 +37,27 @@ std::optional<Discard> discard_of(const Port& from, const PacketHeader& packet,
   return std::nullopt;
 }
 
+}  // namespace
+
+/// To be called whenever something about the port or its link has changed.
+void Fabric::Machine::refresh_digest(PortEnd end) noexcept {
+  Node& node = places_[end.node].node;
+  Port& from = node.port(end.port);
+  const LinkIndex at = link_of(end);
+  const bool is_plain = places_[end.node].has_power && from.is_active();
+  digests_[at] = {
+      .port = &from,
+      .node = end.node,
+      .words_max = static_cast<std::uint16_t>(
+          (wire::octets_of(wire::PathMtu{from.info.neighbor_mtu}) + kOverheadOctets) / 4),
+      .number = end.port,
+      .is_switch = node.is_switch(),
+      .sends = is_plain && !from.info.enforces_pkey_outbound && jacks_[at].loss_per_mille == 0,
+      .takes = is_plain && !from.info.enforces_pkey_inbound};
+}
+
+namespace {
+
 /// Subnet management is in no partition.
 bool is_strange(const Port& port, const PacketHeader& packet) noexcept {
   return !packet.is_subnet_management() && !port.is_in_partition(packet.pkey);
@@ -76,41 +97,50 @@ std::optional<DropReason> Fabric::Machine::refuse_to_send(Instant now, PortEnd o
 }
 
 /// It leaves.
-std::optional<DropReason> Fabric::Machine::leave(PortEnd out, const PacketHeader& packet,
+std::optional<DropReason> Fabric::Machine::leave(LinkIndex at, const PacketHeader& packet,
                                                  std::uint8_t hops) {
-  count_sent(port(out).counts, packet);
-  if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
+  const PortDigest& digest = digests_[at];
+  count_sent(digest.port->counts, packet);
+  if (digest.sends && packet.kind == PacketKind::kData) return std::nullopt;
+  if (is_lost(ends_[at], packet, hops)) return DropReason::kLossOnPurpose;
   return std::nullopt;
 }
 
 /// The lane on which a packet leaves (7.6.6). A switch chooses it by the ports in and out, an
 /// adapter by the port out.
-Expected<std::uint8_t, DropReason> Fabric::Machine::lane_for(std::uint8_t ingress, PortEnd out,
-                                                             const PacketHeader& packet) {
+std::uint8_t Fabric::Machine::lane_for(std::uint8_t ingress, LinkIndex at,
+                                       const PacketHeader& packet) {
   if (packet.is_subnet_management()) return LinkLayer::kManagement;
-  Node& node = places_[out.node].node;
-  const std::uint8_t lane = lane_of(node.lane_map(ingress, out.port), packet.level);
-  if (lane < LinkLayer::kDataLanes && links_.has_lane(link_of(out), lane)) return lane;
-  if (node.is_switch()) {
+  const PortDigest& digest = digests_[at];
+  Node& node = places_[digest.node].node;
+  const std::uint8_t lane = lane_of(node.lane_map(ingress, digest.number), packet.level);
+  if (lane < LinkLayer::kDataLanes && links_.has_lane(at, lane)) return lane;
+  if (digest.is_switch) {
     PortCounts& counts = node.port(ingress).counts;
     counts.add(PortCounter::kSwitchRelayErrors);
     counts.add(PortCounter::kLaneMappingErrors);
   } else {
-    node.port(out.port).counts.add(PortCounter::kTransmitDiscards);
+    digest.port->counts.add(PortCounter::kTransmitDiscards);
   }
-  return DropReason::kNoLane;
+  return kNoLaneFor;
 }
 
 /// A packet comes from a link into a node. The first one that is not of subnet management makes an
 /// Armed port Active (7.2.7).
 std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
                                                  const PacketHeader& packet) {
+  const PortDigest& digest = digests_[link_of(at)];
+  if (digest.takes && packet.kind == PacketKind::kData) {
+    count_received(digest.port->counts, packet);
+    return std::nullopt;
+  }
   if (!places_[at.node].has_power) return DropReason::kNodeOff;
   Port& here = port(at);
   if (!here.passes_subnet_management()) return DropReason::kPortDown;
   if (!packet.is_subnet_management() && here.info.state == wire::PortState::kArmed) {
     here.info.state = wire::PortState::kActive;
     list_change(at);
+    refresh_lanes(now, at);
   }
   if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
   count_received(here.counts, packet);
@@ -125,9 +155,9 @@ std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
 /// the packet is for the switch. `ingress` is port 0 for a packet of the switch itself.
 Expected<std::uint8_t, DropReason> Fabric::Machine::way_out(PortEnd ingress,
                                                             wire::Lid destination) {
-  PortCounts& counts = port(ingress).counts;
   const auto out = places_[ingress.node].node.route_of(destination);
   if (out && (*out == 0 || *out != ingress.port)) return *out;
+  PortCounts& counts = port(ingress).counts;
   counts.add(PortCounter::kSwitchRelayErrors);
   counts.add(out ? PortCounter::kLoopingErrors : PortCounter::kDestinationErrors);
   return out ? DropReason::kLooping : DropReason::kNoRoute;

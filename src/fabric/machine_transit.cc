@@ -112,12 +112,12 @@ void Fabric::Machine::transmit(Instant now, PortEnd out, Transit transit) {
   if (const auto reason = refuse_to_send(now, out, header, transit.hops)) {
     return drop(now, out, *reason, transit.packet);
   }
-  const auto lane = lane_for(transit.ingress, out, header);
-  if (!lane) return drop(now, out, lane.error(), transit.packet);
   const LinkIndex at = link_of(out);
-  if (!links_.can_send(now, at, *lane, header.words)) return wait_datagram(now, at, *lane, transit);
-  links_.send(now, at, *lane, header.words);
-  send_datagram(now, at, *lane, transit.packet, transit.hops);
+  const std::uint8_t lane = lane_for(transit.ingress, at, header);
+  if (lane == kNoLaneFor) return drop(now, out, DropReason::kNoLane, transit.packet);
+  if (!links_.can_send(now, at, lane, header.words)) return wait_datagram(now, at, lane, transit);
+  links_.send(now, at, lane, header.words);
+  send_datagram(now, at, lane, transit.packet, transit.hops);
 }
 
 void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {

@@ -44,52 +44,55 @@ void Fabric::Machine::originate_data(Instant now, PortEnd from, JourneyId journe
   if (here.is_active() && (is_own || packet.is_multicast())) note_arrival(from, journey, {});
   if (is_own) return;
   DataTransit transit{.journey = journey};
-  transmit_data(now, from, transit);
+  transmit_data(now, link_of(from), transit);
 }
 
 void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
   const PacketHeader& packet = journeys_.at(flight.journey).header;
-  DataTransit transit{.journey = flight.journey,
-                      .hops = flight.hops,
-                      .ingress = flight.to.port,
-                      .hold = flight.hold};
-  if (const auto reason = enter(now, flight.to, packet)) {
-    drop(now, flight.to, *reason, packet);
-  } else if (places_[flight.to.node].node.is_switch()) {
+  const PortDigest& digest = digests_[flight.to];
+  const PortEnd at{.node = digest.node, .port = digest.number};
+  DataTransit transit{
+      .journey = flight.journey,
+      .hops = flight.hops,
+      .ingress = digest.number,
+      .hold = {.at = flight.to, .blocks = flight.blocks, .lane = flight.lane}};
+  if (const auto reason = enter(now, at, packet)) {
+    drop(now, at, *reason, packet);
+  } else if (digest.is_switch) {
     packet.is_multicast() ? spread_data(now, flight.to, transit)
                           : relay_data(now, flight.to, transit);
-  } else if (packet.is_multicast() || port(flight.to).has_lid(packet.destination)) {
-    note_arrival(flight.to, flight.journey, flight.hold);
+  } else if (packet.is_multicast() || digest.port->has_lid(packet.destination)) {
+    note_arrival(at, flight.journey, transit.hold);
     transit.is_hold_kept = options_.holds_arrivals;
   } else {
-    drop(now, flight.to, DropReason::kNotForThisPort, packet);
+    drop(now, at, DropReason::kNotForThisPort, packet);
   }
   if (!transit.is_hold_kept) links_.release(transit.hold);
   end_copy(flight.journey);
 }
 
 /// No program can use port 0 of a switch for its data.
-void Fabric::Machine::relay_data(Instant now, PortEnd at, DataTransit& transit) {
+void Fabric::Machine::relay_data(Instant now, LinkIndex at, DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
-  const auto out = way_out(at, packet.destination);
-  if (!out) return drop(now, at, out.error(), packet);
-  if (*out == 0) return drop(now, at, DropReason::kUnclaimed, packet);
-  transmit_data(now, {.node = at.node, .port = *out}, transit);
+  const auto out = way_out(ends_[at], packet.destination);
+  if (!out) return drop(now, ends_[at], out.error(), packet);
+  if (*out == 0) return drop(now, ends_[at], DropReason::kUnclaimed, packet);
+  transmit_data(now, link_beside(at, *out), transit);
 }
 
 /// All copies that have to wait share the room in the receive buffer.
-void Fabric::Machine::spread_data(Instant now, PortEnd at, DataTransit& transit) {
+void Fabric::Machine::spread_data(Instant now, LinkIndex at, DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
-  auto ports = ways_out(at, packet.destination);
-  if (!ports) return drop(now, at, ports.error(), packet);
+  auto ports = ways_out(ends_[at], packet.destination);
+  if (!ports) return drop(now, ends_[at], ports.error(), packet);
   DataTransit copy = transit;
   copy.hold = links_.share(transit.hold);
   copy.shares_hold = true;
   while (const auto out = ports->take_first()) {
     if (*out == 0) {
-      drop(now, at, DropReason::kUnclaimed, packet);
+      drop(now, ends_[at], DropReason::kUnclaimed, packet);
     } else {
-      transmit_data(now, {.node = at.node, .port = *out}, copy);
+      transmit_data(now, link_beside(at, *out), copy);
     }
   }
   links_.release_shared(copy.hold);
@@ -98,42 +101,43 @@ void Fabric::Machine::spread_data(Instant now, PortEnd at, DataTransit& transit)
 
 /// The tables of a group are a tree, so its copies pass each link once at most. Those that go on
 /// are in a loop, and would become ever more.
-void Fabric::Machine::transmit_data(Instant now, PortEnd out, DataTransit& transit) {
+void Fabric::Machine::transmit_data(Instant now, LinkIndex at, DataTransit& transit) {
   Journey& journey = journeys_.at(transit.journey);
   const PacketHeader& packet = journey.header;
   const bool loops = packet.is_multicast() && journey.links >= topology_.links.size();
-  if (const auto reason = refuse_to_send(now, out, packet, loops ? kHopsMax : transit.hops)) {
-    return drop(now, out, *reason, packet);
+  const std::uint8_t hops = loops ? kHopsMax : transit.hops;
+  const PortDigest& digest = digests_[at];
+  if (!digest.sends || packet.words > digest.words_max || hops >= kHopsMax) {
+    if (const auto reason = refuse_to_send(now, ends_[at], packet, hops)) {
+      return drop(now, ends_[at], *reason, packet);
+    }
   }
-  const auto lane = lane_for(transit.ingress, out, packet);
-  if (!lane) return drop(now, out, lane.error(), packet);
+  const std::uint8_t lane = lane_for(transit.ingress, at, packet);
+  if (lane == kNoLaneFor) return drop(now, ends_[at], DropReason::kNoLane, packet);
   ++journey.copies;
   ++journey.links;
-  const LinkIndex at = link_of(out);
-  if (!links_.can_send(now, at, *lane, packet.words)) return wait_data(now, at, *lane, transit);
-  links_.send(now, at, *lane, packet.words);
-  send_data(now, at, *lane, transit);
+  if (!links_.can_send(now, at, lane, packet.words)) return wait_data(now, at, lane, transit);
+  links_.send(now, at, lane, packet.words);
+  send_data(now, at, lane, transit);
 }
 
 /// A copy has left through a port, and is on the link.
 void Fabric::Machine::send_data(Instant now, LinkIndex at, std::uint8_t lane,
                                 const DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
-  const PortEnd peer = jacks_[at].peer;
-  auto reason = leave(ends_[at], packet, transit.hops);
-  if (!reason && data_flights_.size() >= kFlightsMax) reason = DropReason::kCongestion;
-  if (reason) {
+  if (const auto reason = leave(at, packet, transit.hops)) {
     links_.lose(at, lane);
-    drop(now, reason == DropReason::kCongestion ? peer : ends_[at], *reason, packet);
+    drop(now, ends_[at], *reason, packet);
     return end_copy(transit.journey);
   }
   links_.receive(at, lane, packet.words);
   DataFlight& flight = data_flights_.add();
   flight.due = now + options_.hop_delay;
-  flight.to = peer;
+  flight.to = links_.peer_of(at);
   flight.journey = transit.journey;
+  flight.blocks = blocks_of(packet.words);
+  flight.lane = lane;
   flight.hops = static_cast<std::uint8_t>(transit.hops + 1);
-  flight.hold = {.at = links_.peer_of(at), .blocks = blocks_of(packet.words), .lane = lane};
 }
 
 void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey, const Hold& hold) {

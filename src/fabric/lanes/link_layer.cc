@@ -168,13 +168,6 @@ const Parcel* LinkLayer::first_of(LinkIndex at, std::uint8_t number) const noexc
 
 // ---- Receive buffers ----
 
-void LinkLayer::release(const Hold& hold) {
-  if (hold.blocks == 0) return;
-  const LinkIndex sender = links_[hold.at].peer;
-  lane(sender, hold.lane).credits.release(hold.blocks);
-  if ((links_[sender].waiting >> hold.lane & 1U) != 0) give_turn(sender);
-}
-
 Hold LinkLayer::share(const Hold& hold) {
   std::uint32_t index = static_cast<std::uint32_t>(shares_.size());
   if (free_shares_.empty()) {

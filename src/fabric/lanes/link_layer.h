@@ -119,7 +119,12 @@ class LinkLayer {
 
   // Receive buffers.
   /// A packet has left the buffer. Its lane may go on.
-  void release(const Hold& hold);
+  void release(const Hold& hold) {
+    if (hold.blocks == 0) return;
+    const LinkIndex sender = links_[hold.at].peer;
+    lane(sender, hold.lane).credits.release(hold.blocks);
+    if ((links_[sender].waiting >> hold.lane & 1U) != 0) give_turn(sender);
+  }
   /// Several copies of one packet wait: the buffer is free when all have left. Returns what each
   /// parcel has as its hold; `copies` are all, and the caller itself may be one of them.
   [[nodiscard]] Hold share(const Hold& hold);

@@ -64,6 +64,7 @@ TEST(LinkRates, PacketsOfOneInstantNeedNotWaitForEachOtherWithinTheGrainOfTheClo
   FabricOptions options = kReal;
   options.clock_grain = 4 * kPacketTime;
   LanesSubnet test(at_rate(star("2"), kTwoGigabits), options);
+  test.wait(milliseconds(1));
   for (int i = 0; i < 8; ++i) {
     test.fabric.post_data(test.now, test.host("h0"), test.packet_of("h0", "h1", 0, kWords));
   }

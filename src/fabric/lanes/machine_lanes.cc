@@ -43,6 +43,8 @@ void Fabric::Machine::connect_links() {
       ends_.push_back({.node = node, .port = static_cast<std::uint8_t>(port)});
     }
   }
+  digests_.resize(ports);
+  for (const PortEnd end : ends_) refresh_digest(end);
   lifetimes_ = AlarmHeap(ports);
   has_lifetime_.resize(ports);
   life_drops_.resize(ports * LinkLayer::kLanes);
@@ -55,6 +57,7 @@ void Fabric::Machine::connect_links() {
 void Fabric::Machine::refresh_lanes(Instant now, PortEnd end) {
   const Port& here = port(end);
   const LinkIndex at = link_of(end);
+  refresh_digest(end);
   if (!jacks_[at].rate) return;
   links_.set_rate(at, active_rate(here.info));
   links_.set_lanes(at, lanes_of_code(here.info.operational_vls), here);
@@ -171,7 +174,7 @@ ManagementPacket Fabric::Machine::take_datagram(std::uint32_t index) {
 void Fabric::Machine::send_datagram(Instant now, LinkIndex at, std::uint8_t lane,
                                     const ManagementPacket& packet, std::uint8_t hops) {
   const PacketHeader header = packet.header();
-  if (const auto reason = leave(ends_[at], header, hops)) {
+  if (const auto reason = leave(at, header, hops)) {
     links_.lose(at, lane);
     return drop(now, ends_[at], *reason, packet);
   }

@@ -131,12 +131,6 @@ wire::NodeInfo Node::info(std::uint8_t ingress) const noexcept {
   return info;
 }
 
-SwitchPart::LaneMap Node::lane_map(std::uint8_t in, std::uint8_t out) const noexcept {
-  if (!is_switch()) return adapter_lanes_[out];
-  const auto& maps = switch_part_->lane_maps;
-  return maps.empty() ? kFirstLanes : maps[lane_map_index(in, out)];
-}
-
 void Node::set_lane_map(std::uint8_t in, std::uint8_t out, const SwitchPart::LaneMap& map) {
   if (!is_switch()) {
     adapter_lanes_[out] = map;

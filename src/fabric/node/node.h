@@ -71,7 +71,12 @@ class Node {
   [[nodiscard]] bool hides_extended_speeds() const noexcept { return hides_extended_speeds_; }
   void set_hides_extended_speeds(bool hides) noexcept { hides_extended_speeds_ = hides; }
 
-  [[nodiscard]] SwitchPart::LaneMap lane_map(std::uint8_t in, std::uint8_t out) const noexcept;
+  [[nodiscard]] const SwitchPart::LaneMap& lane_map(std::uint8_t in,
+                                                    std::uint8_t out) const noexcept {
+    if (!is_switch()) return adapter_lanes_[out];
+    const auto& maps = switch_part_->lane_maps;
+    return maps.empty() ? kFirstLanes : maps[lane_map_index(in, out)];
+  }
   void set_lane_map(std::uint8_t in, std::uint8_t out, const SwitchPart::LaneMap& map);
 
   /// The port through which a switch sends packets to a unicast LID.
