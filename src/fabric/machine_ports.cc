@@ -63,20 +63,6 @@ bool is_strange(const Port& port, const PacketHeader& packet) noexcept {
   return !packet.is_subnet_management() && !port.is_in_partition(packet.pkey);
 }
 
-void count_sent(PortCounts& counts, const PacketHeader& packet) noexcept {
-  counts.add(PortCounter::kTransmitPackets);
-  counts.add(packet.is_multicast() ? PortCounter::kMulticastTransmitPackets
-                                   : PortCounter::kUnicastTransmitPackets);
-  counts.add(PortCounter::kTransmitWords, packet.words);
-}
-
-void count_received(PortCounts& counts, const PacketHeader& packet) noexcept {
-  counts.add(PortCounter::kReceivePackets);
-  counts.add(packet.is_multicast() ? PortCounter::kMulticastReceivePackets
-                                   : PortCounter::kUnicastReceivePackets);
-  counts.add(PortCounter::kReceiveWords, packet.words);
-}
-
 }  // namespace
 
 /// A packet that has passed `hops` links is to leave its node through a port.
@@ -100,8 +86,7 @@ std::optional<DropReason> Fabric::Machine::refuse_to_send(Instant now, PortEnd o
 std::optional<DropReason> Fabric::Machine::leave(LinkIndex at, const PacketHeader& packet,
                                                  std::uint8_t hops) {
   const PortDigest& digest = digests_[at];
-  count_sent(digest.port->counts, packet);
-  if (digest.sends && packet.kind == PacketKind::kData) return std::nullopt;
+  digest.port->counts.add_sent(packet.is_multicast(), packet.words);
   if (is_lost(ends_[at], packet, hops)) return DropReason::kLossOnPurpose;
   return std::nullopt;
 }
@@ -129,11 +114,6 @@ std::uint8_t Fabric::Machine::lane_for(std::uint8_t ingress, LinkIndex at,
 /// Armed port Active (7.2.7).
 std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
                                                  const PacketHeader& packet) {
-  const PortDigest& digest = digests_[link_of(at)];
-  if (digest.takes && packet.kind == PacketKind::kData) {
-    count_received(digest.port->counts, packet);
-    return std::nullopt;
-  }
   if (!places_[at.node].has_power) return DropReason::kNodeOff;
   Port& here = port(at);
   if (!here.passes_subnet_management()) return DropReason::kPortDown;
@@ -143,7 +123,7 @@ std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
     refresh_lanes(now, at);
   }
   if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
-  count_received(here.counts, packet);
+  here.counts.add_received(packet.is_multicast(), packet.words);
   if (here.info.enforces_pkey_inbound && is_strange(here, packet) &&
       keeps_out(now, at, packet, PortCounter::kReceiveConstraintErrors)) {
     return DropReason::kBadPKey;

@@ -56,7 +56,13 @@ void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
       .hops = flight.hops,
       .ingress = digest.number,
       .hold = {.at = flight.to, .blocks = flight.blocks, .lane = flight.lane}};
-  if (const auto reason = enter(now, at, packet)) {
+  std::optional<DropReason> reason;
+  if (digest.takes) {
+    digest.port->counts.add_received(packet.is_multicast(), packet.words);
+  } else {
+    reason = enter(now, at, packet);
+  }
+  if (reason) {
     drop(now, at, *reason, packet);
   } else if (digest.is_switch) {
     packet.is_multicast() ? spread_data(now, flight.to, transit)
@@ -74,10 +80,13 @@ void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
 /// No program can use port 0 of a switch for its data.
 void Fabric::Machine::relay_data(Instant now, LinkIndex at, DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
+  const PortDigest& digest = digests_[at];
+  const auto usual = places_[digest.node].node.route_of(packet.destination);
+  if (usual && *usual != 0 && *usual != digest.number) {
+    return transmit_data(now, link_beside(at, *usual), transit);
+  }
   const auto out = way_out(ends_[at], packet.destination);
-  if (!out) return drop(now, ends_[at], out.error(), packet);
-  if (*out == 0) return drop(now, ends_[at], DropReason::kUnclaimed, packet);
-  transmit_data(now, link_beside(at, *out), transit);
+  drop(now, ends_[at], out ? DropReason::kUnclaimed : out.error(), packet);
 }
 
 /// All copies that have to wait share the room in the receive buffer.
@@ -112,7 +121,11 @@ void Fabric::Machine::transmit_data(Instant now, LinkIndex at, DataTransit& tran
       return drop(now, ends_[at], *reason, packet);
     }
   }
-  const std::uint8_t lane = lane_for(transit.ingress, at, packet);
+  std::uint8_t lane =
+      lane_of(places_[digest.node].node.lane_map(transit.ingress, digest.number), packet.level);
+  if (lane >= LinkLayer::kDataLanes || !links_.has_lane(at, lane)) {
+    lane = lane_for(transit.ingress, at, packet);
+  }
   if (lane == kNoLaneFor) return drop(now, ends_[at], DropReason::kNoLane, packet);
   ++journey.copies;
   ++journey.links;
@@ -125,7 +138,14 @@ void Fabric::Machine::transmit_data(Instant now, LinkIndex at, DataTransit& tran
 void Fabric::Machine::send_data(Instant now, LinkIndex at, std::uint8_t lane,
                                 const DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
-  if (const auto reason = leave(at, packet, transit.hops)) {
+  const PortDigest& digest = digests_[at];
+  std::optional<DropReason> reason;
+  if (digest.sends) {
+    digest.port->counts.add_sent(packet.is_multicast(), packet.words);
+  } else {
+    reason = leave(at, packet, transit.hops);
+  }
+  if (reason) {
     links_.lose(at, lane);
     drop(now, ends_[at], *reason, packet);
     return end_copy(transit.journey);

@@ -10,12 +10,6 @@ namespace verbatim::fabric {
 ForwardingTables::ForwardingTables(std::uint8_t port_count)
     : mask_count_(port_count / kMaskPorts + 1U) {}
 
-std::optional<std::uint8_t> ForwardingTables::port_of(wire::Lid lid) const noexcept {
-  const auto at = static_cast<std::size_t>(lid);
-  if (at >= linear_.size() || linear_[at] == kNoPort) return std::nullopt;
-  return linear_[at];
-}
-
 PortSet ForwardingTables::ports_of(wire::Lid multicast_lid) const noexcept {
   const std::size_t entry = static_cast<std::size_t>(multicast_lid) -
                             static_cast<std::size_t>(wire::Lid::kFirstMulticast);

@@ -27,7 +27,11 @@ class ForwardingTables {
   explicit ForwardingTables(std::uint8_t port_count);
 
   /// The port for a LID that is not a multicast one, whatever LinearFDBTop is.
-  [[nodiscard]] std::optional<std::uint8_t> port_of(wire::Lid lid) const noexcept;
+  [[nodiscard]] std::optional<std::uint8_t> port_of(wire::Lid lid) const noexcept {
+    const auto at = static_cast<std::size_t>(lid);
+    if (at >= linear_.size() || linear_[at] == kNoPort) return std::nullopt;
+    return linear_[at];
+  }
   /// The ports for a multicast LID; they may be more than the switch has.
   [[nodiscard]] PortSet ports_of(wire::Lid multicast_lid) const noexcept;
 

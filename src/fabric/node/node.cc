@@ -141,14 +141,6 @@ void Node::set_lane_map(std::uint8_t in, std::uint8_t out, const SwitchPart::Lan
   maps[lane_map_index(in, out)] = map;
 }
 
-std::optional<std::uint8_t> Node::route_of(wire::Lid lid) const noexcept {
-  if (ports_.front().has_lid(lid)) return std::uint8_t{0};
-  if (static_cast<std::uint16_t>(lid) > switch_part_->info.linear_top) return std::nullopt;
-  const auto port = switch_part_->tables.port_of(lid);
-  if (!port || *port > port_count_) return std::nullopt;
-  return port;
-}
-
 /// Whether the multicast table has this LID: MulticastFDBTop is 0 until a subnet manager has
 /// written it, and then all entries count (14.2.5.4).
 bool Node::has_entry(wire::Lid multicast_lid) const noexcept {

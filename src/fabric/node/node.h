@@ -80,7 +80,13 @@ class Node {
   void set_lane_map(std::uint8_t in, std::uint8_t out, const SwitchPart::LaneMap& map);
 
   /// The port through which a switch sends packets to a unicast LID.
-  [[nodiscard]] std::optional<std::uint8_t> route_of(wire::Lid lid) const noexcept;
+  [[nodiscard]] std::optional<std::uint8_t> route_of(wire::Lid lid) const noexcept {
+    if (ports_.front().has_lid(lid)) return std::uint8_t{0};
+    if (static_cast<std::uint16_t>(lid) > switch_part_->info.linear_top) return std::nullopt;
+    const auto port = switch_part_->tables.port_of(lid);
+    if (!port || *port > port_count_) return std::nullopt;
+    return port;
+  }
   /// The ports of a multicast LID: a switch sends a packet that arrived at `ingress` through them,
   /// but not through `ingress`, which may be one of them.
   [[nodiscard]] PortSet ports_of(wire::Lid multicast_lid, std::uint8_t ingress) const noexcept;

@@ -18,6 +18,18 @@ class PortCounts {
   void add(wire::PortCounter counter, std::uint64_t amount = 1) noexcept {
     totals_[index_of(counter)] += amount;
   }
+  void add_sent(bool is_multicast, std::uint16_t words) noexcept {
+    add(wire::PortCounter::kTransmitPackets);
+    add(is_multicast ? wire::PortCounter::kMulticastTransmitPackets
+                     : wire::PortCounter::kUnicastTransmitPackets);
+    add(wire::PortCounter::kTransmitWords, words);
+  }
+  void add_received(bool is_multicast, std::uint16_t words) noexcept {
+    add(wire::PortCounter::kReceivePackets);
+    add(is_multicast ? wire::PortCounter::kMulticastReceivePackets
+                     : wire::PortCounter::kUnicastReceivePackets);
+    add(wire::PortCounter::kReceiveWords, words);
+  }
   /// Since the port was made.
   [[nodiscard]] std::uint64_t total(wire::PortCounter counter) const noexcept {
     return totals_[index_of(counter)];
