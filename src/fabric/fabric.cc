@@ -86,6 +86,10 @@ void Fabric::report_link_error(Instant now, PortEnd port, LinkError error) {
   machine_->report_link_error(now, port, error);
 }
 
+std::optional<wire::Smp> Fabric::administer(Instant now, PortEnd at, const wire::Smp& request) {
+  return machine_->administer(now, at, request);
+}
+
 PortStatus Fabric::port_status(PortEnd port) const { return machine_->port_status(port); }
 std::optional<PortEnd> Fabric::poll_change() { return machine_->poll_change(); }
 std::optional<PortEnd> Fabric::peer_of(PortEnd port) const noexcept {

@@ -18,6 +18,7 @@
 #include "fabric/mads/user_mad.h"
 #include "fabric/port_status.h"
 #include "fabric/topology/topology.h"
+#include "wire/headers/smp.h"
 #include "wire/management/port_counters.h"
 
 namespace verbatim::fabric {
@@ -127,6 +128,11 @@ class Fabric {
   bool set_link_loss(PortEnd port, std::uint32_t per_mille) noexcept;
   /// Counts an error of a link at the port, and sends the trap that belongs to it.
   void report_link_error(Instant now, PortEnd port, LinkError error);
+
+  /// Carries out a request of subnet management at a port, as if it had arrived there, and returns
+  /// the answer; empty: its M_Key is wrong. So a fabric in virtual time is set up without a subnet
+  /// manager on one of its nodes.
+  std::optional<wire::Smp> administer(Instant now, PortEnd at, const wire::Smp& request);
 
   // What is there.
   [[nodiscard]] PortStatus port_status(PortEnd port) const;

@@ -65,6 +65,7 @@ class Fabric::Machine {
   [[nodiscard]] LaneState lane_state(PortEnd end, wire::VirtualLane lane) const noexcept;
   [[nodiscard]] std::vector<LaneWait> waiting_lanes() const;
 
+  std::optional<wire::Smp> administer(Instant now, PortEnd at, const wire::Smp& request);
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
   void report_link_error(Instant now, PortEnd end, LinkError error);
@@ -232,6 +233,7 @@ class Fabric::Machine {
   void deliver_general(Instant now, PortEnd at, ManagementPacket& packet);
   [[nodiscard]] bool has_right_keys(Instant now, PortEnd at, const ManagementPacket& packet);
   void answer_subnet(Instant now, PortEnd at, ManagementPacket& packet);
+  void follow_up(Instant now, PortEnd at, const SmpOutcome& outcome);
   void hand_to_program(Instant now, PortEnd at, ManagementPacket& packet);
   void answer(Instant now, PortEnd at, ManagementPacket& packet);
   void send_traps(Instant now, std::uint32_t node);

@@ -86,6 +86,11 @@ void Fabric::Machine::answer_subnet(Instant now, PortEnd at, ManagementPacket& p
     return drop(now, at, DropReason::kBadMKey, packet);
   }
   answer(now, at, packet);
+  follow_up(now, at, outcome);
+}
+
+/// What the fabric does about a request that the agent has carried out.
+void Fabric::Machine::follow_up(Instant now, PortEnd at, const SmpOutcome& outcome) {
   if (outcome.changed_port) {
     const PortEnd changed{.node = at.node, .port = *outcome.changed_port};
     list_change(changed);
@@ -95,6 +100,18 @@ void Fabric::Machine::answer_subnet(Instant now, PortEnd at, ManagementPacket& p
     refresh_lanes(now, {.node = at.node, .port = *outcome.changed_arbitration});
   }
   if (outcome.order) obey(now, at.node, *outcome.order);
+}
+
+std::optional<wire::Smp> Fabric::Machine::administer(Instant now, PortEnd at,
+                                                     const wire::Smp& request) {
+  std::array<std::byte, wire::Smp::kSize> mad{};
+  request.emit(mad);
+  Node& node = places_[at.node].node;
+  const SmpOutcome outcome = answer_smp(now, node, {.ingress = at.port}, mad);
+  arm_traps(at.node);
+  if (!outcome.is_answered) return std::nullopt;
+  follow_up(now, at, outcome);
+  return wire::SmpView::parse(*wire::MadView::parse(mad))->value();
 }
 
 void Fabric::Machine::deliver_general(Instant now, PortEnd at, ManagementPacket& packet) {

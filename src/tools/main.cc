@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "tools/commands.h"
 #include "tools/fabric/command_line.h"
+#include "tools/fabric/sim_command_line.h"
 
 namespace {
 
@@ -94,8 +95,11 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 0;
   auto* sim_command = app.add_subcommand(
       "sim", "Random histories of whole connections over bad networks, every check on");
-  auto* seed_option = sim_command->add_option("--seed", seed, "Replay this one history as a ladder")
-                          ->check(whole_number(0, kMaxSeed));
+  auto* seed_option =
+      sim_command
+          ->add_option("--seed", seed,
+                       "Replay this one history as a ladder; with --fabric: the seed")
+          ->check(whole_number(0, kMaxSeed));
   sim_command->add_option("--histories", sim.histories, "How many to run, seeds 1 to this")
       ->check(whole_number(1, 1'000'000'000))
       ->capture_default_str();
@@ -105,6 +109,14 @@ int main(int argc, char** argv) {
       ->add_flag("--goodput", goodput,
                  "Instead: what a connection carries at several rates of loss")
       ->excludes(seed_option);
+  FabricSimCommandLine fabric_sim(*sim_command);
+  fabric_sim.fabric_option()->excludes("--goodput")->excludes("--histories");
+  sim_command->footer(
+      "A ring that deadlocks, the same way each time, and its tables as they are and with updn:\n"
+      "  verbatim sim --fabric ring:6 --pattern shift:2 --queue-life off --seed 42\n"
+      "  verbatim sim --fabric ring:6 --pattern shift:2 --routing updn\n"
+      "Exit status: 1 when a history goes wrong, or when a deadlock was found on the fabric.\n"
+      "docs/FABRIC.md says more.");
 
   RunOptions run;
   auto* run_subcommand = app.add_subcommand(
@@ -237,6 +249,7 @@ int main(int argc, char** argv) {
     return run_command(run);
   }
   if (*demo_command) return run_demo(demo);
+  if (fabric_sim.is_chosen()) return fabric_sim.run(*seed_option ? seed : 1);
   if (goodput) return run_goodput();
   if (*seed_option) sim.seed = seed;
   return run_sim(sim);

@@ -10,20 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/topology/guid_text.h"
 #include "fabric/topology/line_scanner.h"
 #include "fabric/topology/made_guid.h"
 
 namespace verbatim::fabric {
 namespace {
-
-std::string text_of(wire::Guid guid) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "0x";
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += kDigits[static_cast<std::uint64_t>(guid) >> shift & 15];
-  }
-  return text;
-}
 
 /// A thing that must be unique, and the node that has it.
 template <typename Key>

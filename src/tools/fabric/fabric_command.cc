@@ -27,7 +27,7 @@ struct Form {
   std::string_view help;
 };
 
-constexpr std::array<Form, 18> kForms{{
+constexpr std::array<Form, 19> kForms{{
     {"link down", "PORT", 1, 1, Verb::kLinkDown, {}, "pull the cable out, as of leaf0[3]"},
     {"link up", "PORT", 1, 1, Verb::kLinkUp, {}, "plug it in again"},
     {"link loss", "PORT PERCENT", 2, 2, Verb::kLoss, {}, "lose packets on a link"},
@@ -49,6 +49,7 @@ constexpr std::array<Form, 18> kForms{{
     {"show ports", "[NODE]", 0, 1, Verb::kShow, View::kPorts, "the ports of a node, or of all"},
     {"show drops", "", 0, 0, Verb::kShow, View::kDrops, "what was discarded, and why"},
     {"show route", "FROM TO", 2, 2, Verb::kShow, View::kRoute, "the way of a packet by its LID"},
+    {"show deadlock", "", 0, 0, Verb::kShow, View::kDeadlock, "lanes that wait for each other"},
     {"show topology", "", 0, 0, Verb::kShow, View::kTopology, "as ibnetdiscover prints it"},
     {"show", "", 0, 0, Verb::kShow, View::kSummary, "how many there are of what"},
     {"quit", "", 0, 0, Verb::kQuit, {}, "end the fabric"},

@@ -27,7 +27,16 @@ struct FabricCommand {
     kDescribe,
     kShow,
   };
-  enum class View : std::uint8_t { kSummary, kNodes, kLinks, kPorts, kDrops, kRoute, kTopology };
+  enum class View : std::uint8_t {
+    kSummary,
+    kNodes,
+    kLinks,
+    kPorts,
+    kDrops,
+    kRoute,
+    kDeadlock,
+    kTopology,
+  };
 
   Verb verb = Verb::kHelp;
   View view = View::kSummary;        // kShow

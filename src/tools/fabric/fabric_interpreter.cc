@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fabric/topology/write_topology.h"
+#include "tools/fabric/deadlock_view.h"
 #include "tools/fabric/fabric_names.h"
 #include "tools/fabric/fabric_view.h"
 
@@ -139,6 +140,11 @@ CommandAnswer FabricInterpreter::show(const FabricCommand& command) {
       return done(command.json ? text_of(drops_json(view)) : drops_text(view));
     case View::kRoute:
       return show_route(command);
+    case View::kDeadlock: {
+      const DeadlockReport report = deadlocks_of(view);
+      return done(command.json ? text_of(deadlock_json(view, report))
+                               : deadlock_text(view, report));
+    }
     case View::kTopology:
       if (command.json) return refusal("a topology has no JSON form; `show links --json` has one");
       return done(fabric::write_topology(fabric_.topology()));
