@@ -88,7 +88,8 @@ Expected<fabric::SubnetSettings> settings_of(const FabricSimOptions& options,
                                  "' is neither off nor a number from 0 to 31, for 4.096 us * 2^it");
     }
   }
-  settings.queue_life = settings.queue_life_to_host = settings.switch_life = life;
+  settings.queue_life = settings.queue_life_to_host = life;
+  if (options.queue_life == "off") settings.switch_life = life;
   return settings;
 }
 
