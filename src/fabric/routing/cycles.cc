@@ -20,7 +20,13 @@ class Parts {
     }
   }
   [[nodiscard]] std::uint32_t of(std::uint32_t vertex) const noexcept { return part_[vertex]; }
-  [[nodiscard]] std::uint32_t count() const noexcept { return parts_; }
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return static_cast<std::uint32_t>(sizes_.size());
+  }
+  /// Of the part of a vertex.
+  [[nodiscard]] std::uint32_t size_of(std::uint32_t vertex) const noexcept {
+    return sizes_[part_[vertex]];
+  }
 
  private:
   struct Step {
@@ -57,13 +63,15 @@ class Parts {
       before = std::min(before, low_[vertex]);
     }
     if (low_[vertex] != order_[vertex]) return;
+    const auto part = static_cast<std::uint32_t>(sizes_.size());
+    sizes_.push_back(0);
     std::uint32_t member = kNone;
     do {
       member = open_.back();
       open_.pop_back();
-      part_[member] = parts_;
+      part_[member] = part;
+      ++sizes_[part];
     } while (member != vertex);
-    ++parts_;
   }
 
   const Edges& edges_;
@@ -73,7 +81,7 @@ class Parts {
   std::vector<std::uint32_t> open_{};
   std::vector<Step> steps_{};
   std::uint32_t visited_ = 0;
-  std::uint32_t parts_ = 0;
+  std::vector<std::uint32_t> sizes_{};  // by part
 };
 
 /// A shortest way from a vertex back to it inside of its part; empty: there is none.
@@ -108,6 +116,9 @@ std::vector<Cycle> find_cycles(const Edges& edges) {
   for (std::uint32_t vertex = 0; vertex < edges.size(); ++vertex) {
     if (is_done[parts.of(vertex)]) continue;
     is_done[parts.of(vertex)] = true;
+    const auto& list = edges[vertex];
+    const bool is_alone = parts.size_of(vertex) == 1;
+    if (is_alone && std::ranges::find(list, vertex) == list.end()) continue;
     Cycle cycle = shortest_cycle(edges, parts, vertex);
     if (!cycle.empty()) cycles.push_back(std::move(cycle));
   }

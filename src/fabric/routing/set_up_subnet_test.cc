@@ -10,8 +10,8 @@ namespace verbatim::fabric::test {
 namespace {
 
 /// A fabric that is set up by a plan.
-struct SetUp {
-  explicit SetUp(const Topology& topology, SubnetPlan wanted, const SubnetSettings& settings = {})
+struct SubnetOf {
+  explicit SubnetOf(const Topology& topology, SubnetPlan wanted, const SubnetSettings& settings = {})
       : plan(std::move(wanted)), fabric(topology) {
     std::string message;
     EXPECT_TRUE(set_up_subnet(fabric, Instant{}, plan, settings, message)) << message;
@@ -30,7 +30,7 @@ struct SetUp {
 
 TEST(SubnetSetUp, MakesAllPortsActive) {
   const Topology topology = shaped("fat-tree:4x4/2");
-  const SetUp set_up(topology, planned(topology, Routing::kMinHop));
+  const SubnetOf set_up(topology, planned(topology, Routing::kMinHop));
   const PortCensus census = set_up.fabric.census();
   EXPECT_EQ(census.active, census.cabled);
   EXPECT_EQ(census.cabled, 2 * topology.links.size());
@@ -39,7 +39,7 @@ TEST(SubnetSetUp, MakesAllPortsActive) {
 TEST(SubnetSetUp, WritesThePlanThatTheFabricThenHas) {
   for (const char* shape : {"ring:6", "tree:4x2", "torus:4x4"}) {
     const Topology topology = shaped(shape);
-    const SetUp set_up(topology, planned(topology, Routing::kUpDown));
+    const SubnetOf set_up(topology, planned(topology, Routing::kUpDown));
     const SubnetPlan has = plan_of(set_up.fabric);
     EXPECT_EQ(has.lids, set_up.plan.lids);
     EXPECT_EQ(has.tables, set_up.plan.tables);
@@ -48,7 +48,7 @@ TEST(SubnetSetUp, WritesThePlanThatTheFabricThenHas) {
 
 TEST(SubnetSetUp, PacketsArrive) {
   const Topology topology = shaped("tree:4x2");
-  SetUp set_up(topology, planned(topology, Routing::kMinHop));
+  SubnetOf set_up(topology, planned(topology, Routing::kMinHop));
   const PortEnd from{.node = node_of(topology, "h0"), .port = 1};
   const PortEnd to{.node = node_of(topology, "h7"), .port = 1};
   set_up.fabric.post_data(Instant{}, from,
@@ -64,7 +64,7 @@ TEST(SubnetSetUp, PacketsArrive) {
 
 TEST(SubnetSetUp, WritesTheLivesOfPacketsAsOpensmDoes) {
   const Topology topology = shaped("tree:2x2");
-  SetUp set_up(topology, planned(topology, Routing::kMinHop),
+  SubnetOf set_up(topology, planned(topology, Routing::kMinHop),
                {.queue_life = 3, .queue_life_to_host = 2, .stall_count = 5});
   const PortEnd leaf{.node = node_of(topology, "leaf0")};
   EXPECT_EQ(set_up.port_info(leaf, 1).queue_life, 2);
@@ -81,7 +81,7 @@ TEST(SubnetSetUp, WritesLanes) {
   const PortEnd host{.node = node_of(topology, "h0"), .port = 1};
   plan.lanes.push_back({.out = {.node = leaf.node, .port = 3}, .in = 1, .lanes = map});
   plan.lanes.push_back({.out = host, .lanes = map});
-  SetUp set_up(topology, plan);
+  SubnetOf set_up(topology, plan);
   const auto lanes_at = [&](PortEnd at, std::uint32_t modifier) {
     return set_up.fabric
         .administer(Instant{}, at,

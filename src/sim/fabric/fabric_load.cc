@@ -16,8 +16,9 @@ namespace {
 using fabric::DataOutcome;
 using fabric::PortEnd;
 
-/// What a packet has besides its payload: LRH 8, BTH 12, ICRC 4 octets.
+/// What a packet has besides its payload: LRH 8, BTH 12, ICRC 4 octets, and on a link VCRC 2.
 constexpr std::uint32_t kHeaderOctets = 24;
+constexpr std::uint32_t kLinkOctets = kHeaderOctets + 2;
 constexpr wire::QpNumber kQueuePair{0x100};
 /// Packets that wait in an adapter: enough that its link does not wait for the next one.
 constexpr std::uint32_t kWaitingMax = 4;
@@ -134,10 +135,8 @@ void LoadRun::add_sender(PortEnd port, const fabric::PortStatus& status) {
 Duration LoadRun::interval_of(const fabric::LinkRate& rate) const noexcept {
   const std::uint32_t packet = senders_.back().packet_octets;
   const std::uint64_t packets = (std::uint64_t{load_.message_octets} + packet - 1) / packet;
-  const std::uint64_t octets = load_.message_octets + packets * kHeaderOctets;
-  const bool has_long_code = rate.speed <= fabric::LinkSpeed::kQdr;  // 8 of 10 bits are data
-  const std::uint64_t megabits =
-      std::uint64_t{fabric::megabits_of(rate)} * (has_long_code ? 8U : 10U) / 10;
+  const std::uint64_t octets = load_.message_octets + packets * kLinkOctets;
+  const std::uint64_t megabits = fabric::data_megabits_of(rate);
   return Duration(
       static_cast<std::int64_t>(octets * 8 * 1000 * 100 / (megabits * load_.load_percent)));
 }
