@@ -14,7 +14,9 @@
 #include "base/mutex.h"
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
+#include "link/native_headers.h"
 #include "wire/crc/icrc.h"
+#include "wire/crc/vcrc.h"
 #include "wire/headers/ethernet.h"
 #include "wire/headers/roce_datagram.h"
 
@@ -83,7 +85,7 @@ void Capture::flush_at_exit() noexcept {
   if (all.capture != nullptr && all.owner == ::getpid()) all.capture->flush();
 }
 
-std::uint32_t Capture::add_interface(std::string_view name) {
+std::uint32_t Capture::add_interface(std::string_view name, wire::CaptureLinkType link_type) {
   const LockGuard lock(mutex_);
   const auto known = std::find(interfaces_.begin(), interfaces_.end(), name);
   const auto index = static_cast<std::uint32_t>(known - interfaces_.begin());
@@ -91,7 +93,7 @@ std::uint32_t Capture::add_interface(std::string_view name) {
   interfaces_.emplace_back(name);
   if (used_ + kInterfaceBlockMax > buffer_.size()) write_out();
   used_ += wire::write_pcapng_interface(std::span(buffer_).subspan(used_),
-                                        name.substr(0, kInterfaceNameMax));
+                                        name.substr(0, kInterfaceNameMax), link_type);
   write_out();
   return index;
 }
@@ -99,6 +101,9 @@ std::uint32_t Capture::add_interface(std::string_view name) {
 void Capture::record_sent(std::uint32_t interface, const Outgoing& to,
                           std::span<const std::byte> packet,
                           std::uint16_t identification) noexcept {
+  if (to.local.exists()) {
+    return record_native(interface, wire::CapturedFrame::Direction::kOutbound, to, packet);
+  }
   record(interface, {.envelope = {.source = to.source,
                                   .destination = to.destination,
                                   .source_port = to.source_port,
@@ -110,6 +115,17 @@ void Capture::record_sent(std::uint32_t interface, const Outgoing& to,
 }
 
 void Capture::record_received(std::uint32_t interface, const Incoming& incoming) noexcept {
+  if (incoming.local.exists()) {
+    const Outgoing headers{.source = incoming.source,
+                           .destination = incoming.destination,
+                           .traffic_class = incoming.traffic_class,
+                           .hop_limit = incoming.hop_limit,
+                           .local = incoming.local,
+                           .flow_label = incoming.flow_label};
+    return incoming.for_each_packet([&](std::span<const std::byte> packet) {
+      record_native(interface, wire::CapturedFrame::Direction::kInbound, headers, packet);
+    });
+  }
   const auto seed =
       wire::IcrcSeed::roce_v2(incoming.source, incoming.destination, incoming.source_port);
   incoming.for_each_packet([&](std::span<const std::byte> packet) {
@@ -136,18 +152,28 @@ void Capture::record(std::uint32_t interface, const Frame& frame) noexcept {
       frame.envelope.emit(std::span(headers).subspan(wire::Ethernet::kSize), frame.packet.size());
   const std::array<std::span<const std::byte>, 2> pieces = {
       std::span(headers).first(wire::Ethernet::kSize + octets), frame.packet};
+  write({.pieces = pieces, .direction = frame.direction, .interface_index = interface});
+}
 
+void Capture::record_native(std::uint32_t interface, wire::CapturedFrame::Direction direction,
+                            const Outgoing& headers, std::span<const std::byte> packet) noexcept {
+  std::array<std::byte, kNativeHeadersMax> room;
+  const auto front = std::span(room).first(write_native_headers(headers, packet.size(), room));
+  const auto vcrc =
+      wire::finished_vcrc(wire::vcrc_update(wire::vcrc_update(wire::kVcrcPreset, front), packet));
+  const std::array<std::span<const std::byte>, 3> pieces = {front, packet, vcrc};
+  write({.pieces = pieces, .direction = direction, .interface_index = interface});
+}
+
+void Capture::write(wire::CapturedFrame frame) noexcept {
   const LockGuard lock(mutex_);
   if (has_ended_) return;
-  const wire::CapturedFrame captured{.unix_nanoseconds = unix_nanoseconds(),
-                                     .pieces = pieces,
-                                     .direction = frame.direction,
-                                     .interface_index = interface};
-  std::size_t written = wire::write_pcapng_frame(std::span(buffer_).subspan(used_), captured);
+  frame.unix_nanoseconds = unix_nanoseconds();
+  std::size_t written = wire::write_pcapng_frame(std::span(buffer_).subspan(used_), frame);
   if (written == 0) {
     write_out();
     if (has_ended_) return;
-    written = wire::write_pcapng_frame(buffer_, captured);
+    written = wire::write_pcapng_frame(buffer_, frame);
   }
   if (used_ == 0) due_ = now() + kFlushInterval;
   used_ += written;

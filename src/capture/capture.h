@@ -19,10 +19,12 @@
 
 namespace verbatim::link {
 
-/// Every packet that this process sends and receives, as a pcapng file of Ethernet frames. Packets
-/// are recorded one by one at the sockets, also if they pass through the kernel as trains, and no
-/// privilege is needed. Ethernet addresses are made from the GIDs. All other headers are those on
-/// the wire: over IPv4 the identification is computed from the ICRC, which covers it.
+/// Every packet that this process sends and receives, as a pcapng file: Ethernet frames, and native
+/// packets of an interface that is a port of a fabric. Packets are recorded one by one at the
+/// sockets, also if they pass through the kernel as trains, and no privilege is needed. Ethernet
+/// addresses are made from the GIDs. All other headers are those on the wire: over IPv4 the
+/// identification is computed from the ICRC, which covers it. A native packet gets its VCRC; its
+/// virtual lane is 0, because the port chooses it after the process.
 ///
 /// Packets are collected and written a whole number of blocks at a time, at least every
 /// kFlushInterval while there are any (the owner calls flush_if_due()), and at exit
@@ -49,8 +51,10 @@ class Capture {
   /// Writes the rest of the process's own capture when the process exits.
   static void flush_at_exit() noexcept VB_UNCHECKED_LOCKING;
 
-  /// The number that frames of this interface carry; the same for the same name.
-  [[nodiscard]] std::uint32_t add_interface(std::string_view name);
+  /// The number that frames of this interface carry; the same for the same name. All packets of an
+  /// interface of kInfiniband are native ones, and those of another one are not.
+  [[nodiscard]] std::uint32_t add_interface(
+      std::string_view name, wire::CaptureLinkType link_type = wire::CaptureLinkType::kEthernet);
 
   /// Records a packet that has left; `identification` is its IPv4 identification.
   void record_sent(std::uint32_t interface, const Outgoing& to, std::span<const std::byte> packet,
@@ -71,6 +75,9 @@ class Capture {
  private:
   struct Frame;
   void record(std::uint32_t interface, const Frame& frame) noexcept;
+  void record_native(std::uint32_t interface, wire::CapturedFrame::Direction direction,
+                     const Outgoing& headers, std::span<const std::byte> packet) noexcept;
+  void write(wire::CapturedFrame frame) noexcept;
   void write_out() noexcept VB_REQUIRES(mutex_);
 
   const pid_t owner_;    // the process; a forked child does not write this capture

@@ -33,6 +33,11 @@ class Opened {
 };
 
 Errc refuse(std::string& message, const std::string& name, int error) {
+  if (error == EBUSY) {
+    message = "cannot write the capture '" + name +
+              "': another process is writing it; choose another name, or one with %p in it";
+    return Errc::kBusy;
+  }
   message = "cannot write the capture '" + name + "': " + std::strerror(error);
   if (error == ENXIO) message += " (no process reads the pipe; start the reader first)";
   if (error == ENOENT) message += " (is its folder there?)";
@@ -57,6 +62,23 @@ int open_for_writing(const std::string& name) noexcept {
                          (S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode));
   if (is_stream) return behind_link.release();
   return -ELOOP;
+}
+
+/// Opens the file, and empties it if it is a regular one; returns the descriptor, or a negative
+/// errno value. EBUSY: another process writes a capture to it.
+int open_emptied(const std::string& name, bool& is_regular) noexcept {
+  struct stat about {};
+  if (::stat(name.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) return -EISDIR;
+  Opened opened(open_for_writing(name));
+  if (opened.get() < 0) return opened.get();
+  if (::fstat(opened.get(), &about) != 0) return -errno;
+  is_regular = S_ISREG(about.st_mode);
+  if (!is_regular) {
+    return S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode) ? opened.release() : -EINVAL;
+  }
+  if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) return -EBUSY;
+  if (::ftruncate(opened.get(), 0) != 0) return -errno;
+  return opened.release();
 }
 
 bool has_process_number(std::string_view pattern) {
@@ -144,25 +166,29 @@ Expected<CaptureFile> CaptureFile::open(std::string_view pattern, std::string& m
   return Errc::kBusy;
 }
 
+Expected<CaptureFile> CaptureFile::overwrite(const std::string& name, std::string& message) {
+  bool is_regular = false;
+  Opened opened(open_emptied(name, is_regular));
+  if (opened.get() == -EBUSY) {
+    message = "cannot write the capture '" + name +
+              "': another capture is being written to it; choose another name";
+    return Errc::kBusy;
+  }
+  if (opened.get() < 0) return refuse(message, name, -opened.get());
+  (void)::fcntl(opened.get(), F_SETFL, 0);  // writing waits for a slow reader of a pipe
+  return CaptureFile(opened.release(), name, is_regular);
+}
+
 Status CaptureFile::prepare(std::string_view pattern, std::string& message) {
   const std::string name = expand_capture_name(pattern, ::getpid());
   struct stat about {};
   const bool was_there = ::stat(name.c_str(), &about) == 0;
-  if (was_there && S_ISDIR(about.st_mode)) return refuse(message, name, EISDIR);
-  const Opened opened(open_for_writing(name));
+  bool is_regular = false;
+  const Opened opened(open_emptied(name, is_regular));
   if (opened.get() < 0) return refuse(message, name, -opened.get());
-  if (::fstat(opened.get(), &about) != 0) return refuse(message, name, errno);
-  if (!S_ISREG(about.st_mode)) {
-    if (S_ISCHR(about.st_mode) || S_ISFIFO(about.st_mode)) return Ok{};
-    return refuse(message, name, EINVAL);
+  if (is_regular && !was_there && has_process_number(pattern)) {
+    (void)::unlink(name.c_str());  // of this process
   }
-  if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) {
-    message = "cannot write the capture '" + name +
-              "': another process is writing it; choose another name, or one with %p in it";
-    return Errc::kBusy;
-  }
-  if (::ftruncate(opened.get(), 0) != 0) return refuse(message, name, errno);
-  if (!was_there && has_process_number(pattern)) (void)::unlink(name.c_str());  // of this process
   return Ok{};
 }
 

@@ -34,6 +34,11 @@ class CaptureFile {
   /// On failure `message` names the file and says why.
   [[nodiscard]] static Expected<CaptureFile> open(std::string_view pattern, std::string& message);
 
+  /// The file of exactly this name, emptied. kBusy: another process writes to it. On failure
+  /// `message` names the file and says why.
+  [[nodiscard]] static Expected<CaptureFile> overwrite(const std::string& name,
+                                                       std::string& message);
+
   /// For a launcher of programs that will open() it: checks whether that can work, and empties a
   /// file of an earlier run. On failure `message` names the file and says why.
   [[nodiscard]] static Status prepare(std::string_view pattern, std::string& message);

@@ -11,6 +11,7 @@
 #include "wire/headers/ethernet.h"
 #include "wire/headers/packet.h"
 #include "wire/headers/roce_datagram.h"
+#include "wire/headers/test_octets.h"
 
 namespace verbatim::link {
 namespace {
@@ -78,6 +79,34 @@ wire::RoceDatagram datagram_in(const Frame& frame) {
   EXPECT_TRUE(datagram.ok());
   return datagram.ok() ? *datagram : wire::RoceDatagram{};
 }
+
+/// rc_send_only-local-len2 and rc_send_only-global-len2 of tests/golden/ib_native.json.
+struct Native {
+  Octets headers;
+  Octets transport;
+  Octets vcrc;
+  [[nodiscard]] Octets whole() const {
+    Octets octets(headers);
+    octets.insert(octets.end(), transport.begin(), transport.end());
+    octets.insert(octets.end(), vcrc.begin(), vcrc.end());
+    return octets;
+  }
+};
+Native local_packet() {
+  using wire::test::hex;
+  return {.headers = hex("0042000200070001"),
+          .transport = hex("0460ffff0000004c0000000c938b0000db74aa95"),
+          .vcrc = hex("1b79")};
+}
+Native global_packet() {
+  using wire::test::hex;
+  return {.headers = hex("0043000200110001 6000000000141bff fe800000000000000000000000010001"
+                         "fe800000000000000000000000010002"),
+          .transport = hex("0460ffff0000004c0000000c3195000073a9b19b"),
+          .vcrc = hex("3f56")};
+}
+constexpr wire::LocalRoute kRoute{
+    .source = wire::Lid{1}, .destination = wire::Lid{2}, .level = wire::ServiceLevel{4}};
 
 TEST(Capture, StartsWithASectionAndItsInterfaces) {
   const Folder folder;
@@ -255,6 +284,34 @@ TEST(Capture, AProcessHasOneAndItsChildAnother) {
   EXPECT_EQ(ended, 0);
   EXPECT_EQ(blocks_of(name).size(), 5U);  // 2 + 1 + 1 + 1, written at exit
   EXPECT_EQ(folder.count(), 2U);
+}
+
+TEST(Capture, APacketOfAFabricIsRecordedFromItsRouteToItsVcrc) {
+  const Folder folder;
+  const std::string name = folder.file("run.pcapng");
+  Capture capture = capture_to(name);
+  const auto interface = capture.add_interface("vib0", wire::CaptureLinkType::kInfiniband);
+  const Native local = local_packet();
+  const Native global = global_packet();
+  wire::Gid source{{0xfe, 0x80}};
+  source.octets[13] = source.octets[15] = 1;
+  wire::Gid destination = source;
+  destination.octets[15] = 2;
+  capture.record_sent(interface, {.local = kRoute}, local.transport, 0);
+  capture.record_received(interface, {.source = source,
+                                      .destination = destination,
+                                      .hop_limit = 0xff,
+                                      .local = kRoute,
+                                      .octets = global.transport});
+  capture.flush();
+  const auto blocks = blocks_of(name);
+  ASSERT_EQ(blocks.size(), 4U);
+  constexpr std::uint16_t kInfiniband = 247;
+  EXPECT_EQ(load_be_at<std::uint16_t>(blocks[1].body.data()), kInfiniband);
+  EXPECT_EQ(frame_of(blocks[2]).octets, local.whole());
+  EXPECT_EQ(frame_of(blocks[2]).flags, 2U);
+  EXPECT_EQ(frame_of(blocks[3]).octets, global.whole());
+  EXPECT_EQ(frame_of(blocks[3]).flags, 1U);
 }
 
 }  // namespace

@@ -202,7 +202,9 @@ Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
   if (!config.capture.empty()) {
     auto capture = link::Capture::for_process(config.capture, message);
     if (!capture) return capture.error();
-    const std::uint32_t interface = (*capture)->add_interface(port_.name);
+    const auto link_type = port_.fabric ? wire::CaptureLinkType::kInfiniband
+                                        : wire::CaptureLinkType::kEthernet;
+    const std::uint32_t interface = (*capture)->add_interface(port_.name, link_type);
     wrap_link(std::make_unique<link::CapturingLink>(*link_, **capture, interface));
   }
   if (!config.faults.rules.empty()) {

@@ -19,9 +19,6 @@ std::string objection_to(const LinkConfig& config) {
   if (config.path == DataPathPolicy::kDirect) {
     return "VERBATIM_PATH=direct: in a fabric all data travels in packets; unset the variable";
   }
-  if (!config.capture.empty()) {
-    return "VERBATIM_CAPTURE: packets of a fabric cannot be captured yet; unset the variable";
-  }
   return {};
 }
 

@@ -5,8 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "wire/headers/grh.h"
-#include "wire/headers/lrh.h"
+#include "link/native_headers.h"
 
 namespace verbatim::link {
 namespace {
@@ -16,29 +15,6 @@ namespace {
 constexpr Duration kNextLook = std::chrono::microseconds(5);
 // When it looks though no thread polls: less than the fabric takes to empty all.
 constexpr Duration kPatience = std::chrono::microseconds(100);
-
-/// Writes the headers in front of the BTH, for `transport_octets` from there to the ICRC. Returns
-/// their length.
-std::size_t write_headers(const Outgoing& to, std::size_t transport_octets,
-                          std::span<std::byte> into) noexcept {
-  const bool is_global = to.destination != wire::Gid{};
-  const std::size_t octets = wire::Lrh::kSize + (is_global ? wire::Grh::kSize : 0);
-  wire::Lrh{.level = to.local.level,
-            .next_header = is_global ? wire::LinkNextHeader::kGrh : wire::LinkNextHeader::kBth,
-            .destination = to.local.destination,
-            .packet_words = static_cast<std::uint16_t>((octets + transport_octets) / 4),
-            .source = to.local.source}
-      .emit(into.first<wire::Lrh::kSize>());
-  if (!is_global) return octets;
-  wire::Grh{.traffic_class = to.traffic_class,
-            .flow_label = to.flow_label,
-            .payload_octets = static_cast<std::uint16_t>(transport_octets),
-            .hop_limit = to.hop_limit,
-            .source = to.source,
-            .destination = to.destination}
-      .emit(into.subspan<wire::Lrh::kSize, wire::Grh::kSize>());
-  return octets;
-}
 
 /// Nothing when the octets are no packet with a BTH.
 std::optional<Incoming> read_headers(std::span<const std::byte> packet) noexcept {
@@ -76,7 +52,7 @@ void IbLink::close() noexcept {
 bool IbLink::send_packet(const Outgoing& to, std::span<const std::byte> transport) noexcept {
   const auto buffer = port_.next_buffer();
   if (!to.local.exists() || buffer.empty()) return false;
-  const std::size_t headers = write_headers(to, transport.size(), buffer);
+  const std::size_t headers = write_native_headers(to, transport.size(), buffer);
   if (headers + transport.size() > buffer.size()) return false;
   std::memcpy(buffer.data() + headers, transport.data(), transport.size());
   port_.post(headers + transport.size());

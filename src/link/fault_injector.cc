@@ -163,7 +163,9 @@ bool FaultInjector::handle_outgoing(Instant now, const Outgoing& to, const Frame
                        .destination = to.destination,
                        .source_port = to.source_port,
                        .traffic_class = to.traffic_class,
-                       .hop_limit = to.hop_limit};
+                       .hop_limit = to.hop_limit,
+                       .local = to.local,
+                       .flow_label = to.flow_label};
   return handle(now, rules_out_, waiting_out_,
                 {.about = about, .identification = packet.identification, .octets = packet.octets});
 }
@@ -175,7 +177,9 @@ std::optional<FaultInjector::Released> FaultInjector::poll_outgoing(Instant now)
                          .destination = held->about.destination,
                          .source_port = held->about.source_port,
                          .traffic_class = held->about.traffic_class,
-                         .hop_limit = held->about.hop_limit},
+                         .hop_limit = held->about.hop_limit,
+                         .local = held->about.local,
+                         .flow_label = held->about.flow_label},
                   .identification = held->identification,
                   .octets = std::move(held->octets)};
 }

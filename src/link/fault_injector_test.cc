@@ -266,5 +266,19 @@ TEST(FaultInjector, FragmentsOfPacketsAreHarmless) {
   }
 }
 
+TEST(FaultInjector, APacketThatWasHeldBackKeepsItsWay) {
+  FaultInjector injector(rules("out delay 1ms"));
+  const Outgoing to{.source_port = 7,
+                    .local = {.source = wire::Lid{1},
+                              .destination = wire::Lid{2},
+                              .level = wire::ServiceLevel{3}},
+                    .flow_label = 4};
+  Octets octets = packet(1);
+  EXPECT_FALSE(injector.handle_outgoing(at_ms(0), to, {.octets = octets}));
+  const auto released = injector.poll_outgoing(at_ms(1));
+  ASSERT_TRUE(released);
+  EXPECT_EQ(released->to, to);
+}
+
 }  // namespace
 }  // namespace verbatim::link

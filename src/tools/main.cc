@@ -122,10 +122,11 @@ int main(int argc, char** argv) {
   auto* run_subcommand = app.add_subcommand(
       "run",
       "Start a program with this adapter: it finds Verbatim's libibverbs before the system's");
-  run_subcommand
-      ->add_option("--devices", run.devices,
-                   "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)")
-      ->check(check_not_empty);
+  auto* run_devices =
+      run_subcommand
+          ->add_option("--devices", run.devices,
+                       "Which interfaces are devices: eth0,lo=vb9 (as VERBATIM_DEVICES)")
+          ->check(check_not_empty);
   run_subcommand
       ->add_option("--faults", run.faults,
                    "Faults on purpose: 'seed=7; out drop 1%' (as VERBATIM_FAULTS)")
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
       run_subcommand
           ->add_option("--fabric", run.fabric,
                        "Instead: run it in this fabric of `verbatim fabric`, with its libibumad")
+          ->excludes(run_devices)
           ->check(check_not_empty);
   run_subcommand
       ->add_option("--node", run.node, "On which node of the fabric, as h0 (as VERBATIM_NODE)")
@@ -147,7 +149,7 @@ int main(int argc, char** argv) {
   run_subcommand->footer(
       "  verbatim run [--devices LIST] [--faults RULES] [--capture FILE] [--] PROGRAM "
       "[ARGUMENT...]\n"
-      "  verbatim run --fabric NAME --node NODE [--] PROGRAM [ARGUMENT...]\n"
+      "  verbatim run --fabric NAME --node NODE [--faults RULES] [--capture FILE] [--] PROGRAM\n"
       "The program and its children see RDMA devices vb0, vb1, ...; nothing is\n"
       "installed, loaded or changed outside it. Two shells, one machine:\n"
       "  verbatim run ibv_rc_pingpong -d vb0 -g 1\n"

@@ -82,6 +82,18 @@ bool export_capture(const std::string& name) {
   return true;
 }
 
+/// Puts the faults and the capture into the environment; false when something is wrong with them,
+/// which is printed.
+bool export_wrappers(const RunOptions& options) {
+  if (!options.faults.empty()) {
+    if (!accepts_faults("--faults", options.faults)) return false;
+    ::setenv("VERBATIM_FAULTS", options.faults.c_str(), 1);
+  } else if (const char* rules = std::getenv("VERBATIM_FAULTS"); rules != nullptr) {
+    if (!accepts_faults("VERBATIM_FAULTS", rules)) return false;
+  }
+  return options.capture.empty() || export_capture(options.capture);
+}
+
 /// Whether programs can load the libraries in the folder; if not, prints why.
 bool is_loadable(const std::filesystem::path& folder) {
   const auto objection = objection_to_library(folder);
@@ -136,6 +148,7 @@ int run_in_fabric(const RunOptions& options) {
     return refuse(message + (view.error() == Errc::kNoSuchObject ? other_fabrics() : ""));
   }
   if (!export_fabric(*place, node, view->node, message)) return refuse(message);
+  if (!export_wrappers(options)) return kLauncherFailed;
   if (!takes_libraries(options.command.front())) return kCannotExecute;
   return execute(options.command);
 }
@@ -150,13 +163,7 @@ int run_command(const RunOptions& options) {
     if (!accepts_devices(options.devices)) return kLauncherFailed;
     ::setenv("VERBATIM_DEVICES", options.devices.c_str(), 1);
   }
-  if (!options.faults.empty()) {
-    if (!accepts_faults("--faults", options.faults)) return kLauncherFailed;
-    ::setenv("VERBATIM_FAULTS", options.faults.c_str(), 1);
-  } else if (const char* rules = std::getenv("VERBATIM_FAULTS"); rules != nullptr) {
-    if (!accepts_faults("VERBATIM_FAULTS", rules)) return kLauncherFailed;
-  }
-  if (!options.capture.empty() && !export_capture(options.capture)) return kLauncherFailed;
+  if (!export_wrappers(options)) return kLauncherFailed;
   if (!takes_libraries(options.command.front())) return kCannotExecute;
   export_sysfs(folder);
   export_verbs(folder);

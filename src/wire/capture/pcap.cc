@@ -2,6 +2,7 @@
 #include "wire/capture/pcap.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/byte_order.h"
 
@@ -9,17 +10,23 @@ namespace verbatim::wire {
 namespace {
 
 constexpr std::uint32_t kPcapNanosecondMagic = 0xa1b2'3c4d;
-constexpr std::uint16_t kLinkTypeEthernet = 1;
 
 /// The block types, option codes and values of pcapng that are written here.
-enum BlockType : std::uint32_t { kInterface = 1, kEnhancedPacket = 6, kSection = 0x0a0d'0d0a };
+enum BlockType : std::uint32_t {
+  kInterface = 1,
+  kStatistics = 5,
+  kEnhancedPacket = 6,
+  kSection = 0x0a0d'0d0a
+};
 constexpr std::uint32_t kByteOrderMagic = 0x1a2b'3c4d;
 enum OptionCode : std::uint16_t {
   kEndOfOptions = 0,
   kComment = 1,
   kInterfaceName = 2,    // in an interface block
   kPacketFlags = 2,      // in a packet block
+  kReceived = 4,         // in a statistics block
   kUserApplication = 4,  // in a section block
+  kDropped = 5,          // in a statistics block
   kTimeResolution = 9,   // in an interface block
 };
 constexpr std::byte kNanoseconds{9};  // the resolution's negative power of ten
@@ -54,6 +61,11 @@ class Appender {
   /// Left out when empty; truncated to the longest that an option can have.
   void text_option(OptionCode code, std::string_view text) noexcept {
     if (!text.empty()) option(code, std::as_bytes(std::span(text.substr(0, kLongestText))));
+  }
+  void count_option(OptionCode code, std::uint64_t count) noexcept {
+    std::array<std::byte, sizeof count> octets;
+    store_be_at(octets.data(), count);
+    option(code, octets);
   }
   void end_of_options() noexcept { number<std::uint32_t>(kEndOfOptions); }
 
@@ -104,7 +116,7 @@ std::size_t write_pcap_file_header(std::span<std::byte> to) noexcept {
   header.number<std::uint32_t>(0);  // times are UTC
   header.number<std::uint32_t>(0);  // their accuracy is not stated
   header.number(static_cast<std::uint32_t>(kCaptureSnapOctets));
-  header.number<std::uint32_t>(kLinkTypeEthernet);
+  header.number(std::uint32_t{static_cast<std::uint16_t>(CaptureLinkType::kEthernet)});
   return header.finish();
 }
 
@@ -132,9 +144,10 @@ std::size_t write_pcapng_section(std::span<std::byte> to, std::string_view appli
   return block.close();
 }
 
-std::size_t write_pcapng_interface(std::span<std::byte> to, std::string_view name) noexcept {
+std::size_t write_pcapng_interface(std::span<std::byte> to, std::string_view name,
+                                   CaptureLinkType link_type) noexcept {
   Block block(to, kInterface);
-  block.number(kLinkTypeEthernet);
+  block.number(static_cast<std::uint16_t>(link_type));
   block.number<std::uint16_t>(0);
   block.number(static_cast<std::uint32_t>(kCaptureSnapOctets));
   block.text_option(kInterfaceName, name);
@@ -159,6 +172,17 @@ std::size_t write_pcapng_frame(std::span<std::byte> to, const CapturedFrame& fra
     block.option(kPacketFlags, flags);
   }
   block.text_option(kComment, frame.comment);
+  block.end_of_options();
+  return block.close();
+}
+
+std::size_t write_pcapng_statistics(std::span<std::byte> to,
+                                    const CaptureStatistics& statistics) noexcept {
+  Block block(to, kStatistics);
+  block.number(statistics.interface_index);
+  block.number(statistics.unix_nanoseconds);
+  block.count_option(kReceived, statistics.received);
+  block.count_option(kDropped, statistics.dropped);
   block.end_of_options();
   return block.close();
 }

@@ -54,6 +54,30 @@ TEST(Pcapng, InterfaceCountsNanoseconds) {
                 "00000000 00000028"));
 }
 
+TEST(Pcapng, InterfaceSaysWhatItsFramesAre) {
+  EXPECT_EQ(written([](auto to) {
+              return write_pcapng_interface(to, "vb0", CaptureLinkType::kInfiniband);
+            }),
+            hex("00000001 00000028 00f7 0000 00040000 0002 0003 76623000 0009 0001 09000000"
+                "00000000 00000028"));
+}
+
+TEST(Pcapng, StatisticsCountWhatIsThereAndWhatIsMissing) {
+  const CaptureStatistics statistics{.unix_nanoseconds = 0x0123'4567'89ab'cdef,
+                                     .interface_index = 2,
+                                     .received = 0x1'0000'0003,
+                                     .dropped = 3};
+  EXPECT_EQ(written([&](auto to) { return write_pcapng_statistics(to, statistics); }),
+            hex("00000005 00000034 00000002 01234567 89abcdef 0004 0008 0000000100000003"
+                "0005 0008 0000000000000003 00000000 00000034"));
+}
+
+TEST(Pcapng, TheFirstPieceOfAFrameIsWhereItIsSaidToBe) {
+  const auto octets = written([](auto to) { return write_pcapng_frame(to, frame()); });
+  EXPECT_EQ(Octets(octets.begin() + kPcapngFrameAt, octets.begin() + kPcapngFrameAt + 5),
+            hex("0102030405"));
+}
+
 TEST(Pcapng, FrameIsPaddedToAWord) {
   EXPECT_EQ(written([](auto to) { return write_pcapng_frame(to, frame()); }),
             hex("00000006 0000002c 00000000 01234567 89abcdef 00000005 00000005 0102030405000000"
@@ -85,6 +109,7 @@ TEST(Pcap, EveryBufferThatIsTooSmallGetsNothing) {
   check([](auto to) { return write_pcap_record(to, frame()); });
   check([](auto to) { return write_pcapng_section(to, "verbatim"); });
   check([](auto to) { return write_pcapng_interface(to, "vb0"); });
+  check([](auto to) { return write_pcapng_statistics(to, {.received = 1}); });
   check([](auto to) { return write_pcapng_frame(to, frame()); });
 }
 

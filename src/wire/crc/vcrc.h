@@ -49,12 +49,17 @@ inline constexpr auto kSlices = [] {
   return state;
 }
 
+/// The octets in wire order that belong to the register after the last octet.
+[[nodiscard]] constexpr std::array<std::byte, 2> finished_vcrc(std::uint16_t state) noexcept {
+  const unsigned finished = ~static_cast<unsigned>(state);
+  return {static_cast<std::byte>(finished & 0xff), static_cast<std::byte>((finished >> 8) & 0xff)};
+}
+
 /// The finished VCRC of a packet from LRH to ICRC, or the LPCRC of a link packet's four octets, in
 /// wire order.
 [[nodiscard]] constexpr std::array<std::byte, 2> vcrc_of(
     std::span<const std::byte> octets) noexcept {
-  const unsigned finished = ~static_cast<unsigned>(vcrc_update(kVcrcPreset, octets));
-  return {static_cast<std::byte>(finished & 0xff), static_cast<std::byte>((finished >> 8) & 0xff)};
+  return finished_vcrc(vcrc_update(kVcrcPreset, octets));
 }
 
 }  // namespace verbatim::wire
