@@ -15,6 +15,7 @@
 #include "base/process_wide.h"
 #include "base/uncancelled.h"
 #include "link/native_headers.h"
+#include "wire/capture/erf.h"
 #include "wire/crc/icrc.h"
 #include "wire/crc/vcrc.h"
 #include "wire/headers/ethernet.h"
@@ -161,7 +162,14 @@ void Capture::record_native(std::uint32_t interface, wire::CapturedFrame::Direct
   const auto front = std::span(room).first(write_native_headers(headers, packet.size(), room));
   const auto vcrc =
       wire::finished_vcrc(wire::vcrc_update(wire::vcrc_update(wire::kVcrcPreset, front), packet));
-  const std::array<std::span<const std::byte>, 3> pieces = {front, packet, vcrc};
+  std::array<std::byte, wire::ErfHeader::kSize> record;
+  wire::ErfHeader{
+      .unix_nanoseconds = unix_nanoseconds(),
+      .interface = direction == wire::CapturedFrame::Direction::kOutbound ? std::uint8_t{1}
+                                                                          : std::uint8_t{0},
+      .packet_octets = static_cast<std::uint16_t>(front.size() + packet.size() + vcrc.size())}
+      .emit(record);
+  const std::array<std::span<const std::byte>, 4> pieces = {record, front, packet, vcrc};
   write({.pieces = pieces, .direction = direction, .interface_index = interface});
 }
 

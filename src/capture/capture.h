@@ -52,7 +52,7 @@ class Capture {
   static void flush_at_exit() noexcept VB_UNCHECKED_LOCKING;
 
   /// The number that frames of this interface carry; the same for the same name. All packets of an
-  /// interface of kInfiniband are native ones, and those of another one are not.
+  /// interface of kErf are native ones, and those of another one are not.
   [[nodiscard]] std::uint32_t add_interface(
       std::string_view name, wire::CaptureLinkType link_type = wire::CaptureLinkType::kEthernet);
 

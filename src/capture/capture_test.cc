@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "capture/test_capture.h"
+#include "wire/capture/erf.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers/bth.h"
 #include "wire/headers/ethernet.h"
@@ -72,6 +73,11 @@ Frame frame_of(const Block& block) {
     frame.flags = load_be_at<std::uint32_t>(options + 4);
   }
   return frame;
+}
+
+/// The native packet behind the header of its record.
+Octets packet_of(const Frame& frame) {
+  return {frame.octets.begin() + wire::ErfHeader::kSize, frame.octets.end()};
 }
 
 wire::RoceDatagram datagram_in(const Frame& frame) {
@@ -290,7 +296,7 @@ TEST(Capture, APacketOfAFabricIsRecordedFromItsRouteToItsVcrc) {
   const Folder folder;
   const std::string name = folder.file("run.pcapng");
   Capture capture = capture_to(name);
-  const auto interface = capture.add_interface("vib0", wire::CaptureLinkType::kInfiniband);
+  const auto interface = capture.add_interface("vib0", wire::CaptureLinkType::kErf);
   const Native local = local_packet();
   const Native global = global_packet();
   wire::Gid source{{0xfe, 0x80}};
@@ -306,11 +312,11 @@ TEST(Capture, APacketOfAFabricIsRecordedFromItsRouteToItsVcrc) {
   capture.flush();
   const auto blocks = blocks_of(name);
   ASSERT_EQ(blocks.size(), 4U);
-  constexpr std::uint16_t kInfiniband = 247;
-  EXPECT_EQ(load_be_at<std::uint16_t>(blocks[1].body.data()), kInfiniband);
-  EXPECT_EQ(frame_of(blocks[2]).octets, local.whole());
+  constexpr std::uint16_t kErf = 197;
+  EXPECT_EQ(load_be_at<std::uint16_t>(blocks[1].body.data()), kErf);
+  EXPECT_EQ(packet_of(frame_of(blocks[2])), local.whole());
   EXPECT_EQ(frame_of(blocks[2]).flags, 2U);
-  EXPECT_EQ(frame_of(blocks[3]).octets, global.whole());
+  EXPECT_EQ(packet_of(frame_of(blocks[3])), global.whole());
   EXPECT_EQ(frame_of(blocks[3]).flags, 1U);
 }
 

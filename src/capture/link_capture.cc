@@ -14,7 +14,9 @@
 
 #include "base/byte_order.h"
 #include "host/descriptor.h"
+#include "wire/capture/erf.h"
 #include "wire/crc/vcrc.h"
+#include "wire/headers/native_packet.h"
 
 namespace verbatim::link {
 namespace {
@@ -49,10 +51,12 @@ void fill_in_vcrcs(std::span<std::byte> blocks) noexcept {
   while (!blocks.empty()) {
     const auto length = load_be_at<std::uint32_t>(blocks.data() + kLengthAt);
     const auto octets = load_be_at<std::uint32_t>(blocks.data() + kCapturedLengthAt);
-    const auto packet = blocks.subspan(wire::kPcapngFrameAt, octets);
-    const auto vcrc = wire::vcrc_of(packet.first(octets - 2));
-    packet[octets - 2] ^= vcrc[0];
-    packet[octets - 1] ^= vcrc[1];
+    const auto packet =
+        blocks.subspan(wire::kPcapngFrameAt, octets).subspan(wire::ErfHeader::kSize);
+    const auto covered = packet.first(packet.size() - wire::kVcrcSize);
+    const auto vcrc = wire::vcrc_of(covered);
+    packet[covered.size()] ^= vcrc[0];
+    packet[covered.size() + 1] ^= vcrc[1];
     blocks = blocks.subspan(length);
   }
 }
@@ -85,7 +89,7 @@ Expected<std::unique_ptr<LinkCapture>> LinkCapture::start(CaptureFile file,
   first.used = wire::write_pcapng_section(first.left(), "Verbatim");
   first.used +=
       wire::write_pcapng_interface(first.left(), interface.substr(0, kInterfaceNameMax),
-                                   wire::CaptureLinkType::kInfiniband);
+                                   wire::CaptureLinkType::kErf);
   const int error = shared->file.append(first.written());
   if (error != 0) {
     message = "cannot write the capture '" + shared->file.name() + "': " + std::strerror(error);
@@ -115,7 +119,15 @@ void LinkCapture::record(const About& about, std::span<const std::byte> packet) 
   const auto lane = static_cast<std::byte>(static_cast<unsigned>(about.lane) << 4);
   const std::array<std::byte, 1> first{(packet[0] & std::byte{0x0f}) | lane};
   const std::array<std::byte, 2> change{std::byte{about.has_bad_vcrc}, std::byte{0}};
-  const std::array<std::span<const std::byte>, 3> pieces{first, packet.subspan(1), change};
+  std::array<std::byte, wire::ErfHeader::kSize> head;
+  wire::ErfHeader{.unix_nanoseconds = about.unix_nanoseconds,
+                  .interface = about.direction == wire::CapturedFrame::Direction::kOutbound
+                                   ? std::uint8_t{1}
+                                   : std::uint8_t{0},
+                  .has_error = about.has_bad_vcrc,
+                  .packet_octets = static_cast<std::uint16_t>(packet.size() + change.size())}
+      .emit(head);
+  const std::array<std::span<const std::byte>, 4> pieces{head, first, packet.subspan(1), change};
   const wire::CapturedFrame frame{.unix_nanoseconds = about.unix_nanoseconds,
                                   .pieces = pieces,
                                   .direction = about.direction};

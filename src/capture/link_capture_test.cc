@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "capture/test_capture.h"
+#include "wire/capture/erf.h"
 #include "wire/headers/test_octets.h"
 
 namespace verbatim::link {
@@ -42,7 +43,8 @@ bool becomes_readable(int descriptor) {
 Octets frame_of(const Block& block) {
   EXPECT_EQ(block.type, kPacketBlock);
   const auto length = load_be_at<std::uint32_t>(block.body.data() + 12);
-  return {block.body.begin() + 20, block.body.begin() + 20 + length};
+  constexpr std::size_t kAt = 20 + wire::ErfHeader::kSize;
+  return {block.body.begin() + kAt, block.body.begin() + 20 + length};
 }
 std::uint32_t flags_of(const Block& block) {
   const auto length = load_be_at<std::uint32_t>(block.body.data() + 12);
@@ -110,6 +112,9 @@ TEST_F(LinkCaptureTest, OneBitOfADamagedVcrcIsWrong) {
   (void)end(*capture);
   const Octets frame = frame_of(blocks_of(name).at(2));
   EXPECT_EQ(Octets(frame.end() - 2, frame.end()), hex("1a79"));
+  constexpr std::size_t kFlagsAt = 20 + 9;
+  const auto flags = blocks_of(name).at(2).body.at(kFlagsAt);
+  EXPECT_NE(flags & std::byte{0x10}, std::byte{0}) << "tools show an error of reception";
 }
 
 TEST_F(LinkCaptureTest, WhatIsRecordedAfterTheEndIsNotInTheFile) {

@@ -41,6 +41,8 @@ const char* name_of(DropReason reason) noexcept {
       return "too many on the way";
     case DropReason::kLossOnPurpose:
       return "loss on purpose";
+    case DropReason::kDamageOnPurpose:
+      return "damaged on purpose";
     case DropReason::kNodeOff:
       return "node without power";
     case DropReason::kNoLane:

@@ -26,6 +26,7 @@ enum class DropReason : std::uint8_t {
   kNoRoom,          // the programs of the port take their datagrams too slowly
   kCongestion,      // more packets are on the way than the fabric has room for
   kLossOnPurpose,   // the loss that the user asked for
+  kDamageOnPurpose, // likewise, damage: the VCRC is wrong
   kNodeOff,         // the node that should have sent or received it has no power
   kNoLane,          // the table of lanes has none for its service level, or one that is not in use
   kQueueLife,       // it was the first of its lane for too long: nothing left there
@@ -33,7 +34,7 @@ enum class DropReason : std::uint8_t {
   kLaneStalled,     // so many before it were that its lane discards all for a while
   kLane15Full,      // subnet management has no credits: its receive buffer was full
 };
-inline constexpr std::size_t kDropReasonCount = 24;
+inline constexpr std::size_t kDropReasonCount = 25;
 
 /// What a user reads about it.
 [[nodiscard]] const char* name_of(DropReason reason) noexcept;

@@ -65,6 +65,9 @@ LaneState Fabric::lane_state(PortEnd port, wire::VirtualLane lane) const noexcep
 }
 std::vector<LaneWait> Fabric::waiting_lanes() const { return machine_->waiting_lanes(); }
 
+void Fabric::set_tap(PortEnd port, bool is_tapped) noexcept { machine_->set_tap(port, is_tapped); }
+std::optional<TappedPacket> Fabric::poll_tapped() { return machine_->poll_tapped(); }
+
 void Fabric::set_is_sm(Instant now, PortEnd port, bool is_sm) {
   machine_->set_is_sm(now, port, is_sm);
 }
@@ -81,6 +84,12 @@ void Fabric::set_description(Instant now, std::uint32_t node, const std::string&
 void Fabric::set_loss(std::uint32_t per_mille) noexcept { machine_->set_loss(per_mille); }
 bool Fabric::set_link_loss(PortEnd port, std::uint32_t per_mille) noexcept {
   return machine_->set_link_loss(port, per_mille);
+}
+bool Fabric::set_link_faults(PortEnd port, const link::FaultRules& rules) {
+  return machine_->set_link_faults(port, rules);
+}
+LinkFaultCounts Fabric::link_fault_counts(PortEnd port) const noexcept {
+  return machine_->link_fault_counts(port);
 }
 void Fabric::report_link_error(Instant now, PortEnd port, LinkError error) {
   machine_->report_link_error(now, port, error);

@@ -12,11 +12,13 @@
 #include "base/time.h"
 #include "fabric/data/data_packet.h"
 #include "fabric/drop_record.h"
+#include "fabric/faults/link_faults.h"
 #include "fabric/lanes/lane_wait.h"
 #include "fabric/link_error.h"
 #include "fabric/mads/registration.h"
 #include "fabric/mads/user_mad.h"
 #include "fabric/port_status.h"
+#include "fabric/taps/tapped_packet.h"
 #include "fabric/topology/topology.h"
 #include "wire/headers/smp.h"
 #include "wire/management/port_counters.h"
@@ -114,6 +116,11 @@ class Fabric {
   /// it to leave.
   void await_room(PortEnd from, std::uint32_t packets);
   [[nodiscard]] std::optional<PortEnd> poll_room();
+  /// Has poll_tapped() give each packet that leaves the port over its link or arrives at it there,
+  /// or stops that. While it does, the owner drains poll_tapped() before each poll_data(): a packet
+  /// of a program is not done with then.
+  void set_tap(PortEnd port, bool is_tapped) noexcept;
+  [[nodiscard]] std::optional<TappedPacket> poll_tapped();
   /// A subnet manager runs on the port, or does not any more.
   void set_is_sm(Instant now, PortEnd port, bool is_sm);
 
@@ -126,6 +133,12 @@ class Fabric {
   void set_loss(std::uint32_t per_mille) noexcept;
   /// The loss of one link, at each packet and in both directions; false: the port has none.
   bool set_link_loss(PortEnd port, std::uint32_t per_mille) noexcept;
+  /// The faults of the link of a port, instead of those that it had; out and in are as the port
+  /// sees them. Rules without a seed get one from the fabric's. False: the port has no link. There
+  /// must be no objection_to() the rules.
+  bool set_link_faults(PortEnd port, const link::FaultRules& rules);
+  /// What the faults of its link have done to packets that leave a port.
+  [[nodiscard]] LinkFaultCounts link_fault_counts(PortEnd port) const noexcept;
   /// Counts an error of a link at the port, and sends the trap that belongs to it.
   void report_link_error(Instant now, PortEnd port, LinkError error);
 

@@ -16,6 +16,7 @@ struct Flight {
   PortEnd to{};
   std::uint8_t hops = 0;         // links that it has passed
   bool has_passed_link = false;  // else the node itself sends it to its own management
+  bool is_damaged = false;       // on the link
   Hold hold{};                   // in the receive buffer at `to`, but for lane 15
   ManagementPacket packet{};
 };

@@ -98,9 +98,10 @@ void Fabric::Machine::advance(Instant now) {
     const Instant alarm = alarms_.next_due().value_or(Instant::never());
     const Instant datagram = due_of(flights_);
     const Instant data = due_of(data_flights_);
+    const Instant late = late_flights_.next_due();
     const Instant link = links_.next_due();
     const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
-    const Instant packet = std::min({datagram, data, link, lifetime});
+    const Instant packet = std::min({datagram, data, late, link, lifetime});
     if (std::min(alarm, packet) > now) break;
     if (packet > now || packet == alarm) {
       time_ = now;
@@ -108,7 +109,7 @@ void Fabric::Machine::advance(Instant now) {
       events += MadPort::kTimeoutsAtOnce;  // as many may have been handled
     } else {
       time_ = std::max(time_, packet);
-      handle_packet_event(packet, {.datagram = datagram, .data = data, .link = link});
+      handle_packet_event(packet, {.datagram = datagram, .data = data, .late = late, .link = link});
       ++events;
     }
     settle(time_);
@@ -118,6 +119,7 @@ void Fabric::Machine::advance(Instant now) {
 
 void Fabric::Machine::handle_packet_event(Instant due, const PacketEvents& events) {
   if (events.link == due) return links_.handle_due();
+  if (events.late == due) return arrive_late(time_);
   if (events.data == due) return arrive_data(time_, data_flights_.pop());
   if (events.datagram == due) return arrive(time_, flights_.pop());
   end_lifetimes(time_, lifetimes_.next_owner());
@@ -127,8 +129,8 @@ std::optional<Instant> Fabric::Machine::next_due() const noexcept {
   if (links_.has_turns()) return time_;
   const Instant alarm = alarms_.next_due().value_or(Instant::never());
   const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
-  const Instant due =
-      std::min({alarm, due_of(flights_), due_of(data_flights_), links_.next_due(), lifetime});
+  const Instant due = std::min({alarm, due_of(flights_), due_of(data_flights_),
+                                late_flights_.next_due(), links_.next_due(), lifetime});
   if (due == Instant::never()) return std::nullopt;
   return due;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@
 #include "fabric/data/journeys.h"
 #include "fabric/drop_book.h"
 #include "fabric/fabric.h"
+#include "fabric/faults/crossing.h"
+#include "fabric/faults/late_flights.h"
+#include "fabric/faults/link_faults.h"
 #include "fabric/flight.h"
 #include "fabric/lanes/lane_wait.h"
 #include "fabric/lanes/link_layer.h"
@@ -28,6 +32,7 @@
 #include "fabric/node/subnet_agent.h"
 #include "fabric/packet_header.h"
 #include "fabric/ring_queue.h"
+#include "fabric/taps/tapped_packet.h"
 
 namespace verbatim::fabric {
 
@@ -36,7 +41,8 @@ namespace verbatim::fabric {
 /// them to agents, data/machine_data.cc moves packets of programs, machine_ports.cc has the rules
 /// of ports for packets of all kinds, lanes/machine_lanes.cc lets packets wait for their links,
 /// lanes/machine_lifetimes.cc discards those that have waited too long, machine_links.cc brings
-/// links up and down.
+/// links up and down, taps/machine_taps.cc notes what passes tapped ports, and
+/// faults/machine_faults.cc has what links do to packets on purpose.
 class Fabric::Machine {
  public:
   Machine(Topology topology, const FabricOptions& options);
@@ -66,11 +72,19 @@ class Fabric::Machine {
   [[nodiscard]] std::vector<LaneWait> waiting_lanes() const;
 
   std::optional<wire::Smp> administer(Instant now, PortEnd at, const wire::Smp& request);
+  void set_tap(PortEnd end, bool is_tapped) noexcept {
+    jack(end).is_tapped = is_tapped;
+    refresh_digest(end);
+  }
+  [[nodiscard]] std::optional<TappedPacket> poll_tapped();
+
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
   void report_link_error(Instant now, PortEnd end, LinkError error);
   void set_loss(std::uint32_t per_mille) noexcept { options_.loss_per_mille = per_mille; }
   bool set_link_loss(PortEnd end, std::uint32_t per_mille) noexcept;
+  bool set_link_faults(PortEnd end, const link::FaultRules& rules);
+  [[nodiscard]] LinkFaultCounts link_fault_counts(PortEnd end) const noexcept;
   bool set_cable(Instant now, PortEnd end, bool plugged_in);
   void set_power(Instant now, std::uint32_t node, bool on);
 
@@ -106,7 +120,9 @@ class Fabric::Machine {
     std::optional<LinkRate> rate{};  // of its link; empty: the topology has none
     bool is_plugged_in = false;      // the same at both ends
     bool is_change_listed = false;
-    std::uint32_t loss_per_mille = 0;  // the same at both ends
+    bool is_tapped = false;
+    std::uint32_t loss_per_mille = 0;      // the same at both ends
+    std::shared_ptr<LinkFaults> faults{};  // of what leaves through the port; null: none
   };
   /// A packet in a node, and the links that it has passed.
   struct Transit {
@@ -137,8 +153,8 @@ class Fabric::Machine {
     std::uint16_t words_max = 0;  // that the MTU of the link allows
     std::uint8_t number = 0;
     bool is_switch = false;
-    bool sends = false;  // no other rule keeps a packet in, and none gets lost on the link
-    bool takes = false;  // no rule keeps one out
+    bool sends = false;  // no other rule keeps a packet in, the link is intact, and no tap
+    bool takes = false;  // no rule keeps one out, none comes damaged, and no tap
   };
   /// A lane that has discarded too many packets, and discards all until then.
   struct Stall {
@@ -189,6 +205,7 @@ class Fabric::Machine {
   struct PacketEvents {
     Instant datagram{};
     Instant data{};
+    Instant late{};
     Instant link{};
   };
   void handle_packet_event(Instant due, const PacketEvents& events);
@@ -207,17 +224,22 @@ class Fabric::Machine {
   void relay(Instant now, PortEnd ingress, Transit transit);
   void transmit(Instant now, PortEnd out, Transit transit);
   void loop_back(Instant now, PortEnd at, const ManagementPacket& packet);
-  void fly(Instant now, const Flight& flight);
+  void fly(Instant now, const Flight& flight, Duration delay);
 
   // machine_ports.cc: what all packets are under. A reason that is returned has been counted by the
   // port; empty: the packet goes on.
   [[nodiscard]] std::optional<DropReason> refuse_to_send(Instant now, PortEnd out,
                                                          const PacketHeader& packet,
                                                          std::uint8_t hops);
-  [[nodiscard]] std::optional<DropReason> leave(LinkIndex at, const PacketHeader& packet,
-                                                std::uint8_t hops);
-  [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at,
-                                                const PacketHeader& packet);
+  /// A packet on its way over the link of a port.
+  struct OnLink {
+    const PacketHeader& packet;
+    std::uint8_t lane = 0;
+    bool is_damaged = false;
+  };
+  [[nodiscard]] Expected<Crossing, DropReason> leave(Instant now, LinkIndex at,
+                                                     const OnLink& on_link, std::uint8_t hops);
+  [[nodiscard]] std::optional<DropReason> enter(Instant now, PortEnd at, const OnLink& on_link);
   /// kNoLaneFor if there is none.
   [[nodiscard]] std::uint8_t lane_for(std::uint8_t ingress, LinkIndex at,
                                       const PacketHeader& packet);
@@ -226,6 +248,16 @@ class Fabric::Machine {
   [[nodiscard]] bool keeps_out(Instant now, PortEnd end, const PacketHeader& packet,
                                wire::PortCounter errors);
   [[nodiscard]] bool is_lost(PortEnd out, const PacketHeader& packet, std::uint8_t hops);
+  void count_lost(PortEnd out, const PacketHeader& packet);
+
+  // taps/machine_taps.cc
+  void tap(Instant now, PortEnd end, TappedPacket::Direction direction, const OnLink& on_link);
+
+  // faults/machine_faults.cc
+  [[nodiscard]] Expected<Crossing, DropReason> cross_faulty(Instant now, PortEnd out,
+                                                            const PacketHeader& packet);
+  [[nodiscard]] DropReason take_damaged(Instant now, PortEnd at, const OnLink& packet);
+  void arrive_late(Instant now);
 
   // machine_delivery.cc
   void deliver(Instant now, PortEnd at, ManagementPacket& packet);
@@ -307,6 +339,8 @@ class Fabric::Machine {
   std::vector<Stall> stalls_;               // of all ports
   std::vector<std::uint32_t> room_wanted_;  // by link: packets; or kNoRoomWanted
   RingQueue<PortEnd> rooms_;                // of adapters, to be polled
+  RingQueue<TappedPacket> tapped_;
+  LateFlights late_flights_;
   Instant time_{};                          // the last one that has passed
   AlarmHeap alarms_{0};                     // one per MAD port, then one per node for its traps
   std::vector<std::size_t> deliverers_;     // MAD ports that may have deliveries

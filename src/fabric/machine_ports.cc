@@ -44,7 +44,9 @@ void Fabric::Machine::refresh_digest(PortEnd end) noexcept {
   Node& node = places_[end.node].node;
   Port& from = node.port(end.port);
   const LinkIndex at = link_of(end);
-  const bool is_plain = places_[end.node].has_power && from.is_active();
+  const Jack& here = jacks_[at];
+  const bool is_plain = places_[end.node].has_power && from.is_active() && !here.is_tapped;
+  const bool is_other_end_faulty = here.rate && jack(here.peer).faults;
   digests_[at] = {
       .port = &from,
       .node = end.node,
@@ -52,8 +54,9 @@ void Fabric::Machine::refresh_digest(PortEnd end) noexcept {
           (wire::octets_of(wire::PathMtu{from.info.neighbor_mtu}) + kOverheadOctets) / 4),
       .number = end.port,
       .is_switch = node.is_switch(),
-      .sends = is_plain && !from.info.enforces_pkey_outbound && jacks_[at].loss_per_mille == 0,
-      .takes = is_plain && !from.info.enforces_pkey_inbound};
+      .sends = is_plain && !from.info.enforces_pkey_outbound && here.loss_per_mille == 0 &&
+               !here.faults,
+      .takes = is_plain && !from.info.enforces_pkey_inbound && !is_other_end_faulty};
 }
 
 namespace {
@@ -82,13 +85,15 @@ std::optional<DropReason> Fabric::Machine::refuse_to_send(Instant now, PortEnd o
   return std::nullopt;
 }
 
-/// It leaves.
-std::optional<DropReason> Fabric::Machine::leave(LinkIndex at, const PacketHeader& packet,
-                                                 std::uint8_t hops) {
-  const PortDigest& digest = digests_[at];
-  digest.port->counts.add_sent(packet.is_multicast(), packet.words);
-  if (is_lost(ends_[at], packet, hops)) return DropReason::kLossOnPurpose;
-  return std::nullopt;
+/// It leaves. Returns what the link does to it.
+Expected<Crossing, DropReason> Fabric::Machine::leave(Instant now, LinkIndex at,
+                                                      const OnLink& on_link, std::uint8_t hops) {
+  const PacketHeader& packet = on_link.packet;
+  const PortEnd out = ends_[at];
+  digests_[at].port->counts.add_sent(packet.is_multicast(), packet.words);
+  if (jacks_[at].is_tapped) [[unlikely]] tap(now, out, TappedPacket::Direction::kOut, on_link);
+  if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
+  return jacks_[at].faults ? cross_faulty(now, out, packet) : Crossing{};
 }
 
 /// The lane on which a packet leaves (7.6.6). A switch chooses it by the ports in and out, an
@@ -113,10 +118,12 @@ std::uint8_t Fabric::Machine::lane_for(std::uint8_t ingress, LinkIndex at,
 /// A packet comes from a link into a node. The first one that is not of subnet management makes an
 /// Armed port Active (7.2.7).
 std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
-                                                 const PacketHeader& packet) {
+                                                 const OnLink& on_link) {
+  const PacketHeader& packet = on_link.packet;
   if (!places_[at.node].has_power) return DropReason::kNodeOff;
   Port& here = port(at);
   if (!here.passes_subnet_management()) return DropReason::kPortDown;
+  if (on_link.is_damaged) return take_damaged(now, at, on_link);
   if (!packet.is_subnet_management() && here.info.state == wire::PortState::kArmed) {
     here.info.state = wire::PortState::kActive;
     list_change(at);
@@ -124,6 +131,7 @@ std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
   }
   if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
   here.counts.add_received(packet.is_multicast(), packet.words);
+  if (jack(at).is_tapped) [[unlikely]] tap(now, at, TappedPacket::Direction::kIn, on_link);
   if (here.info.enforces_pkey_inbound && is_strange(here, packet) &&
       keeps_out(now, at, packet, PortCounter::kReceiveConstraintErrors)) {
     return DropReason::kBadPKey;
@@ -190,11 +198,14 @@ bool Fabric::Machine::is_lost(PortEnd out, const PacketHeader& packet, std::uint
   const std::uint32_t this_link = jack(out).loss_per_mille;
   const bool is_lost = (whole_way != 0 && prng_.per_mille(whole_way)) ||
                        (this_link != 0 && prng_.per_mille(this_link));
-  if (!is_lost) return false;
+  if (is_lost) count_lost(out, packet);
+  return is_lost;
+}
+
+void Fabric::Machine::count_lost(PortEnd out, const PacketHeader& packet) {
   port(jack(out).peer)
       .counts.add(packet.is_subnet_management() ? PortCounter::kLane15Dropped
                                                 : PortCounter::kReceiveErrors);
-  return true;
 }
 
 }  // namespace verbatim::fabric

@@ -41,7 +41,10 @@ void Fabric::Machine::arrive(Instant now, const Flight& flight) {
   }
   Hold hold = flight.hold;
   if (!take_room(now, flight, hold)) return;
-  if (const auto reason = enter(now, at, packet.header())) {
+  const PacketHeader header = packet.header();
+  if (const auto reason = enter(
+          now, at,
+          {.packet = header, .lane = hold.lane, .is_damaged = flight.is_damaged})) {
     drop(now, at, *reason, packet);
   } else {
     const Transit transit{.packet = packet, .hops = flight.hops, .ingress = at.port, .hold = &hold};
@@ -121,18 +124,18 @@ void Fabric::Machine::transmit(Instant now, PortEnd out, Transit transit) {
 }
 
 void Fabric::Machine::loop_back(Instant now, PortEnd at, const ManagementPacket& packet) {
-  fly(now, {.to = at, .packet = packet});
+  fly(now, {.to = at, .packet = packet}, Duration(0));
 }
 
 /// In hardware the buffers of links are the limit, and subnet management discards what finds none.
-void Fabric::Machine::fly(Instant now, const Flight& flight) {
-  if (flights_.size() >= kFlightsMax) {
+void Fabric::Machine::fly(Instant now, const Flight& flight, Duration delay) {
+  if (flights_.size() + late_flights_.size() >= kFlightsMax) {
     links_.release(flight.hold);
     return drop(now, flight.to, DropReason::kCongestion, flight.packet);
   }
   Flight leaving = flight;
-  leaving.due = now + options_.hop_delay;
-  flights_.push(leaving);
+  leaving.due = now + options_.hop_delay + delay;
+  delay == Duration(0) ? flights_.push(leaving) : late_flights_.add(leaving);
 }
 
 bool Fabric::Machine::can_begin(PortEnd from, const UserMad& mad) const {

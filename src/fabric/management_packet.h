@@ -56,7 +56,9 @@ struct ManagementPacket {
             .pkey = pkey,
             .words = global_route ? kGlobalWords : kLocalWords,
             .source_qp = source_qp,
-            .dest_qp = dest_qp};
+            .dest_qp = dest_qp,
+            .opcode = wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly),
+            .datagram = this};
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "wire/headers/ids.h"
 #include "wire/headers/lrh.h"
+#include "wire/headers/opcode.h"
 
 namespace verbatim::fabric {
 
@@ -13,6 +14,8 @@ enum class PacketKind : std::uint8_t {
   kGeneralServices,   // a datagram of another management class
   kData,              // a packet of a program
 };
+
+struct ManagementPacket;
 
 /// The fields of a packet's LRH and BTH that ports and switches read (IBA Vol 1, 7.7 and 9.2). The
 /// rules of ports and of forwarding look at nothing else, so they are the same for packets of all
@@ -26,6 +29,10 @@ struct PacketHeader {
   std::uint16_t words = 0;     // of four octets, from the LRH to the ICRC
   wire::QpNumber source_qp{};  // 0 where no header says it
   wire::QpNumber dest_qp{};
+  wire::Opcode opcode{};
+  // For those who look at the link: the packet itself, while the header is in use.
+  const ManagementPacket* datagram = nullptr;  // null: a packet of a program
+  std::uint32_t handle = 0;                    // of a packet of a program
 
   [[nodiscard]] bool is_subnet_management() const noexcept {
     return kind == PacketKind::kSubnetManagement;

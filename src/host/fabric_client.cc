@@ -107,7 +107,8 @@ Expected<Descriptor> open_fabric_commands(const FabricPlace& place, std::string&
   return std::move(accepted->connection);
 }
 
-Expected<std::string> command_fabric(int commands, std::string_view text) {
+Expected<std::string> command_fabric(int commands, std::string_view text,
+                                     const std::function<void(std::string_view)>& take) {
   if (text.empty() || text.size() > kCommandOctetsMax) return Errc::kInvalidArgument;
   if (auto sent = send_waiting(commands, std::as_bytes(std::span(text)), -1); !sent)
     return sent.error();
@@ -117,7 +118,9 @@ Expected<std::string> command_fabric(int commands, std::string_view text) {
     auto arrived = receive_waiting(commands, *room, kForEver);
     if (!arrived) return arrived.error();
     const std::size_t octets = std::min(arrived->octets, room->size());
-    answer.append(reinterpret_cast<const char*>(room->data()) + 1, octets - 1);
+    const std::string_view part(reinterpret_cast<const char*>(room->data()) + 1, octets - 1);
+    if (take) take(part);
+    answer.append(part);
     if ((*room)[0] == std::byte{1}) return answer;
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,7 +50,9 @@ struct NodeView {
 /// A connection for commands.
 [[nodiscard]] Expected<Descriptor> open_fabric_commands(const FabricPlace& place,
                                                         std::string& message);
-/// Sends a command and returns the answer. Waits as long as the fabric takes.
-[[nodiscard]] Expected<std::string> command_fabric(int commands, std::string_view text);
+/// Sends a command and returns the answer. Waits as long as the fabric takes. `take` gets each part
+/// of the answer when it arrives.
+[[nodiscard]] Expected<std::string> command_fabric(
+    int commands, std::string_view text, const std::function<void(std::string_view)>& take = {});
 
 }  // namespace verbatim::host

@@ -15,22 +15,11 @@ std::uint32_t dest_qp_of(std::span<const std::byte> packet) noexcept {
   return load_be_at<std::uint32_t>(packet.data() + 4) & 0x00ff'ffffU;
 }
 
-/// Whether a receiver does not notice that this bit has changed: octet 4 is outside of the ICRC,
-/// and a change of the other two looks like another IPv4 header (wire/crc/icrc.h).
-bool passes_unnoticed(std::size_t bit) noexcept {
-  return bit / 8 == 4 || bit == 8 * 173 + 3 || bit == 8 * 1834 + 6;
-}
-
-bool is_for(FaultRule::Direction direction, DirectionRules::Side side) noexcept {
-  return direction == FaultRule::Direction::kBoth ||
-         (direction == FaultRule::Direction::kIn) == (side == DirectionRules::Side::kIn);
-}
-
-bool looks_at(const FaultRule& rule, std::span<const std::byte> packet) noexcept {
-  if (packet.empty() || !rule.opcodes[static_cast<std::size_t>(packet[0])]) return false;
-  if (!rule.qp) return true;
-  return packet.size() >= kOctetsToDestQp &&
-         dest_qp_of(packet) == static_cast<std::uint32_t>(*rule.qp);
+DirectionRules::Subject subject_of(std::span<const std::byte> packet) noexcept {
+  DirectionRules::Subject subject{.octets = packet.size()};
+  if (!packet.empty()) subject.opcode = std::to_integer<std::uint8_t>(packet[0]);
+  if (packet.size() >= kOctetsToDestQp) subject.dest_qp = wire::QpNumber{dest_qp_of(packet)};
+  return subject;
 }
 
 bool is_same_flow(std::span<const std::byte> one, std::span<const std::byte> other) noexcept {
@@ -44,68 +33,6 @@ void flip(std::span<std::byte> octets, const std::vector<std::size_t>& bits) noe
 
 }  // namespace
 
-// ---- What becomes of a packet ----
-
-DirectionRules::DirectionRules(const FaultRules& rules, Side side) {
-  Prng seeds(rules.seed);
-  for (const FaultRule& rule : rules.rules) {
-    const std::uint64_t for_in = seeds.next();
-    const std::uint64_t for_out = seeds.next();
-    if (!is_for(rule.direction, side)) continue;
-    rules_.push_back({.rule = rule, .prng = Prng(side == Side::kIn ? for_in : for_out)});
-  }
-}
-
-DirectionRules::Fate DirectionRules::judge(std::span<const std::byte> packet) {
-  Fate fate;
-  for (RuleState& state : rules_) {
-    if (fate.is_dropped) break;
-    if (looks_at(state.rule, packet) && hits(state)) apply(state, packet.size(), fate);
-  }
-  return fate;
-}
-
-/// Draws a number for every packet that the rule looks at, so that options that count do not change
-/// which packets a probability hits.
-bool DirectionRules::hits(RuleState& state) noexcept {
-  const FaultRule& rule = state.rule;
-  const bool has_luck = state.prng.below(FaultRule::kAlways) < rule.chance;
-  const std::uint64_t number = ++state.seen;
-  if (number <= rule.after || number - rule.after > rule.first) return false;
-  return (number - rule.after) % rule.every == 0 && has_luck;
-}
-
-void DirectionRules::apply(RuleState& state, std::size_t packet_octets, Fate& fate) {
-  const FaultRule& rule = state.rule;
-  switch (rule.action) {
-    case FaultRule::Action::kDrop:
-      fate.is_dropped = true;
-      return;
-    case FaultRule::Action::kDuplicate:
-      ++fate.copies;
-      return;
-    case FaultRule::Action::kReorder:
-      fate.overtaken_by = std::max(fate.overtaken_by, rule.by);
-      return;
-    case FaultRule::Action::kCorrupt: {
-      const std::size_t bits = packet_octets * 8;
-      std::size_t bit = static_cast<std::size_t>(state.prng.below(bits));
-      while (passes_unnoticed(bit)) bit = (bit + 1) % bits;
-      fate.flipped_bits.push_back(bit);
-      return;
-    }
-    case FaultRule::Action::kDelay: {
-      const auto low = static_cast<std::uint64_t>(rule.delay_min.count());
-      const auto high = static_cast<std::uint64_t>(rule.delay_max.count());
-      const Duration delay(static_cast<std::int64_t>(state.prng.between(low, high)));
-      fate.delay = fate.delay.value_or(Duration(0)) + delay;
-      return;
-    }
-  }
-}
-
-// ---- Carrying it out ----
-
 FaultInjector::FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> own)
     : own_(own),
       rules_in_(rules, DirectionRules::Side::kIn),
@@ -114,7 +41,7 @@ FaultInjector::FaultInjector(const FaultRules& rules, std::optional<OwnNumbers> 
 /// Whether the packet passes now. Copies, and a packet that is held back, go to `waiting`.
 bool FaultInjector::handle(Instant now, DirectionRules& rules, Waiting& waiting,
                            const Packet& packet) {
-  const DirectionRules::Fate fate = rules.judge(packet.octets);
+  const DirectionRules::Fate fate = rules.judge(subject_of(packet.octets));
   if (fate.is_dropped) {
     ++counters_.dropped;
     return false;

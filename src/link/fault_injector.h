@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "base/prng.h"
 #include "base/time.h"
+#include "link/direction_rules.h"
 #include "link/fault_rules.h"
 #include "link/packet_burst.h"
 
@@ -23,38 +23,6 @@ struct FaultCounters {
   std::uint64_t reordered = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t delayed = 0;
-};
-
-/// The rules of one direction and the state of each.
-///
-/// Each rule has a generator of its own, which the seed and the rule's place start and the packets
-/// that the rule looks at advance. So the choices of one rule do not depend on another rule, and
-/// the same packets in the same order get the same verdicts.
-class DirectionRules {
- public:
-  enum class Side : std::uint8_t { kIn, kOut };
-  DirectionRules(const FaultRules& rules, Side side);
-
-  /// What happens to one packet. A rule sees the packets that the rules before it let pass.
-  struct Fate {
-    bool is_dropped = false;
-    std::uint32_t copies = 0;                 // beside the packet itself
-    std::vector<std::size_t> flipped_bits{};  // positions; empty: intact
-    std::optional<Duration> delay{};
-    std::uint32_t overtaken_by = 0;  // later packets of its flow; 0: none
-  };
-  [[nodiscard]] Fate judge(std::span<const std::byte> packet);
-
- private:
-  struct RuleState {
-    FaultRule rule{};
-    Prng prng;
-    std::uint64_t seen = 0;  // packets that the rule looked at
-  };
-  [[nodiscard]] static bool hits(RuleState& state) noexcept;
-  static void apply(RuleState& state, std::size_t packet_octets, Fate& fate);
-
-  std::vector<RuleState> rules_;
 };
 
 /// Deliberate faults, between the transport and the sockets (docs/FAULTS.md).

@@ -400,6 +400,7 @@ Expected<FaultRules> parse_fault_rules(std::string_view text, std::string& messa
     left = left.from(item.text.size() + 1);
   }
   all.seed = seed.value_or(FaultRules::kDefaultSeed);
+  all.has_seed = seed.has_value();
   return all;
 }
 

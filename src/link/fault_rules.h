@@ -50,6 +50,7 @@ struct FaultRules {
   static constexpr std::uint64_t kDefaultSeed = 1;
 
   std::uint64_t seed = kDefaultSeed;  // determines which packets a probability hits
+  bool has_seed = false;              // the text names it
   std::vector<FaultRule> rules;       // in the order of the text
 };
 

@@ -52,6 +52,8 @@ TEST(FaultRules, TakesTheExampleOfTheDocuments) {
   const auto all = accepted(
       "seed=7; out drop 1%; in corrupt p=0.01 opcode=RC_SEND_ONLY; both delay 200us..1ms every=10");
   EXPECT_EQ(all.seed, 7U);
+  EXPECT_TRUE(all.has_seed);
+  EXPECT_FALSE(accepted("out drop 1%").has_seed);
   ASSERT_EQ(all.rules.size(), 3U);
   EXPECT_EQ(all.rules[0].direction, Direction::kOut);
   EXPECT_EQ(all.rules[0].action, Action::kDrop);

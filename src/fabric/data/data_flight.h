@@ -17,7 +17,8 @@ struct DataFlight {
   JourneyId journey{};
   std::uint16_t blocks = 0;
   std::uint8_t lane = 0;
-  std::uint8_t hops = 0;  // links that it has passed, this one among them
+  std::uint8_t hops = 0;    // links that it has passed, this one among them
+  bool is_damaged = false;  // on the link
 };
 
 }  // namespace verbatim::fabric

@@ -8,6 +8,7 @@
 #include "fabric/topology/topology.h"
 #include "wire/headers/ids.h"
 #include "wire/headers/lrh.h"
+#include "wire/headers/opcode.h"
 
 namespace verbatim::fabric {
 
@@ -20,6 +21,7 @@ struct DataPacket {
   wire::ServiceLevel level{};
   wire::PKey pkey = wire::PKey::kDefault;
   wire::QpNumber dest_qp{};
+  wire::Opcode opcode{};
   std::uint16_t words = 0;                    // of four octets, LRH to ICRC: LRH.PktLen
   bool is_global = false;                     // it has a GRH
   std::uint8_t rate = 0;                      // of its path, as verbs count them; 0: the link's
@@ -33,7 +35,9 @@ struct DataPacket {
             .pkey = pkey,
             .words = words,
             .source_qp = source_qp.value_or(wire::QpNumber{}),
-            .dest_qp = dest_qp};
+            .dest_qp = dest_qp,
+            .opcode = opcode,
+            .handle = handle};
   }
 };
 

@@ -60,7 +60,8 @@ void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
   if (digest.takes) {
     digest.port->counts.add_received(packet.is_multicast(), packet.words);
   } else {
-    reason = enter(now, at, packet);
+    reason = enter(now, at,
+                   {.packet = packet, .lane = flight.lane, .is_damaged = flight.is_damaged});
   }
   if (reason) {
     drop(now, at, *reason, packet);
@@ -139,25 +140,30 @@ void Fabric::Machine::send_data(Instant now, LinkIndex at, std::uint8_t lane,
                                 const DataTransit& transit) {
   const PacketHeader& packet = journeys_.at(transit.journey).header;
   const PortDigest& digest = digests_[at];
-  std::optional<DropReason> reason;
+  Crossing crossing;
   if (digest.sends) {
     digest.port->counts.add_sent(packet.is_multicast(), packet.words);
   } else {
-    reason = leave(at, packet, transit.hops);
-  }
-  if (reason) {
-    links_.lose(at, lane);
-    drop(now, ends_[at], *reason, packet);
-    return end_copy(transit.journey);
+    const auto left = leave(now, at, {.packet = packet, .lane = lane}, transit.hops);
+    if (!left) {
+      links_.lose(at, lane);
+      drop(now, ends_[at], left.error(), packet);
+      return end_copy(transit.journey);
+    }
+    crossing = *left;
   }
   links_.receive(at, lane, packet.words);
-  DataFlight& flight = data_flights_.add();
-  flight.due = now + options_.hop_delay;
+  const bool is_late = crossing.delay != Duration(0);
+  DataFlight late;
+  DataFlight& flight = is_late ? late : data_flights_.add();
+  flight.due = now + options_.hop_delay + crossing.delay;
   flight.to = links_.peer_of(at);
   flight.journey = transit.journey;
   flight.blocks = blocks_of(packet.words);
   flight.lane = lane;
   flight.hops = static_cast<std::uint8_t>(transit.hops + 1);
+  flight.is_damaged = crossing.is_damaged;
+  if (is_late) late_flights_.add(late);
 }
 
 void Fabric::Machine::note_arrival(PortEnd at, JourneyId journey, const Hold& hold) {

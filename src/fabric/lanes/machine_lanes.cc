@@ -174,19 +174,21 @@ ManagementPacket Fabric::Machine::take_datagram(std::uint32_t index) {
 void Fabric::Machine::send_datagram(Instant now, LinkIndex at, std::uint8_t lane,
                                     const ManagementPacket& packet, std::uint8_t hops) {
   const PacketHeader header = packet.header();
-  if (const auto reason = leave(at, header, hops)) {
+  const auto crossing = leave(now, at, {.packet = header, .lane = lane}, hops);
+  if (!crossing) {
     links_.lose(at, lane);
-    return drop(now, ends_[at], *reason, packet);
+    return drop(now, ends_[at], crossing.error(), packet);
   }
   Flight flight{.to = jacks_[at].peer,
                 .hops = static_cast<std::uint8_t>(hops + 1),
                 .has_passed_link = true,
+                .is_damaged = crossing->is_damaged,
                 .packet = packet};
   if (lane != LinkLayer::kManagement) {
     links_.receive(at, lane, header.words);
     flight.hold = {.at = links_.peer_of(at), .blocks = blocks_of(header.words), .lane = lane};
   }
-  fly(now, flight);
+  fly(now, flight, crossing->delay);
 }
 
 /// Puts a datagram of lane 15 into the receive buffer, where those of other lanes are already.

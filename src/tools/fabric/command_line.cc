@@ -45,7 +45,15 @@ void add_settings(CLI::App& command, FabricSettings& settings) {
                    "Switches show speeds above QDR only to a manager that asks for them");
   command.add_option("--loss", settings.loss, "Management datagrams lost, in per cent")
       ->check(check_not_empty);
-  command.add_option("--seed", settings.seed, "Determines which are lost")->capture_default_str();
+  command
+      .add_option("--faults", settings.faults,
+                  "A file with faults of links, a line for each: link leaf0[3] out drop 1%")
+      ->check(check_not_empty);
+  command
+      .add_option("--capture", settings.captures,
+                  "Write what passes a port to a pcapng file: PORT=FILE; may be repeated")
+      ->take_all();
+  command.add_option("--seed", settings.seed, "Determines which are lost, and what faults hit")->capture_default_str();
 }
 
 }  // namespace
@@ -103,16 +111,22 @@ void FabricCommandLine::add_commands() {
            {"link", "Pull cables out, plug them in, make errors",
             "  link down|up PORT     as leaf0[3]; h0 is enough for a host with one port\n"
             "  link loss PORT PERCENT\n"
+            "  link faults PORT RULES|none   as 'out drop 1%; in corrupt every=100'\n"
             "  link error PORT symbol|recovery|integrity|overrun|watchdog [COUNT]"},
            {"node", "Take the power of a node away, and give it back",
             "  node off|on NODE      a host or a switch\n"
             "  node describe NODE TEXT"},
            {"switch", "Take the power of a switch away, and give it back", "  switch off|on NODE"},
            {"loss", "Lose management datagrams on purpose", "  loss PERCENT"},
+           {"capture", "Write what passes a port to a pcapng file, for Wireshark",
+            "  capture PORT FILE [--for SECONDS] [--count N]\n"
+            "                        until Ctrl-C, such a time or so many packets\n"
+            "  capture stop PORT     end one that was started elsewhere"},
            {"show", "Show what there is",
             "  show                  how many there are of what\n"
             "  show nodes|links|drops|topology\n"
             "  show deadlock         lanes that wait for each other for ever\n"
+            "  show nodes|links|drops|faults|captures|topology\n"
             "  show ports [NODE]\n"
             "  show route FROM TO    the way of a packet by its LID, as h0 h3"}}) {
     CLI::App* added = fabric_->add_subcommand(one.name, one.help);
@@ -147,6 +161,7 @@ int FabricCommandLine::run() {
     std::vector<std::string> words{chosen->get_name()};
     for (const std::string& word : chosen->remaining()) words.push_back(word);
     if (json_) words.emplace_back("--json");
+    if (words.front() == "capture") return run_fabric_capture(name_, words);
     return run_fabric_command(name_, words);
   }
   return 1;

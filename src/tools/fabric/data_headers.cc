@@ -48,6 +48,7 @@ std::optional<fabric::DataPacket> data_packet_of(std::span<const std::byte> star
                             .level = lrh->level(),
                             .pkey = bth->pkey(),
                             .dest_qp = bth->dest_qp(),
+                            .opcode = bth->opcode(),
                             .words = lrh->packet_words(),
                             .is_global = is_global,
                             .source_qp = source_of(transport, bth->opcode())};

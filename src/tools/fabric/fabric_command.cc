@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -27,7 +28,9 @@ struct Form {
   std::string_view help;
 };
 
-constexpr std::array<Form, 19> kForms{{
+constexpr std::size_t kWordsMax = 1000;  // more than a line has
+
+constexpr std::array<Form, 24> kForms{{
     {"link down", "PORT", 1, 1, Verb::kLinkDown, {}, "pull the cable out, as of leaf0[3]"},
     {"link up", "PORT", 1, 1, Verb::kLinkUp, {}, "plug it in again"},
     {"link loss", "PORT PERCENT", 2, 2, Verb::kLoss, {}, "lose packets on a link"},
@@ -38,16 +41,33 @@ constexpr std::array<Form, 19> kForms{{
      Verb::kLinkError,
      {},
      "an error of the link: symbol, recovery, integrity, overrun, watchdog"},
+    {"link faults",
+     "PORT RULES|none",
+     2,
+     kWordsMax,
+     Verb::kLinkFaults,
+     {},
+     "faults of a link, as out drop 1%; in corrupt every=100"},
     {"loss", "PERCENT", 1, 1, Verb::kLoss, {}, "lose management datagrams anywhere"},
     {"node off", "NODE", 1, 1, Verb::kNodeOff, {}, "take the power of a node away"},
     {"node on", "NODE", 1, 1, Verb::kNodeOn, {}, "give it back; tables and LIDs are forgotten"},
     {"node describe", "NODE TEXT", 2, 2, Verb::kDescribe, {}, "change its NodeDescription"},
     {"switch off", "NODE", 1, 1, Verb::kSwitchOff, {}, "as node off, for switches only"},
     {"switch on", "NODE", 1, 1, Verb::kSwitchOn, {}, "as node on"},
+    {"capture stop", "PORT", 1, 1, Verb::kCaptureStop, {}, "end the capture of a port"},
+    {"capture",
+     "PORT FILE [--for SECONDS] [--count N]",
+     2,
+     7,
+     Verb::kCapture,
+     {},
+     "write what passes a port to a pcapng file"},
     {"show nodes", "", 0, 0, Verb::kShow, View::kNodes, "all nodes with GUIDs and LIDs"},
     {"show links", "", 0, 0, Verb::kShow, View::kLinks, "all links and their states"},
     {"show ports", "[NODE]", 0, 1, Verb::kShow, View::kPorts, "the ports of a node, or of all"},
     {"show drops", "", 0, 0, Verb::kShow, View::kDrops, "what was discarded, and why"},
+    {"show faults", "", 0, 0, Verb::kShow, View::kFaults, "the links with faults, and their hits"},
+    {"show captures", "", 0, 0, Verb::kShow, View::kCaptures, "the captures that run"},
     {"show route", "FROM TO", 2, 2, Verb::kShow, View::kRoute, "the way of a packet by its LID"},
     {"show deadlock", "", 0, 0, Verb::kShow, View::kDeadlock, "lanes that wait for each other"},
     {"show topology", "", 0, 0, Verb::kShow, View::kTopology, "as ibnetdiscover prints it"},
@@ -146,11 +166,74 @@ Status read_error(const Words& operands, FabricCommand& command, std::string& me
                 fabric::in_quotes(text) + " is not a count from 1 to " + std::to_string(kMost));
 }
 
+/// A time in seconds, "10" or "0.5".
+std::optional<Duration> seconds_of(const std::string& text) {
+  constexpr double kMost = 31 * 86'400.0;
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, seconds, std::chars_format::fixed);
+  const bool is_time = parsed.ec == std::errc{} && parsed.ptr == end && seconds > 0;
+  if (!is_time || seconds > kMost) return std::nullopt;
+  return std::chrono::ceil<Duration>(std::chrono::duration<double>(seconds));
+}
+
+std::optional<std::uint64_t> count_of(const std::string& text) {
+  std::uint64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, count);
+  if (parsed.ec != std::errc{} || parsed.ptr != end || count == 0) return std::nullopt;
+  return count;
+}
+
+/// Takes the file and the options, and leaves the port.
+Status read_capture(Words& operands, FabricCommand& command, std::string& message) {
+  Words plain;
+  for (std::size_t at = 0; at < operands.size(); ++at) {
+    const std::string& word = operands[at];
+    if (word == "--wait") {
+      command.waits = true;
+    } else if (word == "--for" || word == "--count") {
+      const std::string value = at + 1 < operands.size() ? operands[++at] : "";
+      const bool is_time = word == "--for";
+      const auto time = is_time ? seconds_of(value) : std::nullopt;
+      const auto count = is_time ? std::nullopt : count_of(value);
+      if (is_time && !time) {
+        return refuse(message, fabric::in_quotes(value) +
+                                   " is not a time in seconds, as --for 10 or --for 0.5");
+      }
+      if (!is_time && !count) {
+        return refuse(message,
+                      fabric::in_quotes(value) + " is not a number of packets, as --count 1000");
+      }
+      command.limits.time = time.value_or(command.limits.time);
+      command.limits.packets = count.value_or(command.limits.packets);
+    } else {
+      plain.push_back(word);
+    }
+  }
+  if (plain.size() != 2 || plain[1].empty()) {
+    return refuse(message, "expected is: capture PORT FILE [--for SECONDS] [--count N]");
+  }
+  command.file = plain[1];
+  plain.resize(1);
+  operands = std::move(plain);
+  return Ok{};
+}
+
 /// What the operands of a command say.
 Status read_operands(Words operands, FabricCommand& command, std::string& message) {
   if (command.verb == Verb::kLinkError) {
     if (auto read = read_error(operands, command, message); !read) return read;
     operands.resize(1);
+  }
+  if (command.verb == Verb::kLinkFaults) {
+    for (std::size_t at = 1; at < operands.size(); ++at) {
+      command.rules += (at == 1 ? "" : " ") + operands[at];
+    }
+    operands.resize(1);
+  }
+  if (command.verb == Verb::kCapture) {
+    if (auto read = read_capture(operands, command, message); !read) return read;
   }
   if (command.verb == Verb::kLoss) {
     const auto share = parse_per_mille(operands.back());

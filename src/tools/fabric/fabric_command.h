@@ -8,6 +8,7 @@
 
 #include "base/expected.h"
 #include "fabric/link_error.h"
+#include "tools/fabric/capture_limits.h"
 
 namespace verbatim::tools {
 
@@ -19,12 +20,15 @@ struct FabricCommand {
     kLinkUp,
     kLinkDown,
     kLinkError,
+    kLinkFaults,
     kLoss,
     kNodeOn,
     kNodeOff,
     kSwitchOn,
     kSwitchOff,
     kDescribe,
+    kCapture,
+    kCaptureStop,
     kShow,
   };
   enum class View : std::uint8_t {
@@ -33,6 +37,8 @@ struct FabricCommand {
     kLinks,
     kPorts,
     kDrops,
+    kCaptures,
+    kFaults,
     kRoute,
     kDeadlock,
     kTopology,
@@ -45,6 +51,10 @@ struct FabricCommand {
   std::uint32_t per_mille = 0;       // kLoss
   fabric::LinkError error{};         // kLinkError
   std::uint32_t count = 1;           // kLinkError
+  std::string rules{};               // kLinkFaults
+  std::string file{};                // kCapture
+  CaptureLimits limits{};            // kCapture
+  bool waits = false;                // kCapture: the answer is complete when the capture has ended
 };
 
 /// Reads one line, as `link down leaf0[3]`. Words are separated by blanks; quotes keep blanks

@@ -54,6 +54,46 @@ TEST(FabricCommand, LossIsOfOneLinkOrOfAll) {
   EXPECT_EQ(refusal_of("loss much"), "'much' is not a share in per cent, as 10 or 0.5%");
 }
 
+TEST(FabricCommand, TheRulesOfALinkMayBeOneWordOrSeveral) {
+  const FabricCommand quoted = parse("link faults leaf0[3] \"out drop 1%; in corrupt\"");
+  EXPECT_EQ(quoted.verb, Verb::kLinkFaults);
+  EXPECT_THAT(quoted.names, ElementsAre("leaf0[3]"));
+  EXPECT_EQ(quoted.rules, "out drop 1%; in corrupt");
+  EXPECT_EQ(parse("link faults leaf0[3] out drop 1%;  in corrupt").rules, quoted.rules);
+  EXPECT_EQ(refusal_of("link faults leaf0[3]"), "expected is: link faults PORT RULES|none");
+}
+
+TEST(FabricCommand, ACaptureHasAPortAFileAndLimits) {
+  const FabricCommand command = parse("capture leaf0[3] run.pcapng");
+  EXPECT_EQ(command.verb, Verb::kCapture);
+  EXPECT_THAT(command.names, ElementsAre("leaf0[3]"));
+  EXPECT_EQ(command.file, "run.pcapng");
+  EXPECT_EQ(command.limits.packets, 0U);
+  EXPECT_EQ(command.limits.time, Duration(0));
+  EXPECT_FALSE(command.waits);
+  const FabricCommand limited = parse("capture --for 0.5 h0 --count 1000 a.pcapng --wait");
+  EXPECT_THAT(limited.names, ElementsAre("h0"));
+  EXPECT_EQ(limited.file, "a.pcapng");
+  EXPECT_EQ(limited.limits.packets, 1000U);
+  EXPECT_EQ(limited.limits.time, std::chrono::milliseconds(500));
+  EXPECT_TRUE(limited.waits);
+  EXPECT_EQ(parse("capture stop h0").verb, Verb::kCaptureStop);
+}
+
+TEST(FabricCommand, AMistakeInACaptureIsNamed) {
+  EXPECT_EQ(refusal_of("capture h0"),
+            "expected is: capture PORT FILE [--for SECONDS] [--count N]");
+  EXPECT_EQ(refusal_of("capture h0 --for 10"),
+            "expected is: capture PORT FILE [--for SECONDS] [--count N]");
+  for (const char* const time : {"ten", "0", "-1", "1s", "99999999"}) {
+    EXPECT_THAT(refusal_of("capture h0 a --for " + std::string(time)),
+                HasSubstr("is not a time in seconds, as --for 10"));
+  }
+  EXPECT_EQ(refusal_of("capture h0 a --count 0"),
+            "'0' is not a number of packets, as --count 1000");
+  EXPECT_THAT(refusal_of("capture h0 a --count"), HasSubstr("is not a number of packets"));
+}
+
 TEST(FabricCommand, SharesAreInPerCentWithOneFraction) {
   EXPECT_EQ(*parse_per_mille("0"), 0U);
   EXPECT_EQ(*parse_per_mille("100%"), 1000U);

@@ -27,6 +27,13 @@ std::string list_of(const std::vector<std::string>& names) {
   return list;
 }
 
+FabricControl::Answer answer_in(std::string_view text) {
+  FabricControl::Answer answer;
+  answer.is_done = text.starts_with(kDone);
+  if (!text.empty()) answer.text = text.substr(1);
+  return answer;
+}
+
 }  // namespace
 
 std::vector<std::string> running_fabrics() {
@@ -76,19 +83,26 @@ Expected<FabricControl> FabricControl::connect(const host::FabricPlace& place,
   return socket.error();
 }
 
+std::string FabricControl::explain(Errc error) const {
+  return error == Errc::kTimedOut ? "fabric " + name_ + " does not answer: its process is stopped"
+                                  : "fabric " + name_ + " is gone: its process has ended";
+}
+
 Expected<FabricControl::Answer> FabricControl::execute(std::string_view line,
                                                        std::string& message) {
   auto text = host::command_fabric(socket_.number(), line);
-  if (!text) {
-    message = text.error() == Errc::kTimedOut
-                  ? "fabric " + name_ + " does not answer: its process is stopped"
-                  : "fabric " + name_ + " is gone: its process has ended";
-    return text.error();
-  }
-  Answer answer;
-  answer.is_done = text->starts_with(kDone);
-  if (!text->empty()) answer.text = text->substr(1);
-  return answer;
+  if (text) return answer_in(*text);
+  message = explain(text.error());
+  return text.error();
+}
+
+Status FabricControl::follow(std::string_view line, const std::function<void(Answer)>& take,
+                             std::string& message) {
+  const auto done = host::command_fabric(
+      socket_.number(), line, [&](std::string_view part) { take(answer_in(part)); });
+  if (done) return Ok{};
+  message = explain(done.error());
+  return done.error();
 }
 
 bool FabricControl::await_end() {

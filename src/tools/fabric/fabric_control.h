@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,10 +37,15 @@ class FabricControl {
                                                        std::string& message);
   /// Sends a command and waits for the answer.
   [[nodiscard]] Expected<Answer> execute(std::string_view line, std::string& message);
+  /// The same for a command whose answer comes in several parts, each an answer of its own. `take`
+  /// gets all of them.
+  [[nodiscard]] Status follow(std::string_view line, const std::function<void(Answer)>& take,
+                              std::string& message);
   /// Waits until the process has closed the connection. False: it has not, for a long time.
   [[nodiscard]] bool await_end();
 
  private:
+  [[nodiscard]] std::string explain(Errc error) const;
   FabricControl(std::string name, host::Descriptor socket) noexcept
       : name_(std::move(name)), socket_(std::move(socket)) {}
 

@@ -176,7 +176,17 @@ void FabricDataPorts::ring_all() {
 
 // ---- Packets ----
 
+/// Before the outcomes: with the last one the buffer of a packet is free for another one.
+void FabricDataPorts::take_tapped() {
+  while (const auto tapped = fabric_.poll_tapped()) {
+    if (tap_ == nullptr) continue;
+    tap_->take(*tapped, tapped->datagram ? std::span<const std::byte>{}
+                                         : packet_of(tapped->handle));
+  }
+}
+
 void FabricDataPorts::take_outcomes(Instant now) {
+  take_tapped();
   while (const auto outcome = fabric_.poll_data()) {
     switch (outcome->kind) {
       case fabric::DataOutcome::Kind::kArrived:

@@ -19,6 +19,7 @@
 #include "host/descriptor.h"
 #include "host/fabric_data_server_port.h"
 #include "host/fabric_server.h"
+#include "tools/fabric/packet_tap.h"
 
 namespace verbatim::tools {
 
@@ -54,6 +55,9 @@ class FabricDataPorts {
   };
 
   FabricDataPorts(fabric::Fabric& fabric, host::FabricServer& server);
+
+  /// Gets all packets that pass tapped ports of the fabric, the management datagrams too.
+  void set_tap(PacketTap& tap) noexcept { tap_ = &tap; }
 
   /// Negative: the system gives none.
   [[nodiscard]] int descriptor() const noexcept { return epoll_.number(); }
@@ -111,6 +115,7 @@ class FabricDataPorts {
   void look_at(Instant now, Index index);
   [[nodiscard]] std::size_t take_posted(Instant now, Index index);
   void take_outcomes(Instant now);
+  void take_tapped();
   void arrive(Instant now, fabric::PortEnd port, Handle handle);
   void hand_over(Instant now, Index to, Handle handle);
   void await_room(Instant now, Index to, Handle handle);
@@ -124,6 +129,7 @@ class FabricDataPorts {
 
   fabric::Fabric& fabric_;
   host::FabricServer& server_;
+  PacketTap* tap_ = nullptr;
   host::Descriptor epoll_;                        // of the bells that processes ring
   std::vector<std::unique_ptr<Member>> members_;  // null: free
   std::unordered_map<host::FabricClientId, Index> by_client_;

@@ -43,6 +43,8 @@ CommandAnswer FabricInterpreter::execute(Instant now, const FabricCommand& comma
       return set_cable(now, command);
     case Verb::kLinkError:
       return report_errors(now, command);
+    case Verb::kLinkFaults:
+      return set_faults(command);
     case Verb::kLoss:
       return set_loss(command);
     case Verb::kNodeOn:
@@ -52,6 +54,10 @@ CommandAnswer FabricInterpreter::execute(Instant now, const FabricCommand& comma
       return set_power(now, command);
     case Verb::kDescribe:
       return describe(now, command);
+    case Verb::kCapture:
+      return capture(now, command);
+    case Verb::kCaptureStop:
+      return stop_capture(command);
     case Verb::kShow:
       return show(command);
   }
@@ -100,6 +106,15 @@ CommandAnswer FabricInterpreter::set_loss(const FabricCommand& command) {
   return done(share + "packets are lost on the link of " + names_.name_of(*port) + "\n");
 }
 
+CommandAnswer FabricInterpreter::set_faults(const FabricCommand& command) {
+  std::string message;
+  const auto port = names_.find_port(command.names[0], message);
+  if (!port || !faults_.set(*port, command.rules, message)) return refusal(std::move(message));
+  const bool are_none = command.rules == FabricFaults::kNone;
+  return done("the link of " + names_.name_of(*port) +
+              (are_none ? " has no faults\n" : " has faults: " + command.rules + "\n"));
+}
+
 CommandAnswer FabricInterpreter::report_errors(Instant now, const FabricCommand& command) {
   std::string message;
   const auto port = names_.find_port(command.names[0], message);
@@ -123,6 +138,29 @@ CommandAnswer FabricInterpreter::describe(Instant now, const FabricCommand& comm
   return done(names_.name_of(*node) + " has a new description\n");
 }
 
+CommandAnswer FabricInterpreter::capture(Instant now, const FabricCommand& command) {
+  std::string message;
+  const auto port = names_.find_port(command.names[0], message);
+  if (!port) return refusal(std::move(message));
+  const std::string name = names_.name_of(*port);
+  const auto started = captures_.start(
+      now, {.port = *port, .port_name = name, .file = command.file, .limits = command.limits},
+      message);
+  if (!started) return refusal(std::move(message));
+  CommandAnswer answer = done("capturing " + name + " to '" + command.file + "'\n");
+  answer.has_captured = *port;
+  answer.waits = command.waits;
+  return answer;
+}
+
+CommandAnswer FabricInterpreter::stop_capture(const FabricCommand& command) {
+  std::string message;
+  const auto port = names_.find_port(command.names[0], message);
+  if (!port) return refusal(std::move(message));
+  if (!captures_.stop(*port)) return refusal(names_.name_of(*port) + " is not being captured");
+  return done("");
+}
+
 CommandAnswer FabricInterpreter::show(const FabricCommand& command) {
   const FabricView view{fabric_, names_};
   switch (command.view) {
@@ -138,6 +176,11 @@ CommandAnswer FabricInterpreter::show(const FabricCommand& command) {
       return show_ports(command);
     case View::kDrops:
       return done(command.json ? text_of(drops_json(view)) : drops_text(view));
+    case View::kCaptures:
+      return done(command.json ? text_of(captures_json(captures_.running()))
+                               : captures_text(captures_.running()));
+    case View::kFaults:
+      return done(command.json ? text_of(faults_.json()) : faults_.text());
     case View::kRoute:
       return show_route(command);
     case View::kDeadlock: {

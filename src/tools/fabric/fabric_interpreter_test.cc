@@ -53,7 +53,8 @@ class FabricInterpreterTest : public testing::Test {
 
   fabric::Fabric fabric_{tree()};
   fabric::NodeNames names_{fabric_.topology()};
-  FabricInterpreter interpreter_{fabric_, names_};
+  FabricCaptures captures_{fabric_};
+  FabricInterpreter interpreter_{fabric_, names_, captures_};
   Instant now_{};
 };
 

@@ -40,9 +40,12 @@ FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& o
       names_(fabric_.topology()),
       data_(fabric_, server_),
       programs_(fabric_, names_, server_, data_),
-      interpreter_(fabric_, names_),
+      captures_(fabric_),
+      interpreter_(fabric_, names_, captures_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  data_.set_tap(captures_);
+}
 
 Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
   host::limit_time_slice(kTimeSlice);
@@ -54,12 +57,18 @@ Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
   };
   if (watch(server_.descriptor(), [this] { handle_server(); }) &&
       watch(data_.descriptor(), [this] { data_.handle_bells(now()); }) &&
+      watch(captures_.descriptor(), [this] { handle_captures(); }) &&
       watch(timer_.number(), handle_timer)) {
     return Ok{};
   }
   server_.close();
   message = "the system gives no epoll or timer; check `ulimit -n`";
   return Errc::kNoMemory;
+}
+
+void FabricLoop::close() noexcept {
+  captures_.close();
+  server_.close();
 }
 
 bool FabricLoop::watch(int descriptor, std::function<void()> handle) {
@@ -79,7 +88,8 @@ Instant FabricLoop::now() const noexcept {
 }
 
 Instant FabricLoop::next_due() const noexcept {
-  return std::min(fabric_.next_due().value_or(Instant::never()), data_.next_due());
+  return std::min({fabric_.next_due().value_or(Instant::never()), data_.next_due(),
+                   captures_.next_due()});
 }
 
 bool FabricLoop::is_due(Instant now) const noexcept { return next_due() <= now; }
@@ -127,6 +137,7 @@ void FabricLoop::turn(Duration at_most) {
     fabric_.advance(time);
     has_moved_ = data_.turn(time) > 0;
     programs_.drain();
+    captures_.turn(time);
     if (!is_due(time)) return;
   }
 }
@@ -138,6 +149,9 @@ void FabricLoop::handle_server() {
     if (const auto* command = std::get_if<host::FabricEvent::Commanded>(&event->what)) {
       handle_command(event->client, command->text);
     } else {
+      if (std::holds_alternative<host::FabricEvent::Left>(event->what)) {
+        handle_end_of(event->client);
+      }
       programs_.handle(time, std::move(*event));
     }
   }
@@ -145,7 +159,30 @@ void FabricLoop::handle_server() {
 
 void FabricLoop::handle_command(host::FabricClientId client, std::string_view line) {
   const CommandAnswer answer = execute(line);
-  server_.answer(client, answer_text(answer), true);
+  server_.answer(client, answer_text(answer), !answer.waits);
+  if (answer.waits) waiting_.push_back({.client = client, .port = *answer.has_captured});
+}
+
+void FabricLoop::handle_captures() {
+  captures_.handle_ends();
+  while (const auto ended = captures_.poll_ended()) {
+    const std::string text = ending_of(*ended);
+    const bool is_whole = ended->progress.error == 0;
+    const bool is_awaited = std::erase_if(waiting_, [&](const Waiting& each) {
+      if (each.port != ended->port) return false;
+      server_.answer(each.client, answer_text({.is_done = is_whole, .text = text + "\n"}), true);
+      return true;
+    });
+    if (!is_awaited && tell_) tell_(text);
+  }
+}
+
+void FabricLoop::handle_end_of(host::FabricClientId client) {
+  std::erase_if(waiting_, [&](const Waiting& each) {
+    if (each.client != client) return false;
+    (void)captures_.stop(each.port);
+    return true;
+  });
 }
 
 CommandAnswer FabricLoop::execute(std::string_view line) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/expected.h"
 #include "base/time.h"
@@ -14,6 +15,7 @@
 #include "host/descriptor.h"
 #include "host/fabric_place.h"
 #include "host/fabric_server.h"
+#include "tools/fabric/fabric_captures.h"
 #include "tools/fabric/fabric_data_ports.h"
 #include "tools/fabric/fabric_interpreter.h"
 #include "tools/fabric/fabric_programs.h"
@@ -32,8 +34,8 @@ class FabricLoop {
   FabricLoop& operator=(const FabricLoop&) = delete;
 
   [[nodiscard]] Status open(const host::FabricPlace& place, std::string& message);
-  /// Ends the connections of all programs.
-  void close() noexcept { server_.close(); }
+  /// Ends all captures, and the connections of all programs.
+  void close() noexcept;
 
   /// Calls `handle` in a turn in which the descriptor is readable, until unwatch(). False: the
   /// system cannot watch such a descriptor.
@@ -44,6 +46,8 @@ class FabricLoop {
   void turn(Duration at_most);
 
   [[nodiscard]] CommandAnswer execute(std::string_view line);
+  /// Called with a sentence for the user about what has happened by itself.
+  void set_on_news(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
   void stop() noexcept { stops_ = true; }
   [[nodiscard]] bool stops() const noexcept { return stops_; }
 
@@ -62,6 +66,8 @@ class FabricLoop {
   void arm(Instant now);
   void handle_server();
   void handle_command(host::FabricClientId client, std::string_view line);
+  void handle_captures();
+  void handle_end_of(host::FabricClientId client);
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   fabric::Fabric fabric_;
@@ -69,12 +75,20 @@ class FabricLoop {
   host::FabricServer server_;
   FabricDataPorts data_;
   FabricPrograms programs_;
+  FabricCaptures captures_;
   FabricInterpreter interpreter_;
   host::Descriptor epoll_;
   host::Descriptor timer_;
   Instant armed_ = Instant::never();  // when the timer goes off
   Instant waited_{};                  // when the descriptors were looked at last
   std::unordered_map<int, std::function<void()>> handlers_;
+  /// Who waits for the end of a capture, and ends it by leaving.
+  struct Waiting {
+    host::FabricClientId client = 0;
+    fabric::PortEnd port{};
+  };
+  std::vector<Waiting> waiting_;
+  std::function<void(const std::string&)> tell_;
   bool has_moved_ = false;  // a packet of a program, in the last turn
   bool stops_ = false;
 };

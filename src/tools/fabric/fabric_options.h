@@ -15,9 +15,11 @@ struct FabricSettings {
   TopologyChoice topology;
   OpensmOptions opensm;
   std::string loss;        // of management datagrams, in per cent; empty: none
-  std::uint64_t seed = 1;  // determines which are lost
+  std::uint64_t seed = 1;  // determines which are lost, and what the faults hit
+  std::string faults;      // a file with those of links; empty: none
   // Switches show speeds above QDR only to a manager that asks for them.
   bool has_strict_switches = false;
+  std::vector<std::string> captures;  // PORT=FILE each: from the beginning to the end
   unsigned limit_seconds = 60;  // for the ports to become Active
 };
 
@@ -44,6 +46,10 @@ struct FabricRunOptions {
 [[nodiscard]] int run_fabric_list(bool json);
 /// Sends the words as a command to a fabric, and prints the answer. The exit status.
 [[nodiscard]] int run_fabric_command(const std::string& fabric,
+                                     const std::vector<std::string>& words);
+/// The same for `capture PORT FILE`: prints when it begins, and waits until it has ended. A signal
+/// ends it.
+[[nodiscard]] int run_fabric_capture(const std::string& fabric,
                                      const std::vector<std::string>& words);
 
 }  // namespace verbatim::tools

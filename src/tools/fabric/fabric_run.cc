@@ -81,6 +81,7 @@ std::optional<int> run_in(FabricSession& session, const host::FabricPlace& place
   std::string message;
   const FabricSettings& settings = options.settings;
   if (!session.open(settings, place, message)) return refuse(message);
+  session.loop().set_on_news(complain);
   if (settings.opensm.is_wanted) {
     if (!session.start_opensm(settings.opensm, message)) return refuse(message);
     if (!session.await_active(std::chrono::seconds(settings.limit_seconds), message)) {

@@ -23,6 +23,34 @@ constexpr Duration kLook = std::chrono::milliseconds(5);
 
 Instant now() noexcept { return Instant::at(std::chrono::steady_clock::now().time_since_epoch()); }
 
+/// The faults of links in a file.
+Status set_faults(FabricLoop& loop, const std::string& path, std::string& message) {
+  const auto lines = read_fault_file(path, message);
+  if (!lines) return lines.error();
+  for (const FaultLine& line : *lines) {
+    const CommandAnswer answer = loop.execute(line.command);
+    if (answer.is_done) continue;
+    message = path + ":" + std::to_string(line.number) + ": " +
+              answer.text.substr(0, answer.text.find_last_not_of('\n') + 1);
+    return Errc::kInvalidArgument;
+  }
+  return Ok{};
+}
+
+/// "leaf0[3]=run.pcapng"
+Status start_capture(FabricLoop& loop, const std::string& capture, std::string& message) {
+  const std::size_t sign = capture.find('=');
+  if (sign == std::string::npos || sign == 0 || sign + 1 == capture.size()) {
+    message = "--capture " + capture + ": expected is PORT=FILE, as leaf0[3]=run.pcapng";
+    return Errc::kInvalidArgument;
+  }
+  const CommandAnswer answer =
+      loop.execute(line_of({"capture", capture.substr(0, sign), capture.substr(sign + 1)}));
+  if (answer.is_done) return Ok{};
+  message = "--capture " + capture + ": " + answer.text.substr(0, answer.text.find('\n'));
+  return Errc::kInvalidArgument;
+}
+
 }  // namespace
 
 Status FabricSession::open(const FabricSettings& settings, const host::FabricPlace& place,
@@ -42,6 +70,12 @@ Status FabricSession::open(const FabricSettings& settings, const host::FabricPla
   }
   auto loop = std::make_unique<FabricLoop>(std::move(*topology), options);
   if (auto opened = loop->open(place, message); !opened) return opened;
+  if (!settings.faults.empty()) {
+    if (auto set = set_faults(*loop, settings.faults, message); !set) return set;
+  }
+  for (const std::string& capture : settings.captures) {
+    if (auto started = start_capture(*loop, capture, message); !started) return started;
+  }
   place_ = place;
   loop_ = std::move(loop);
   std::error_code failed;  // what cannot be removed is written over

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "tools/fabric/fabric_names.h"
 #include "tools/fabric/fabric_view.h"
+#include "tools/fabric/text_table.h"
 #include "tools/text.h"
 
 namespace verbatim::tools {
@@ -14,27 +14,6 @@ using fabric::NodeKind;
 using fabric::PortEnd;
 
 using Row = std::vector<std::string>;
-
-/// Columns with two blanks between them, left-aligned.
-std::string table_of(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t at = 0; at < row.size(); ++at) {
-      widths[at] = std::max(widths[at], row[at].size());
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t at = 0; at < row.size(); ++at) {
-      line += printable(row[at]);
-      if (at + 1 < row.size()) line.append(widths[at] + 2 - row[at].size(), ' ');
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
 
 std::string lid_text(wire::Lid lid) {
   return lid == wire::Lid{} ? "-" : std::to_string(static_cast<unsigned>(lid));

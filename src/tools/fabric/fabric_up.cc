@@ -88,6 +88,7 @@ int run_in_foreground(const FabricUpOptions& options, const host::FabricPlace& p
   FabricConsole console(session.loop(), options.name);
   OpensmWatch watch(session, console);
   session.set_on_continue([&] { console.handle_continue(); });
+  session.loop().set_on_news([&](const std::string& text) { console.print(text); });
   session.set_on_child([&] { watch.handle_child(session.opensm()); });
   console.open();
   if (options.settings.opensm.is_wanted) {

@@ -33,8 +33,8 @@ inline constexpr std::size_t kPcapRecordHeaderOctets = 16;
 
 /// What the frames of an interface are: a number that all capture tools know.
 enum class CaptureLinkType : std::uint16_t {
-  kEthernet = 1,      // without the frame check sequence
-  kInfiniband = 247,  // a native packet, from the LRH to the VCRC
+  kEthernet = 1,  // without the frame check sequence
+  kErf = 197,     // an ErfHeader and what it says: a native packet, from the LRH to the VCRC
 };
 
 /// The header of a pcap file of Ethernet frames.

@@ -56,9 +56,9 @@ TEST(Pcapng, InterfaceCountsNanoseconds) {
 
 TEST(Pcapng, InterfaceSaysWhatItsFramesAre) {
   EXPECT_EQ(written([](auto to) {
-              return write_pcapng_interface(to, "vb0", CaptureLinkType::kInfiniband);
+              return write_pcapng_interface(to, "vb0", CaptureLinkType::kErf);
             }),
-            hex("00000001 00000028 00f7 0000 00040000 0002 0003 76623000 0009 0001 09000000"
+            hex("00000001 00000028 00c5 0000 00040000 0002 0003 76623000 0009 0001 09000000"
                 "00000000 00000028"));
 }
 
