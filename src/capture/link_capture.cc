@@ -87,9 +87,8 @@ Expected<std::unique_ptr<LinkCapture>> LinkCapture::start(CaptureFile file,
   }
   Blocks& first = shared->filling;
   first.used = wire::write_pcapng_section(first.left(), "Verbatim");
-  first.used +=
-      wire::write_pcapng_interface(first.left(), interface.substr(0, kInterfaceNameMax),
-                                   wire::CaptureLinkType::kErf);
+  first.used += wire::write_pcapng_interface(first.left(), interface.substr(0, kInterfaceNameMax),
+                                             wire::CaptureLinkType::kErf);
   const int error = shared->file.append(first.written());
   if (error != 0) {
     message = "cannot write the capture '" + shared->file.name() + "': " + std::strerror(error);
@@ -108,8 +107,8 @@ LinkCapture::~LinkCapture() {
   if (!thread_.exists()) return;
   finish();
   std::unique_lock lock(shared_->mutex);
-  const bool has_ended = shared_->changed.wait_for(
-      lock, kPatience, [&] { return shared_->progress.has_ended; });
+  const bool has_ended =
+      shared_->changed.wait_for(lock, kPatience, [&] { return shared_->progress.has_ended; });
   lock.unlock();
   has_ended ? thread_.join() : thread_.detach();  // a pipe whose reader has stopped
 }
@@ -128,9 +127,8 @@ void LinkCapture::record(const About& about, std::span<const std::byte> packet) 
                   .packet_octets = static_cast<std::uint16_t>(packet.size() + change.size())}
       .emit(head);
   const std::array<std::span<const std::byte>, 4> pieces{head, first, packet.subspan(1), change};
-  const wire::CapturedFrame frame{.unix_nanoseconds = about.unix_nanoseconds,
-                                  .pieces = pieces,
-                                  .direction = about.direction};
+  const wire::CapturedFrame frame{
+      .unix_nanoseconds = about.unix_nanoseconds, .pieces = pieces, .direction = about.direction};
   const std::unique_lock lock(shared_->mutex);
   Progress& progress = shared_->progress;
   if (shared_->is_to_end || progress.error != 0) return;
@@ -172,9 +170,8 @@ void LinkCapture::write_until_end(Shared& shared) noexcept {
   bool is_last = false;
   while (!is_last && progress.error == 0) {
     shared.changed.wait(lock, [&] { return shared.is_to_end || shared.filling.used > 0; });
-    shared.changed.wait_for(lock, kCompany, [&] {
-      return shared.is_to_end || shared.filling.used >= kWriteAtOnce;
-    });
+    shared.changed.wait_for(
+        lock, kCompany, [&] { return shared.is_to_end || shared.filling.used >= kWriteAtOnce; });
     is_last = shared.is_to_end;
     std::swap(writing, shared.filling);
     const wire::CaptureStatistics statistics{.unix_nanoseconds = unix_nanoseconds(),

@@ -29,9 +29,10 @@ constexpr std::uint32_t kStatisticsBlock = 5;
 
 /// rc_send_only-local-len2 of tests/golden/ib_native.json, without its VCRC 1b79.
 Octets packet() { return hex("00420002000700010460ffff0000004c0000000c938b0000db74aa95"); }
-/// The same on lane 7; its VCRC was computed bit by bit, by a program that gets 1b79 for the other one.
+/// The same on lane 7; its VCRC was computed bit by bit, by a program that gets 1b79 for the other
+/// one.
 Octets packet_on_lane_7() {
-  return hex("70420002000700010460ffff0000004c0000000c938b0000db74aa95") ;
+  return hex("70420002000700010460ffff0000004c0000000c938b0000db74aa95");
 }
 
 /// Waits for what must come, so a limit is for broken code only.

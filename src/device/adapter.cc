@@ -202,8 +202,8 @@ Status Adapter::fit_link(const LinkConfig& config, std::string& message) {
   if (!config.capture.empty()) {
     auto capture = link::Capture::for_process(config.capture, message);
     if (!capture) return capture.error();
-    const auto link_type = port_.fabric ? wire::CaptureLinkType::kErf
-                                        : wire::CaptureLinkType::kEthernet;
+    const auto link_type =
+        port_.fabric ? wire::CaptureLinkType::kErf : wire::CaptureLinkType::kEthernet;
     const std::uint32_t interface = (*capture)->add_interface(port_.name, link_type);
     wrap_link(std::make_unique<link::CapturingLink>(*link_, **capture, interface));
   }

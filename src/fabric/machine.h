@@ -341,11 +341,11 @@ class Fabric::Machine {
   RingQueue<PortEnd> rooms_;                // of adapters, to be polled
   RingQueue<TappedPacket> tapped_;
   LateFlights late_flights_;
-  Instant time_{};                          // the last one that has passed
-  AlarmHeap alarms_{0};                     // one per MAD port, then one per node for its traps
-  std::vector<std::size_t> deliverers_;     // MAD ports that may have deliveries
-  std::vector<bool> is_deliverer_;          // by MAD port: it is in deliverers_
-  std::vector<PortEnd> changes_;            // ports to be polled
+  Instant time_{};                       // the last one that has passed
+  AlarmHeap alarms_{0};                  // one per MAD port, then one per node for its traps
+  std::vector<std::size_t> deliverers_;  // MAD ports that may have deliveries
+  std::vector<bool> is_deliverer_;       // by MAD port: it is in deliverers_
+  std::vector<PortEnd> changes_;         // ports to be polled
   DropBook drops_;
   Prng prng_;
 };

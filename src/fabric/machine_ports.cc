@@ -54,8 +54,8 @@ void Fabric::Machine::refresh_digest(PortEnd end) noexcept {
           (wire::octets_of(wire::PathMtu{from.info.neighbor_mtu}) + kOverheadOctets) / 4),
       .number = end.port,
       .is_switch = node.is_switch(),
-      .sends = is_plain && !from.info.enforces_pkey_outbound && here.loss_per_mille == 0 &&
-               !here.faults,
+      .sends =
+          is_plain && !from.info.enforces_pkey_outbound && here.loss_per_mille == 0 && !here.faults,
       .takes = is_plain && !from.info.enforces_pkey_inbound && !is_other_end_faulty};
 }
 
@@ -91,7 +91,8 @@ Expected<Crossing, DropReason> Fabric::Machine::leave(Instant now, LinkIndex at,
   const PacketHeader& packet = on_link.packet;
   const PortEnd out = ends_[at];
   digests_[at].port->counts.add_sent(packet.is_multicast(), packet.words);
-  if (jacks_[at].is_tapped) [[unlikely]] tap(now, out, TappedPacket::Direction::kOut, on_link);
+  if (jacks_[at].is_tapped) [[unlikely]]
+    tap(now, out, TappedPacket::Direction::kOut, on_link);
   if (is_lost(out, packet, hops)) return DropReason::kLossOnPurpose;
   return jacks_[at].faults ? cross_faulty(now, out, packet) : Crossing{};
 }
@@ -117,8 +118,7 @@ std::uint8_t Fabric::Machine::lane_for(std::uint8_t ingress, LinkIndex at,
 
 /// A packet comes from a link into a node. The first one that is not of subnet management makes an
 /// Armed port Active (7.2.7).
-std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
-                                                 const OnLink& on_link) {
+std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at, const OnLink& on_link) {
   const PacketHeader& packet = on_link.packet;
   if (!places_[at.node].has_power) return DropReason::kNodeOff;
   Port& here = port(at);
@@ -131,7 +131,8 @@ std::optional<DropReason> Fabric::Machine::enter(Instant now, PortEnd at,
   }
   if (!packet.is_subnet_management() && !here.is_active()) return DropReason::kPortNotActive;
   here.counts.add_received(packet.is_multicast(), packet.words);
-  if (jack(at).is_tapped) [[unlikely]] tap(now, at, TappedPacket::Direction::kIn, on_link);
+  if (jack(at).is_tapped) [[unlikely]]
+    tap(now, at, TappedPacket::Direction::kIn, on_link);
   if (here.info.enforces_pkey_inbound && is_strange(here, packet) &&
       keeps_out(now, at, packet, PortCounter::kReceiveConstraintErrors)) {
     return DropReason::kBadPKey;

@@ -42,9 +42,8 @@ void Fabric::Machine::arrive(Instant now, const Flight& flight) {
   Hold hold = flight.hold;
   if (!take_room(now, flight, hold)) return;
   const PacketHeader header = packet.header();
-  if (const auto reason = enter(
-          now, at,
-          {.packet = header, .lane = hold.lane, .is_damaged = flight.is_damaged})) {
+  if (const auto reason =
+          enter(now, at, {.packet = header, .lane = hold.lane, .is_damaged = flight.is_damaged})) {
     drop(now, at, *reason, packet);
   } else {
     const Transit transit{.packet = packet, .hops = flight.hops, .ingress = at.port, .hold = &hold};

@@ -80,8 +80,11 @@ class FabricArrivalReader {
   }
   /// All packets that next() has returned make room for others.
   void release() noexcept {
+    released_ = read_;
     area_->released.store(read_, std::memory_order_release);  // pairs with look()
   }
+  /// Whether next() has returned a packet that was not released.
+  [[nodiscard]] bool has_unreleased() const noexcept { return released_ != read_; }
   /// What the fabric wrote made no sense; next() returns nothing any more.
   [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
 
@@ -93,7 +96,8 @@ class FabricArrivalReader {
 
   FabricDataArea* area_ = nullptr;
   std::uint32_t read_ = 0;
-  std::uint32_t arrived_ = 0;  // when it was looked at last
+  std::uint32_t released_ = 0;  // as in the area
+  std::uint32_t arrived_ = 0;   // when it was looked at last
   bool is_broken_ = false;
 };
 

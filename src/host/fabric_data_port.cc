@@ -115,6 +115,15 @@ std::size_t FabricDataPort::free_buffer_count() const noexcept {
   return static_cast<std::size_t>(std::ranges::count_if(area_->is_busy, is_free));
 }
 
+bool FabricDataPort::has_free_buffers(std::size_t count) const noexcept {
+  if (!is_open()) return count == 0;
+  for (std::uint32_t tries = 0; tries < FabricDataArea::kBuffers && count > 0; ++tries) {
+    const auto& flag = area_->is_busy[(next_ + tries) % FabricDataArea::kBuffers];
+    if (flag.load(std::memory_order_relaxed) == 0) --count;
+  }
+  return count == 0;
+}
+
 std::span<const std::span<const std::byte>> FabricDataPort::receive() noexcept {
   if (!is_open()) return {};
   std::size_t count = 0;
@@ -127,7 +136,7 @@ std::span<const std::span<const std::byte>> FabricDataPort::receive() noexcept {
 }
 
 void FabricDataPort::release() noexcept {
-  if (!is_open()) return;
+  if (!is_open() || !arrivals_.has_unreleased()) return;
   arrivals_.release();
   ring_if(FabricDataArea::kAtRelease);
 }

@@ -78,6 +78,8 @@ class FabricDataPort {
   /// Wakes the fabric if it sleeps.
   void ring_fabric() noexcept;
   [[nodiscard]] std::size_t free_buffer_count() const noexcept;
+  /// Whether there are as many free buffers. It looks at few where many are free.
+  [[nodiscard]] bool has_free_buffers(std::size_t count) const noexcept;
 
   /// The next packets that have arrived, at most kBurst. The spans are valid until they are
   /// released, the outer one until the next call.

@@ -74,7 +74,7 @@ void IbLink::send(Instant now, Burst& burst) noexcept {
 
 /// The owner commits at most a burst before it asks again whether the link is held.
 void IbLink::look_for_room(Instant now) noexcept {
-  hold(port_.free_buffer_count() < Burst::kTrains);
+  hold(!port_.has_free_buffers(Burst::kTrains));
   looked_ = now;
 }
 

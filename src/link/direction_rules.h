@@ -25,9 +25,9 @@ class DirectionRules {
 
   /// What rules look at.
   struct Subject {
-    std::uint8_t opcode = 0;                // the BTH's first octet
+    std::uint8_t opcode = 0;                  // the BTH's first octet
     std::optional<wire::QpNumber> dest_qp{};  // none: the packet is too short
-    std::size_t octets = 0;                 // in which a bit can be wrong
+    std::size_t octets = 0;                   // in which a bit can be wrong
   };
   /// What happens to one packet. A rule sees the packets that the rules before it let pass.
   struct Fate {

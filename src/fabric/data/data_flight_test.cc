@@ -33,13 +33,11 @@ TEST(DataFlight, EachLinkTakesItsTime) {
   ASSERT_TRUE(test.fabric.next_due());
   EXPECT_EQ(*test.fabric.next_due(), test.now + Duration(1));
   test.wait(Duration(1));
-  EXPECT_EQ(outcomes(test),
-            (std::vector<DataOutcome>{
-                {.handle = packet.handle,
-                 .kind = Kind::kArrived,
-                 .blocks = 7,
-                 .port = test.host("h1")},
-                {.handle = packet.handle, .kind = Kind::kDone}}));
+  EXPECT_EQ(
+      outcomes(test),
+      (std::vector<DataOutcome>{
+          {.handle = packet.handle, .kind = Kind::kArrived, .blocks = 7, .port = test.host("h1")},
+          {.handle = packet.handle, .kind = Kind::kDone}}));
   EXPECT_FALSE(test.fabric.next_due());
 }
 

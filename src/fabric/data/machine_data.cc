@@ -51,17 +51,16 @@ void Fabric::Machine::arrive_data(Instant now, const DataFlight& flight) {
   const PacketHeader& packet = journeys_.at(flight.journey).header;
   const PortDigest& digest = digests_[flight.to];
   const PortEnd at{.node = digest.node, .port = digest.number};
-  DataTransit transit{
-      .journey = flight.journey,
-      .hops = flight.hops,
-      .ingress = digest.number,
-      .hold = {.at = flight.to, .blocks = flight.blocks, .lane = flight.lane}};
+  DataTransit transit{.journey = flight.journey,
+                      .hops = flight.hops,
+                      .ingress = digest.number,
+                      .hold = {.at = flight.to, .blocks = flight.blocks, .lane = flight.lane}};
   std::optional<DropReason> reason;
   if (digest.takes) {
     digest.port->counts.add_received(packet.is_multicast(), packet.words);
   } else {
-    reason = enter(now, at,
-                   {.packet = packet, .lane = flight.lane, .is_damaged = flight.is_damaged});
+    reason =
+        enter(now, at, {.packet = packet, .lane = flight.lane, .is_damaged = flight.is_damaged});
   }
   if (reason) {
     drop(now, at, *reason, packet);

@@ -18,9 +18,9 @@ TEST(LateFlights, TheyArriveInTheOrderOfTheirTimes) {
   late.add(DataFlight{.due = at_us(30), .hops = 3});
   late.add(Flight{.due = at_us(10), .hops = 1});
   late.add(DataFlight{.due = at_us(20), .hops = 2});
-  for (const std::uint8_t expected : {1, 2, 3}) {
+  for (const int expected : {1, 2, 3}) {
     EXPECT_EQ(late.next_due(), at_us(10 * expected));
-    EXPECT_EQ(hops_of(late.take()), expected);
+    EXPECT_EQ(int{hops_of(late.take())}, expected);
   }
   EXPECT_EQ(late.size(), 0U);
 }

@@ -16,7 +16,7 @@ using test::star;
 using test::TestSubnet;
 using wire::PortCounter;
 
-constexpr auto kWrite = wire::opcode_of(wire::Transport::kRc, wire::Operation::kRdmaWriteOnly);
+constexpr auto kWrite = wire::opcode_of(wire::Transport::kRc, wire::Operation::kWriteOnly);
 constexpr auto kAck = wire::opcode_of(wire::Transport::kRc, wire::Operation::kAcknowledge);
 
 link::FaultRules rules(std::string_view text) {
@@ -36,7 +36,8 @@ LinkFaults outward(std::string_view text, std::uint64_t seed = 1) {
   return {rules(text), Side::kOut, seed};
 }
 PacketHeader header(wire::Opcode opcode = kWrite) {
-  return {.kind = PacketKind::kData, .words = 100, .dest_qp = wire::QpNumber{0x11}, .opcode = opcode};
+  return {
+      .kind = PacketKind::kData, .words = 100, .dest_qp = wire::QpNumber{0x11}, .opcode = opcode};
 }
 
 TEST(LinkFaults, WhatALinkCannotDoIsRefusedByName) {
@@ -150,7 +151,8 @@ TEST(LinkFaults, DelayedPacketsArriveLaterInTheirOrder) {
 TEST(LinkFaults, EqualHistoriesHaveEqualFaults) {
   const auto history = [](std::uint64_t seed) {
     TestSubnet test(star("2"), {.seed = seed});
-    EXPECT_TRUE(test.fabric.set_link_faults(test.host("h0"), rules("out drop 30%; out corrupt 30%")));
+    EXPECT_TRUE(
+        test.fabric.set_link_faults(test.host("h0"), rules("out drop 30%; out corrupt 30%")));
     std::vector<std::size_t> arrivals;
     for (int i = 0; i < 50; ++i) arrivals.push_back(test.deliver("h0", "h1").size());
     return arrivals;

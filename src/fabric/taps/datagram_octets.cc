@@ -9,24 +9,24 @@ namespace verbatim::fabric {
 
 DatagramOctets::DatagramOctets(const ManagementPacket& packet, wire::VirtualLane lane) noexcept {
   const std::span<std::byte> all(octets_);
-  wire::Lrh{.lane = lane,
-            .level = packet.level,
-            .next_header =
-                packet.global_route ? wire::LinkNextHeader::kGrh : wire::LinkNextHeader::kBth,
-            .destination = packet.destination,
-            .packet_words = packet.header().words,
-            .source = packet.source}
+  wire::Lrh{
+      .lane = lane,
+      .level = packet.level,
+      .next_header = packet.global_route ? wire::LinkNextHeader::kGrh : wire::LinkNextHeader::kBth,
+      .destination = packet.destination,
+      .packet_words = packet.header().words,
+      .source = packet.source}
       .emit(all.first<wire::Lrh::kSize>());
   used_ = wire::Lrh::kSize;
   if (packet.global_route) {
     const GlobalRoute& route = *packet.global_route;
-    wire::Grh{.traffic_class = route.traffic_class,
-              .flow_label = route.flow_label,
-              .payload_octets = wire::Bth::kSize + wire::Deth::kSize + wire::Mad::kSize +
-                                wire::kIcrcSize,
-              .hop_limit = route.hop_limit,
-              .source = route.source,
-              .destination = route.destination}
+    wire::Grh{
+        .traffic_class = route.traffic_class,
+        .flow_label = route.flow_label,
+        .payload_octets = wire::Bth::kSize + wire::Deth::kSize + wire::Mad::kSize + wire::kIcrcSize,
+        .hop_limit = route.hop_limit,
+        .source = route.source,
+        .destination = route.destination}
         .emit(all.subspan<wire::Lrh::kSize, wire::Grh::kSize>());
     used_ += wire::Grh::kSize;
   }

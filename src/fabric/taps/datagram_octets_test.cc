@@ -23,11 +23,12 @@ Octets octets_of(const ManagementPacket& packet, wire::VirtualLane lane) {
 /// dr-smp-get-nodeinfo-hop0 of tests/golden/ib_native.json.
 TEST(DatagramOctets, ADatagramOfSubnetManagementIsAsAnotherImplementationWritesIt) {
   ManagementPacket packet{.source = wire::Lid::kPermissive, .destination = wire::Lid::kPermissive};
-  const Octets start = hex("0181010100000000000000000000123400110000000000000000000000000000ffffffff");
+  const Octets start =
+      hex("0181010100000000000000000000123400110000000000000000000000000000ffffffff");
   std::ranges::copy(start, packet.mad.begin());
-  Octets golden = hex(
-      "f002ffff0048ffff6400ffff000000000000000000000000000000000181010100000000000000000000"
-      "123400110000000000000000000000000000ffffffff");
+  Octets golden =
+      hex("f002ffff0048ffff6400ffff000000000000000000000000000000000181010100000000000000000000"
+          "123400110000000000000000000000000000ffffffff");
   golden.resize(8 + 12 + 8 + 256);
   for (const auto octet : hex("fcb55513")) golden.push_back(octet);
   EXPECT_EQ(octets_of(packet, wire::VirtualLane::kManagement), golden);

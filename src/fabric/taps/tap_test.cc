@@ -28,7 +28,7 @@ TEST(Tap, APacketOfAProgramIsSeenWhereItLeavesAndWhereItArrives) {
   TestSubnet test(star("2"));
   test.fabric.set_tap(test.host("h0"), true);
   test.fabric.set_tap(test.leaf(2), true);
-  test.now += std::chrono::seconds(3);
+  test.now = Instant::at(std::chrono::seconds(3));
   const DataPacket packet = test.packet("h0", "h1");
   (void)test.deliver(test.host("h0"), packet);
   const auto tapped = tapped_of(test.fabric);

@@ -53,7 +53,8 @@ void add_settings(CLI::App& command, FabricSettings& settings) {
       .add_option("--capture", settings.captures,
                   "Write what passes a port to a pcapng file: PORT=FILE; may be repeated")
       ->take_all();
-  command.add_option("--seed", settings.seed, "Determines which are lost, and what faults hit")->capture_default_str();
+  command.add_option("--seed", settings.seed, "Determines which are lost, and what faults hit")
+      ->capture_default_str();
 }
 
 }  // namespace

@@ -71,8 +71,8 @@ int capture(const std::string& fabric, const FabricCommand& command) {
       line_of(words),
       [&](const FabricControl::Answer& part) {
         is_done = part.is_done;
-        std::fprintf(part.is_done ? stdout : stderr, "%s%s", is_done ? "" : "verbatim fabric: ",
-                     part.text.c_str());
+        std::fprintf(part.is_done ? stdout : stderr, "%s%s",
+                     is_done ? "" : "verbatim fabric: ", part.text.c_str());
         std::fflush(stdout);
       },
       message);

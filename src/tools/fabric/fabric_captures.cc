@@ -38,8 +38,8 @@ FabricCaptures::FabricCaptures(fabric::Fabric& fabric)
     : fabric_(fabric), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 FabricCaptures::Running* FabricCaptures::find(fabric::PortEnd port) noexcept {
-  const auto found = std::ranges::find_if(
-      running_, [&](const Running& each) { return each.about.port == port; });
+  const auto found =
+      std::ranges::find_if(running_, [&](const Running& each) { return each.about.port == port; });
   return found != running_.end() ? &*found : nullptr;
 }
 
@@ -63,13 +63,12 @@ Status FabricCaptures::start(Instant now, const Wanted& wanted, std::string& mes
     return Errc::kNoMemory;
   }
   const Duration time = wanted.limits.time;
-  running_.push_back(
-      {.about = wanted,
-       .capture = std::move(*capture),
-       .unix_nanoseconds =
-           unix_nanoseconds() - static_cast<std::uint64_t>(now.since_start().count()),
-       .left = wanted.limits.packets,
-       .ends = time != Duration(0) ? now + time : Instant::never()});
+  running_.push_back({.about = wanted,
+                      .capture = std::move(*capture),
+                      .unix_nanoseconds = unix_nanoseconds() -
+                                          static_cast<std::uint64_t>(now.since_start().count()),
+                      .left = wanted.limits.packets,
+                      .ends = time != Duration(0) ? now + time : Instant::never()});
   fabric_.set_tap(wanted.port, true);
   return Ok{};
 }
@@ -146,8 +145,8 @@ void FabricCaptures::take(const fabric::TappedPacket& packet,
   Running* const running = find(packet.port);
   if (running == nullptr || running->is_ending) return;
   const LinkCapture::About about{
-      .unix_nanoseconds = running->unix_nanoseconds +
-                          static_cast<std::uint64_t>(packet.at.since_start().count()),
+      .unix_nanoseconds =
+          running->unix_nanoseconds + static_cast<std::uint64_t>(packet.at.since_start().count()),
       .direction = direction_of(packet),
       .lane = packet.lane,
       .has_bad_vcrc = packet.is_damaged};
@@ -179,8 +178,7 @@ std::string captures_text(const std::vector<FabricCaptures::State>& states) {
   std::vector<std::vector<std::string>> rows{{"PORT", "FILE", "PACKETS", "MISSING", "OCTETS"}};
   for (const auto& state : states) {
     rows.push_back({state.port_name, state.file, std::to_string(state.progress.packets),
-                    std::to_string(state.progress.missing),
-                    std::to_string(state.progress.octets)});
+                    std::to_string(state.progress.missing), std::to_string(state.progress.octets)});
   }
   return table_of(rows);
 }

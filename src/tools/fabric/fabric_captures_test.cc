@@ -85,7 +85,7 @@ TEST_F(FabricCapturesTest, ACaptureEndsAfterItsNumberOfPackets) {
 TEST_F(FabricCapturesTest, ACaptureEndsAfterItsTime) {
   ASSERT_TRUE(start(0, "a.pcapng", {.time = std::chrono::seconds(2)}));
   EXPECT_EQ(captures_.next_due(), now_ + std::chrono::seconds(2));
-  captures_.turn(now_ + std::chrono::seconds(2) - Duration(1));
+  captures_.turn(now_ + (std::chrono::seconds(2) - Duration(1)));
   pass(0);
   captures_.turn(now_ + std::chrono::seconds(2));
   EXPECT_EQ(captures_.next_due(), Instant::never());

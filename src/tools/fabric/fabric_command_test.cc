@@ -81,8 +81,7 @@ TEST(FabricCommand, ACaptureHasAPortAFileAndLimits) {
 }
 
 TEST(FabricCommand, AMistakeInACaptureIsNamed) {
-  EXPECT_EQ(refusal_of("capture h0"),
-            "expected is: capture PORT FILE [--for SECONDS] [--count N]");
+  EXPECT_EQ(refusal_of("capture h0"), "expected is: capture PORT FILE [--for SECONDS] [--count N]");
   EXPECT_EQ(refusal_of("capture h0 --for 10"),
             "expected is: capture PORT FILE [--for SECONDS] [--count N]");
   for (const char* const time : {"ten", "0", "-1", "1s", "99999999"}) {

@@ -98,8 +98,8 @@ Expected<FabricControl::Answer> FabricControl::execute(std::string_view line,
 
 Status FabricControl::follow(std::string_view line, const std::function<void(Answer)>& take,
                              std::string& message) {
-  const auto done = host::command_fabric(
-      socket_.number(), line, [&](std::string_view part) { take(answer_in(part)); });
+  const auto done = host::command_fabric(socket_.number(), line,
+                                         [&](std::string_view part) { take(answer_in(part)); });
   if (done) return Ok{};
   message = explain(done.error());
   return done.error();

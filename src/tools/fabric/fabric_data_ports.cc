@@ -180,8 +180,8 @@ void FabricDataPorts::ring_all() {
 void FabricDataPorts::take_tapped() {
   while (const auto tapped = fabric_.poll_tapped()) {
     if (tap_ == nullptr) continue;
-    tap_->take(*tapped, tapped->datagram ? std::span<const std::byte>{}
-                                         : packet_of(tapped->handle));
+    tap_->take(*tapped,
+               tapped->datagram ? std::span<const std::byte>{} : packet_of(tapped->handle));
   }
 }
 

@@ -89,7 +89,8 @@ class FaultFileTest : public testing::Test {
 };
 
 TEST_F(FaultFileTest, EachLineIsACommand) {
-  const auto lines = read("# a bad cable\n\n  link leaf0[3] out drop 1%; in corrupt\nlink h0 none\r\n");
+  const auto lines =
+      read("# a bad cable\n\n  link leaf0[3] out drop 1%; in corrupt\nlink h0 none\r\n");
   ASSERT_TRUE(lines) << message_;
   ASSERT_EQ(lines->size(), 2U);
   EXPECT_EQ((*lines)[0].number, 3U);

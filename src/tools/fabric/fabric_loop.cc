@@ -88,8 +88,8 @@ Instant FabricLoop::now() const noexcept {
 }
 
 Instant FabricLoop::next_due() const noexcept {
-  return std::min({fabric_.next_due().value_or(Instant::never()), data_.next_due(),
-                   captures_.next_due()});
+  return std::min(
+      {fabric_.next_due().value_or(Instant::never()), data_.next_due(), captures_.next_due()});
 }
 
 bool FabricLoop::is_due(Instant now) const noexcept { return next_due() <= now; }

@@ -20,7 +20,7 @@ struct FabricSettings {
   // Switches show speeds above QDR only to a manager that asks for them.
   bool has_strict_switches = false;
   std::vector<std::string> captures;  // PORT=FILE each: from the beginning to the end
-  unsigned limit_seconds = 60;  // for the ports to become Active
+  unsigned limit_seconds = 60;        // for the ports to become Active
 };
 
 struct FabricUpOptions {

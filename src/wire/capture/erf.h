@@ -15,7 +15,8 @@ namespace verbatim::wire {
 /// capture them write it, too.
 ///
 ///     0..7 time, least significant octet first: 2^-32 seconds since 1970
-///     8 type | 9 interface:2 flags | 10..11 octets of the record | 12..13 lost | 14..15 of the packet
+///     8 type | 9 interface:2 flags | 10..11 octets of the record | 12..13 lost | 14..15 of the
+///     packet
 struct ErfHeader {
   static constexpr std::size_t kSize = 16;
   static constexpr std::uint8_t kInfiniband = 21;

@@ -55,11 +55,10 @@ TEST(Pcapng, InterfaceCountsNanoseconds) {
 }
 
 TEST(Pcapng, InterfaceSaysWhatItsFramesAre) {
-  EXPECT_EQ(written([](auto to) {
-              return write_pcapng_interface(to, "vb0", CaptureLinkType::kErf);
-            }),
-            hex("00000001 00000028 00c5 0000 00040000 0002 0003 76623000 0009 0001 09000000"
-                "00000000 00000028"));
+  EXPECT_EQ(
+      written([](auto to) { return write_pcapng_interface(to, "vb0", CaptureLinkType::kErf); }),
+      hex("00000001 00000028 00c5 0000 00040000 0002 0003 76623000 0009 0001 09000000"
+          "00000000 00000028"));
 }
 
 TEST(Pcapng, StatisticsCountWhatIsThereAndWhatIsMissing) {
