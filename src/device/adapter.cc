@@ -144,6 +144,7 @@ Status Adapter::open(std::string& message) {
   auto slot = network_->open(port_, *link_config, message);
   if (!slot) return slot.error();
   slot_ = std::move(*slot);
+  note_path_mask();
   if (port_.fabric) link_config->path = DataPathPolicy::kPackets;  // through its ports
   path_policy_ = link_config->path;
   gives_way_ = link_config->gives_way;
@@ -279,11 +280,17 @@ void Adapter::take_addresses(PortChange& change) {
   }
 }
 
+void Adapter::note_path_mask() noexcept {
+  const unsigned lmc = port_.fabric ? port_.fabric->lmc : 0;
+  path_mask_.store(static_cast<std::uint8_t>((1U << lmc) - 1), std::memory_order_relaxed);
+}
+
 void Adapter::apply(const PortChange& change, const PortInfo& now) {
   {
     const LockGuard lock(port_mutex_);
     port_ = now;
   }
+  note_path_mask();
   const auto tell = [&](AsyncEvent event) VB_REQUIRES(adapter_role) {
     for (EventPipe* events : events_) report(events, event, kPortNumber);
   };
@@ -304,7 +311,14 @@ void Adapter::apply(const PortChange& change, const PortInfo& now) {
   if (change.went_up) tell(AsyncEvent::kPortActive);
   if (change.has_new_lid) tell(AsyncEvent::kLidChange);
   if (change.has_new_sm) tell(AsyncEvent::kSmChange);
-  if (change.has_new_pkeys) tell(AsyncEvent::kPKeyChange);
+  if (change.has_new_pkeys) {
+    const std::vector<wire::PKey> pkeys = now.pkeys();
+    queue_pairs_.for_each([&](QueuePair& qp) {
+      assume_adapter_role();
+      qp.use_pkeys(pkeys);
+    });
+    tell(AsyncEvent::kPKeyChange);
+  }
   if (change.wants_reregistration) tell(AsyncEvent::kClientReregister);
   if (change.has_new_gids()) tell(AsyncEvent::kGidChange);
   management_->handle_port_change(change);

@@ -62,6 +62,10 @@ class Adapter {
     const LockGuard lock(port_mutex_);
     return port_;
   }
+  /// The bits of a LID that tell the LIDs of the port apart.
+  [[nodiscard]] std::uint8_t path_mask() const noexcept {
+    return path_mask_.load(std::memory_order_relaxed);
+  }
   /// Its interface was removed: nothing works any more.
   [[nodiscard]] bool is_removed() const noexcept { return removed_; }
   /// Which data path queue pairs of this host use to each other.
@@ -145,12 +149,14 @@ class Adapter {
   void handle_notice();
   void take_addresses(PortChange& change);
   void apply(const PortChange& change, const PortInfo& now) VB_REQUIRES(adapter_role);
+  void note_path_mask() noexcept;
 
   Lock mutex_;
   mutable Mutex port_mutex_;  // taken last; a change of the port needs both
   PortInfo port_;
   std::vector<EventPipe*> events_ VB_GUARDED_BY(adapter_role);
   std::atomic<bool> removed_{false};
+  std::atomic<std::uint8_t> path_mask_{0};
   DataPathPolicy path_policy_ = DataPathPolicy::kAutomatic;
   bool gives_way_ = true;
   std::size_t receive_buffer_octets_ = 0;

@@ -22,11 +22,13 @@ std::string objection_to(const LinkConfig& config) {
   return {};
 }
 
-/// The LID that packets of this port have as their source; kReserved: the port has no such LID.
+/// The LID that packets of this port have as their source; kReserved: the port has none. Of the
+/// path bits only as many count as the port has (IBA Vol 1, 7.11.1), as in adapters.
 wire::Lid source_lid(const FabricPort& port, std::uint8_t path_bits) noexcept {
-  const unsigned count = 1U << port.lmc;
-  if (port.lid == wire::Lid::kReserved || path_bits >= count) return wire::Lid::kReserved;
-  return wire::Lid{static_cast<std::uint16_t>(static_cast<unsigned>(port.lid) + path_bits)};
+  if (port.lid == wire::Lid::kReserved) return port.lid;
+  const unsigned mask = (1U << port.lmc) - 1;
+  return wire::Lid{
+      static_cast<std::uint16_t>(static_cast<unsigned>(port.lid) | (path_bits & mask))};
 }
 
 }  // namespace
@@ -73,6 +75,24 @@ Expected<transport::Path> FabricNetwork::path_to(const PortInfo& port,
   }
   path.refresh_seed();
   return path;
+}
+
+void FabricNetwork::report(transport::KeyViolation violation,
+                           const transport::Arrival& arrival) noexcept {
+  const wire::BthView& bth = arrival.packet.bth();
+  const bool has_deth = arrival.packet.info().has(wire::OpcodeInfo::kDeth);
+  const bool is_pkey = violation == transport::KeyViolation::kPKey;
+  host::FabricKeyViolation told{
+      .key = static_cast<std::uint32_t>(bth.pkey()),
+      .dest_qp = static_cast<std::uint32_t>(bth.dest_qp()),
+      .source_lid = static_cast<std::uint16_t>(arrival.local.source),
+      .destination_lid = static_cast<std::uint16_t>(arrival.local.destination),
+      .service_level = static_cast<std::uint8_t>(arrival.local.level),
+      .source_gid = arrival.source.octets,
+      .destination_gid = arrival.destination.octets};
+  if (has_deth) told.source_qp = static_cast<std::uint32_t>(arrival.packet.deth().source_qp);
+  if (!is_pkey) told.key = static_cast<std::uint32_t>(arrival.packet.deth().qkey);
+  data_.report(is_pkey ? host::FabricKey::kPKey : host::FabricKey::kQKey, told);
 }
 
 bool FabricNetwork::has_address(const wire::Gid& address) const noexcept {

@@ -39,6 +39,9 @@ class FabricNetwork final : public Network {
     return link::Backpressure::kUnlimited;
   }
 
+  void report(transport::KeyViolation violation,
+              const transport::Arrival& arrival) noexcept override;
+
   [[nodiscard]] std::optional<uid_t> lender_at(const wire::Gid&) const noexcept override {
     return std::nullopt;
   }

@@ -16,6 +16,7 @@ struct FabricPort {
   std::string node;               // as the user has named it
   std::uint32_t node_number = 0;  // in the fabric
   std::uint32_t number = 1;       // of the port, at its node
+  std::uint64_t system_guid = 0;  // of the node: SystemImageGUID
   wire::Lid lid{};
   std::uint8_t lmc = 0;  // the port has 2^lmc LIDs
   wire::Lid sm_lid{};
@@ -24,8 +25,16 @@ struct FabricPort {
   std::uint8_t state = 0;
   std::uint8_t physical_state = 0;
   std::uint8_t width = 0;
+  std::uint16_t speed = 0;  // of a lane
   std::uint32_t capabilities = 0;
+  std::uint16_t capabilities_2 = 0;
+  std::uint8_t lane_limit = 0;
+  std::uint8_t subnet_timeout = 0;
+  std::uint8_t init_reply = 0;
+  std::uint16_t pkey_violations = 0;
+  std::uint16_t qkey_violations = 0;
   std::uint16_t reregister_requests = 0;  // so far, by the subnet manager
+  std::uint16_t outages = 0;              // so far: the port was up and then was not
   wire::PathMtu mtu_limit = wire::PathMtu::k4096;
   std::vector<wire::PKey> pkeys{};
 

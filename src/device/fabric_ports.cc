@@ -27,11 +27,12 @@ std::vector<wire::PKey> pkeys_of(const host::FabricPortState& state) {
   return pkeys;
 }
 
-FabricPort details_of(const std::string& node_name, std::uint32_t node,
-                      const host::FabricPortState& state) {
+FabricPort details_of(const std::string& node_name, const host::NodeView& node) {
+  const host::FabricPortState& state = node.state.ports[kPortNumber];
   return {.node = node_name,
-          .node_number = node,
+          .node_number = node.node,
           .number = kPortNumber,
+          .system_guid = node.state.system_guid,
           .lid = wire::Lid{state.lid},
           .lmc = state.lmc,
           .sm_lid = wire::Lid{state.sm_lid},
@@ -39,8 +40,16 @@ FabricPort details_of(const std::string& node_name, std::uint32_t node,
           .state = state.state,
           .physical_state = state.physical_state,
           .width = state.width,
+          .speed = state.speed,
           .capabilities = state.capabilities,
+          .capabilities_2 = state.capabilities_2,
+          .lane_limit = state.lane_limit,
+          .subnet_timeout = state.subnet_timeout,
+          .init_reply = state.init_reply,
+          .pkey_violations = state.pkey_violations,
+          .qkey_violations = state.qkey_violations,
           .reregister_requests = state.reregister_requests,
+          .outages = state.outages,
           .mtu_limit = wire::PathMtu{state.mtu_max},
           .pkeys = pkeys_of(state)};
 }
@@ -65,7 +74,7 @@ PortInfo fabric_port_of(const std::string& node_name, const host::NodeView& node
     port.gids.push_back(
         {.gid = is_used ? gid_of(state.gid_prefix, state.interface_ids[at]) : wire::Gid{}});
   }
-  port.fabric = details_of(node_name, node.node, state);
+  port.fabric = details_of(node_name, node);
   return port;
 }
 

@@ -77,10 +77,23 @@ TEST(FabricPorts, TellWhatHasChanged) {
   EXPECT_TRUE(after([](auto& state) { state.pkeys[1] = 0x8002; }).has_new_pkeys);
   EXPECT_TRUE(after([](auto& state) { ++state.reregister_requests; }).wants_reregistration);
   EXPECT_TRUE(after([](auto& state) { state.state = 1; }).went_down);
-  EXPECT_TRUE(after([](auto& state) { state.mtu = 4; }).has_new_rate);
+  EXPECT_TRUE(after([](auto& state) { state.mtu = 4; }).has_new_details);
+  EXPECT_TRUE(after([](auto& state) { ++state.pkey_violations; }).has_new_details);
   const PortChange gids = after([](auto& state) { state.interface_ids[1] = 0x34; });
   EXPECT_EQ(gids.gained.size(), 1U);
   EXPECT_FALSE(after([](auto& state) { state.lid = 12; }).has_new_sm);
+}
+
+TEST(FabricPorts, AnOutageBetweenTwoLooksIsSeen) {
+  const PortChange flap = after([](auto& state) { ++state.outages; });
+  EXPECT_TRUE(flap.went_down);
+  EXPECT_TRUE(flap.went_up);
+  const PortChange down = after([](auto& state) {
+    ++state.outages;
+    state.state = 2;
+  });
+  EXPECT_TRUE(down.went_down);
+  EXPECT_FALSE(down.went_up);
 }
 
 TEST(FabricPorts, AreGoneWithTheirFabric) {
@@ -99,6 +112,17 @@ TEST(FabricNetwork, ALocalPathHasLidsAndALevel) {
   EXPECT_EQ(path->local.destination, wire::Lid{20});
   EXPECT_EQ(path->local.level, wire::ServiceLevel{3});
   EXPECT_EQ(path->destination, wire::Gid{});
+}
+
+TEST(FabricNetwork, OnlyThePathBitsOfThePortCount) {
+  const FabricNetwork network;
+  const auto source_of = [&](std::uint8_t bits) {
+    return network.path_to(port(), {.is_global = false, .lid = wire::Lid{20}, .path_bits = bits})
+        ->local.source;
+  };
+  EXPECT_EQ(source_of(3), wire::Lid{11});
+  EXPECT_EQ(source_of(4), wire::Lid{8}) << "the LMC is 2";
+  EXPECT_EQ(source_of(0x7d), wire::Lid{9});
 }
 
 TEST(FabricNetwork, AGlobalPathHasGidsToo) {
@@ -122,7 +146,6 @@ TEST(FabricNetwork, RefusesWhatNoPacketCanReach) {
   const Destination good{.is_global = false, .lid = wire::Lid{20}};
   EXPECT_FALSE(is_refused(port(), good));
   EXPECT_TRUE(is_refused(port(), {.is_global = false})) << "no LID";
-  EXPECT_TRUE(is_refused(port(), {.is_global = false, .lid = wire::Lid{20}, .path_bits = 4}));
   EXPECT_TRUE(is_refused(port(), {.gid_index = 1, .gid = own_gid(), .lid = wire::Lid{20}}));
   EXPECT_TRUE(is_refused(port(), {.gid_index = 0, .lid = wire::Lid{20}})) << "no GID";
   PortInfo without_lid = port();

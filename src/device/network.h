@@ -18,6 +18,7 @@
 #include "host/queue_lock.h"
 #include "host/slot.h"
 #include "link/link.h"
+#include "transport/arrival.h"
 #include "transport/path.h"
 #include "udp/backpressure.h"
 #include "udp/shared_port.h"
@@ -90,6 +91,10 @@ class Network {
   /// How much may be sent by services that report no losses: see Backpressure.
   [[nodiscard]] virtual std::size_t room_at(const link::Backpressure::Receiver& receiver,
                                             Instant at) = 0;
+
+  /// A queue pair has dropped a packet because of one of its keys. An InfiniBand port counts that.
+  virtual void report(transport::KeyViolation /*violation*/,
+                      const transport::Arrival& /*arrival*/) noexcept {}
 
   // ---- Other processes behind the same address ----
 

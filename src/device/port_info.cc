@@ -200,7 +200,7 @@ PortChange change_of(const PortInfo& before, const std::vector<Interface>& inter
   const PortInfo now = port_of(*interface);
   note_state(change, before, now);
   change.has_new_mac = now.mac != before.mac;
-  change.has_new_rate =
+  change.has_new_details =
       now.interface_mtu != before.interface_mtu || now.speed_mbps != before.speed_mbps;
   note_gids(change, before, now, 1);  // the first one stays
   return change;
@@ -212,11 +212,16 @@ PortChange fabric_change_of(const PortInfo& before, const PortInfo& now) {
     change.is_gone = true;
     return change;
   }
-  note_state(change, before, now);
-  note_gids(change, before, now, 0);
   const FabricPort& then = *before.fabric;
   const FabricPort& present = *now.fabric;
-  change.has_new_rate = now.active_mtu != before.active_mtu || now.speed_mbps != before.speed_mbps;
+  note_state(change, before, now);
+  if (present.outages != then.outages) {  // perhaps it is up again already
+    change.went_down = before.is_up;
+    change.went_up = now.is_up;
+  }
+  note_gids(change, before, now, 0);
+  change.has_new_details =
+      present != then || now.active_mtu != before.active_mtu || now.speed_mbps != before.speed_mbps;
   change.has_new_lid = present.lid != then.lid || present.lmc != then.lmc;
   change.has_new_sm = present.sm_lid != then.sm_lid || present.sm_level != then.sm_level;
   change.has_new_pkeys = present.pkeys != then.pkeys;

@@ -65,8 +65,8 @@ struct PortChange {
   bool is_gone = false;  // the interface does not exist any more
   bool went_up = false;
   bool went_down = false;
-  bool has_new_mac = false;   // as when a bond changes to another cable
-  bool has_new_rate = false;  // or MTU; no event reports it
+  bool has_new_mac = false;      // as when a bond changes to another cable
+  bool has_new_details = false;  // rate, MTU, counters; no event reports it
   // Of the port of a fabric.
   bool has_new_lid = false;
   bool has_new_sm = false;
@@ -77,7 +77,7 @@ struct PortChange {
 
   [[nodiscard]] bool has_new_gids() const noexcept { return !gained.empty() || !lost.empty(); }
   [[nodiscard]] bool is_any() const noexcept {
-    return is_gone || went_up || went_down || has_new_mac || has_new_rate || has_new_lid ||
+    return is_gone || went_up || went_down || has_new_mac || has_new_details || has_new_lid ||
            has_new_sm || has_new_pkeys || wants_reregistration || has_new_gids();
   }
 };

@@ -171,6 +171,12 @@ Status QueuePair::modify(transport::QpMask mask, const transport::QpAttributes& 
   return modified;
 }
 
+void QueuePair::use_pkeys(std::span<const wire::PKey> pkeys) noexcept {
+  const std::size_t index = machine_->attributes().pkey_index;
+  const auto held = hold();
+  machine_->use_pkey(index < pkeys.size() ? pkeys[index] : wire::PKey{});
+}
+
 /// The queue pair starts anew: the program must not poll completions of earlier requests.
 void QueuePair::discard_completions() noexcept {
   if (send_port_) setup_.send_cq->discard(*send_port_);

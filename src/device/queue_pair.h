@@ -105,6 +105,8 @@ class QueuePair : public Pooled<QueuePair> {
   /// Executes the posted requests, if they take the direct path. False when there is more to do at
   /// once.
   [[nodiscard]] bool run_directly() noexcept VB_REQUIRES(adapter_role);
+  /// The port has this table of partition keys now.
+  void use_pkeys(std::span<const wire::PKey> pkeys) noexcept VB_REQUIRES(adapter_role);
   /// The device has been removed.
   void enter_error() noexcept VB_REQUIRES(adapter_role);
   /// In a forked child: the threads that may have held the locks of the queue pair and of its

@@ -31,6 +31,11 @@ void Surroundings::handle_first_data(wire::CommId communication) noexcept {
   parts_.management.handle_first_data(communication);
 }
 
+void Surroundings::handle_key_violation(transport::KeyViolation violation,
+                                        const transport::Arrival& arrival) noexcept {
+  parts_.network.report(violation, arrival);
+}
+
 std::optional<Surroundings::Forwarded> Surroundings::take_forwarded() noexcept {
   const auto message = std::span(forwarded_).first(parts_.slot.take_forwarded(forwarded_));
   const auto incoming = unpack_forwarded(message);

@@ -69,6 +69,8 @@ class Surroundings {
                          const wire::IcrcSeed& seed, loop::ArrivedBy arrived_by) noexcept
       VB_REQUIRES(adapter_role);
   void handle_first_data(wire::CommId communication) noexcept VB_REQUIRES(adapter_role);
+  void handle_key_violation(transport::KeyViolation violation,
+                            const transport::Arrival& arrival) noexcept VB_REQUIRES(adapter_role);
 
   // ---- For Progress ----
 

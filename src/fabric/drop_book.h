@@ -16,8 +16,9 @@ class DropBook {
  public:
   static constexpr std::size_t kRecentMax = 256;
 
-  void add(const DropRecord& record) {
-    ++counts_[static_cast<std::size_t>(record.reason)];
+  /// `count` packets were discarded for the same reason; the record is of the last one.
+  void add(const DropRecord& record, std::uint64_t count = 1) {
+    counts_[static_cast<std::size_t>(record.reason)] += count;
     if (recent_.size() < kRecentMax) {
       recent_.push_back(record);
       return;

@@ -68,6 +68,10 @@ std::vector<LaneWait> Fabric::waiting_lanes() const { return machine_->waiting_l
 void Fabric::set_tap(PortEnd port, bool is_tapped) noexcept { machine_->set_tap(port, is_tapped); }
 std::optional<TappedPacket> Fabric::poll_tapped() { return machine_->poll_tapped(); }
 
+void Fabric::report_bad_keys(Instant now, PortEnd port, const BadKeyReport& report) {
+  machine_->report_bad_keys(now, port, report);
+}
+
 void Fabric::set_is_sm(Instant now, PortEnd port, bool is_sm) {
   machine_->set_is_sm(now, port, is_sm);
 }

@@ -10,6 +10,7 @@
 
 #include "base/expected.h"
 #include "base/time.h"
+#include "fabric/data/bad_key_report.h"
 #include "fabric/data/data_packet.h"
 #include "fabric/drop_record.h"
 #include "fabric/faults/link_faults.h"
@@ -121,6 +122,9 @@ class Fabric {
   /// of a program is not done with then.
   void set_tap(PortEnd port, bool is_tapped) noexcept;
   [[nodiscard]] std::optional<TappedPacket> poll_tapped();
+  /// Programs at a port of a channel adapter have refused packets because of their keys: counts
+  /// them in its PortInfo, and sends the trap that belongs to it. Traps have a limit of their own.
+  void report_bad_keys(Instant now, PortEnd port, const BadKeyReport& report);
   /// A subnet manager runs on the port, or does not any more.
   void set_is_sm(Instant now, PortEnd port, bool is_sm);
 

@@ -82,6 +82,21 @@ TEST(FabricLinks, ACutLinkIsDownAtBothEnds) {
   EXPECT_EQ(test.fabric.port_status(test.host("h1")).lid, wire::Lid{2}) << "it keeps its LID";
 }
 
+TEST(FabricLinks, EachTimeThatAPortIsNoLongerActiveIsAnOutage) {
+  TestFabric test(star("2"));
+  test.bring_up(2);
+  const auto outages = [&] { return test.fabric.port_status(test.host("h1")).outages; };
+  EXPECT_EQ(outages(), 0U);
+  test.fabric.set_cable(test.now, test.leaf(2), false);
+  EXPECT_EQ(outages(), 1U);
+  test.fabric.set_cable(test.now, test.leaf(2), true);
+  test.fabric.set_cable(test.now, test.leaf(2), false);
+  EXPECT_EQ(outages(), 1U) << "it was not Active yet";
+  test.fabric.set_power(test.now, test.node("h1"), false);
+  test.fabric.set_power(test.now, test.node("h1"), true);
+  EXPECT_EQ(outages(), 1U) << "programs still count from there";
+}
+
 TEST(FabricLinks, APortWithoutALinkHasNoCable) {
   TestFabric test(star("2"));
   const PortEnd free{.node = test.node("leaf0"),

@@ -208,13 +208,19 @@ PortStatus Fabric::Machine::port_status(PortEnd end) const {
                     .sm_lid = management.info.sm_lid,
                     .sm_level = wire::ServiceLevel{management.info.sm_level},
                     .capability_mask = from.info.capability_mask,
+                    .capability_mask_2 = from.info.capability_mask_2,
                     .rate = active_rate(from.info),
                     .mtu_limit = wire::PathMtu{from.info.mtu_limit},
                     .mtu = wire::PathMtu{from.info.neighbor_mtu},
                     .subnet_timeout = management.info.subnet_timeout,
+                    .init_reply = management.info.init_reply,
+                    .lane_limit = from.info.vl_limit,
+                    .pkey_violations = management.info.pkey_violations,
+                    .qkey_violations = management.info.qkey_violations,
                     .pkeys = from.pkeys,
                     .port_guid = management.guids.front(),
-                    .reregister_requests = management.reregister_requests};
+                    .reregister_requests = management.reregister_requests,
+                    .outages = from.outages};
   for (std::size_t i = 0; i < Port::kGuidsMax; ++i) status.gids.push_back(management.gid(i));
   if (places_[end.node].has_power) return status;
   status.state = wire::PortState::kDown;

@@ -77,6 +77,7 @@ class Fabric::Machine {
     refresh_digest(end);
   }
   [[nodiscard]] std::optional<TappedPacket> poll_tapped();
+  void report_bad_keys(Instant now, PortEnd end, const BadKeyReport& report);
 
   void set_is_sm(Instant now, PortEnd end, bool is_sm);
   void set_description(Instant now, std::uint32_t node, const std::string& description);
@@ -264,6 +265,7 @@ class Fabric::Machine {
   void deliver_subnet(Instant now, PortEnd at, ManagementPacket& packet);
   void deliver_general(Instant now, PortEnd at, ManagementPacket& packet);
   [[nodiscard]] bool has_right_keys(Instant now, PortEnd at, const ManagementPacket& packet);
+  void count_bad_keys(Instant now, PortEnd end, const BadKeyReport& report);
   void answer_subnet(Instant now, PortEnd at, ManagementPacket& packet);
   void follow_up(Instant now, PortEnd at, const SmpOutcome& outcome);
   void hand_to_program(Instant now, PortEnd at, ManagementPacket& packet);

@@ -27,8 +27,8 @@ bool is_request(MadMethod method) noexcept {
   return method == MadMethod::kGet || method == MadMethod::kSet;
 }
 
-void count_violation(std::uint16_t& count) noexcept {
-  if (count != 0xffff) ++count;
+void add_violations(std::uint16_t& count, std::uint32_t more) noexcept {
+  count = static_cast<std::uint16_t>(count + std::min<std::uint32_t>(more, 0xffffU - count));
 }
 
 /// What Linux and the agents of devices answer to a request that is for none of them.
@@ -140,26 +140,35 @@ bool Fabric::Machine::has_right_keys(Instant now, PortEnd at, const ManagementPa
     drop(now, at, DropReason::kNotForThisPort, packet);
     return false;
   }
-  count_violation(has_pkey ? here.info.qkey_violations : here.info.pkey_violations);
   drop(now, at, has_pkey ? DropReason::kBadQKey : DropReason::kBadPKey, packet);
-  wire::BadKey bad{.source = packet.source,
-                   .destination = packet.destination,
-                   .key = has_pkey ? static_cast<std::uint32_t>(packet.qkey)
-                                   : static_cast<std::uint32_t>(packet.pkey),
-                   .level = packet.level,
-                   .source_qp = packet.source_qp,
-                   .dest_qp = packet.dest_qp};
+  BadKeyReport report{.key = has_pkey ? BadKeyReport::Key::kQKey : BadKeyReport::Key::kPKey,
+                      .last = {.source = packet.source,
+                               .destination = packet.destination,
+                               .key = has_pkey ? static_cast<std::uint32_t>(packet.qkey)
+                                               : static_cast<std::uint32_t>(packet.pkey),
+                               .level = packet.level,
+                               .source_qp = packet.source_qp,
+                               .dest_qp = packet.dest_qp}};
   if (packet.global_route) {
-    bad.source_gid = packet.global_route->source;
-    bad.destination_gid = packet.global_route->destination;
+    report.last.source_gid = packet.global_route->source;
+    report.last.destination_gid = packet.global_route->destination;
   }
-  places_[at.node].node.raise_trap(
+  count_bad_keys(now, end, report);
+  return false;
+}
+
+/// The counters stop at their largest value (14.2.5.6).
+void Fabric::Machine::count_bad_keys(Instant now, PortEnd end, const BadKeyReport& report) {
+  const bool is_pkey = report.key == BadKeyReport::Key::kPKey;
+  wire::PortInfo& info = port(end).info;
+  add_violations(is_pkey ? info.pkey_violations : info.qkey_violations, report.count);
+  list_change(end);
+  places_[end.node].node.raise_trap(
       now, end.port,
       {.type = wire::NoticeType::kSecurity,
-       .number = has_pkey ? wire::TrapNumber::kBadQKey : wire::TrapNumber::kBadPKey,
-       .details = bad.details()});
-  arm_traps(at.node);
-  return false;
+       .number = is_pkey ? wire::TrapNumber::kBadPKey : wire::TrapNumber::kBadQKey,
+       .details = report.last.details()});
+  arm_traps(end.node);
 }
 
 void Fabric::Machine::hand_to_program(Instant now, PortEnd at, ManagementPacket& packet) {

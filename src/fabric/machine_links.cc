@@ -72,6 +72,7 @@ void Fabric::Machine::take_down(Instant now, PortEnd end) {
 void Fabric::Machine::change_link_state(Instant now, PortEnd end, PortState state) {
   Node& node = places_[end.node].node;
   wire::PortInfo& info = node.port(end.port).info;
+  if (node.port(end.port).is_active()) ++node.port(end.port).outages;
   info.state = state;
   info.physical_state =
       state == PortState::kDown ? PortPhysicalState::kPolling : PortPhysicalState::kLinkUp;
@@ -139,6 +140,8 @@ void Fabric::Machine::set_power(Instant now, std::uint32_t index, bool on) {
       const auto at = static_cast<std::uint8_t>(number);
       fresh.port(at).info.capability_mask |=
           place.node.port(at).info.capability_mask & wire::PortCapability::kIsSm;
+      fresh.port(at).reregister_requests = place.node.port(at).reregister_requests;
+      fresh.port(at).outages = place.node.port(at).outages;
     }
     place.node = std::move(fresh);
     place.has_power = true;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "host/fabric_key_violations.h"
+
 namespace verbatim::host {
 
 /// The memory file of one data port, which its process and the process of the fabric map: packets
@@ -22,13 +24,15 @@ namespace verbatim::host {
 ///     other, and the process releases the entries in this order.
 ///   - wants_bell: the fabric does not look at this data port, and the process rings the fabric's
 ///     bell for it.
+///   - A packet that a queue pair of the process refuses because of a key: the process counts it in
+///     `violations`, and rings the fabric as after a post.
 ///   - is_rung: the bell of the process was rung and the process has not lowered it yet, so the
 ///     fabric need not ring again.
 ///
 /// A fresh memory file is zero, which is a valid area but for the first two words.
 struct FabricDataArea {
   static constexpr std::uint32_t kMagic = 0x5642'4671;
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::uint32_t kBuffers = 256;
   // A packet of the largest MTU with all its headers has 4,192 octets.
   static constexpr std::uint32_t kBufferOctets = 4352;
@@ -49,6 +53,8 @@ struct FabricDataArea {
   alignas(kLine) std::atomic<std::uint32_t> wants_bell;
   alignas(kLine) std::atomic<std::uint32_t> is_rung;
   alignas(kLine) std::array<std::atomic<std::uint8_t>, kBuffers> is_busy;
+  // By the process, by FabricKey.
+  alignas(kLine) std::array<FabricKeyViolations, kFabricKeys> violations;
   // By the process: the number of a buffer in the upper half, octets in the lower one.
   alignas(kLine) std::array<std::atomic<std::uint32_t>, kBuffers> sending;
 

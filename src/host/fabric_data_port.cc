@@ -99,6 +99,12 @@ void FabricDataPort::post(std::size_t octets) noexcept {
   next_ = (next_ + 1) % FabricDataArea::kBuffers;
 }
 
+void FabricDataPort::report(FabricKey key, const FabricKeyViolation& violation) noexcept {
+  if (!is_open()) return;
+  area_->violations[static_cast<std::size_t>(key)].add(violation);
+  ring_fabric();
+}
+
 void FabricDataPort::ring_fabric() noexcept { ring_if(FabricDataArea::kAtPost); }
 
 /// After a store that the fabric looks for before it rests.

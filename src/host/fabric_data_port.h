@@ -12,6 +12,7 @@
 #include "base/expected.h"
 #include "host/fabric_arrival_ring.h"
 #include "host/fabric_data_area.h"
+#include "host/fabric_key_violations.h"
 #include "host/fabric_page.h"
 #include "host/fabric_place.h"
 #include "host/own_descriptor.h"
@@ -80,6 +81,9 @@ class FabricDataPort {
   [[nodiscard]] std::size_t free_buffer_count() const noexcept;
   /// Whether there are as many free buffers. It looks at few where many are free.
   [[nodiscard]] bool has_free_buffers(std::size_t count) const noexcept;
+
+  /// Tells the fabric of a packet that a queue pair has refused because of this key.
+  void report(FabricKey key, const FabricKeyViolation& violation) noexcept;
 
   /// The next packets that have arrived, at most kBurst. The spans are valid until they are
   /// released, the outer one until the next call.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/fence.h"
@@ -81,6 +82,20 @@ void FabricDataServerPort::free_buffer(std::uint32_t buffer) noexcept {
   area_->is_busy[buffer].store(0, std::memory_order_release);  // pairs with next_buffer()
 }
 
+auto FabricDataServerPort::take_violations(FabricKey key) noexcept -> Violations {
+  const auto at = static_cast<std::size_t>(key);
+  const std::uint32_t count = area_->violations[at].count();
+  const std::uint32_t before = std::exchange(violations_[at], count);
+  return {.count = count - before, .last = area_->violations[at].last()};
+}
+
+bool FabricDataServerPort::has_violations() const noexcept {
+  for (std::size_t at = 0; at < kFabricKeys; ++at) {
+    if (area_->violations[at].count() != violations_[at]) return true;
+  }
+  return false;
+}
+
 /// The bell is rung before is_rung says so: a process that finds is_rung set finds the bell
 /// readable and can lower it.
 void FabricDataServerPort::ring() noexcept {
@@ -95,7 +110,9 @@ bool FabricDataServerPort::begin_rest(std::uint32_t wanted_octets) noexcept {
   const std::uint32_t release = wanted_octets != 0 ? FabricDataArea::kAtRelease : 0;
   area_->wants_bell.store(FabricDataArea::kAtPost | release, std::memory_order_relaxed);
   full_fence();  // pairs with those in ring_fabric() and release()
-  if (!has_posted() && (wanted_octets == 0 || !arrivals_.has_room(wanted_octets))) return true;
+  if (!has_posted() && !has_violations() &&
+      (wanted_octets == 0 || !arrivals_.has_room(wanted_octets)))
+    return true;
   end_rest();
   return false;
 }

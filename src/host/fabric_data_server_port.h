@@ -11,6 +11,7 @@
 #include "host/descriptor.h"
 #include "host/fabric_arrival_ring.h"
 #include "host/fabric_data_area.h"
+#include "host/fabric_key_violations.h"
 
 namespace verbatim::host {
 
@@ -75,6 +76,15 @@ class FabricDataServerPort {
   /// no possible length.
   [[nodiscard]] std::uint64_t nonsense_count() const noexcept { return nonsense_count_; }
 
+  /// How many packets the process says that it has refused because of this key since the last call,
+  /// and one of them.
+  struct Violations {
+    std::uint32_t count = 0;
+    FabricKeyViolation last{};
+  };
+  [[nodiscard]] Violations take_violations(FabricKey key) noexcept;
+  [[nodiscard]] bool has_violations() const noexcept;
+
   /// Copies a packet into the arrival ring. False: the ring is full.
   [[nodiscard]] bool put(std::span<const std::byte> packet) noexcept {
     return arrivals_.put(packet);
@@ -84,9 +94,9 @@ class FabricDataServerPort {
   /// Wakes the process if it may sleep. After a burst of put().
   void ring() noexcept;
 
-  /// From now on the process rings the bell of the fabric at its next post, and if `wanted_octets`
-  /// is not 0 also when it releases packets. False: it has posted something already, or there is
-  /// room for a packet of so many octets; then nothing has changed.
+  /// From now on the process rings the bell of the fabric at its next post or violation, and if
+  /// `wanted_octets` is not 0 also when it releases packets. False: it has posted something or has
+  /// violations already, or there is room for a packet of so many octets; then nothing has changed.
   [[nodiscard]] bool begin_rest(std::uint32_t wanted_octets) noexcept;
   /// The owner looks again.
   void end_rest() noexcept;
@@ -100,6 +110,7 @@ class FabricDataServerPort {
   std::uint32_t posted_ = 0;  // entries that were taken, as the process counts them
   std::uint32_t taken_count_ = 0;
   std::uint64_t nonsense_count_ = 0;
+  std::array<std::uint32_t, kFabricKeys> violations_{};  // that were taken, as the process counts
   std::array<std::uint16_t, FabricDataArea::kBuffers> taken_octets_{};  // 0: not taken
   Descriptor file_;
   Descriptor bell_;

@@ -51,6 +51,26 @@ TEST(FabricDataServerPort, EntriesThatMakeNoSenseAreCountedAndNotTaken) {
   EXPECT_TRUE(mapped.port.take_posted());
 }
 
+TEST(FabricDataServerPort, ViolationsAreTakenByKeyWithTheLastOne) {
+  Mapped mapped;
+  EXPECT_FALSE(mapped.port.has_violations());
+  auto& boxes = mapped.area->violations;
+  for (const std::uint32_t key : {0x8001U, 0x8002U}) {
+    boxes[0].add({.key = key, .dest_qp = 7, .source_lid = 3, .source_gid = {0xfe, 0x80}});
+  }
+  EXPECT_TRUE(mapped.port.has_violations());
+  EXPECT_FALSE(mapped.port.begin_rest(0)) << "there is something to look at";
+  EXPECT_EQ(mapped.port.take_violations(FabricKey::kQKey).count, 0U);
+  const auto told = mapped.port.take_violations(FabricKey::kPKey);
+  EXPECT_EQ(told.count, 2U);
+  EXPECT_EQ(told.last.key, 0x8002U);
+  EXPECT_EQ(told.last.dest_qp, 7U);
+  EXPECT_EQ(told.last.source_lid, 3U);
+  EXPECT_EQ(told.last.source_gid[1], 0x80);
+  EXPECT_FALSE(mapped.port.has_violations());
+  EXPECT_TRUE(mapped.port.begin_rest(0));
+}
+
 TEST(FabricDataServerPort, ABufferThatWasTakenIsNotTakenAgain) {
   Mapped mapped;
   mapped.post(9, 100);

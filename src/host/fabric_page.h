@@ -20,6 +20,8 @@ struct FabricPortState {
   std::uint64_t guid = 0;        // 0: there is no such port
   std::uint64_t gid_prefix = 0;  // of GID 0
   std::uint32_t capabilities = 0;
+  std::uint16_t capabilities_2 = 0;
+  std::uint16_t speed = 0;      // of a lane, as the verbs have it: 1 for SDR, ... 32 for EDR
   std::uint32_t rate_mbps = 0;  // of the link: 2500, 10000, ... 400000
   std::uint16_t lid = 0;
   std::uint16_t sm_lid = 0;
@@ -33,6 +35,12 @@ struct FabricPortState {
   std::uint8_t gid_count = 0;
   std::uint16_t pkey_count = 0;
   std::uint16_t reregister_requests = 0;                // so far, by the subnet manager
+  std::uint16_t outages = 0;                            // how often it was Active and is not then
+  std::uint16_t pkey_violations = 0;                    // by packets that reached the port
+  std::uint16_t qkey_violations = 0;                    // likewise
+  std::uint8_t subnet_timeout = 0;                      // 4.096 us * 2^this
+  std::uint8_t init_reply = 0;                          // InitTypeReply
+  std::uint8_t lane_limit = 0;                          // VLCap: 1 to 5 for 1, 2, 4, 8, 15 lanes
   std::array<std::uint64_t, kGidsMax> interface_ids{};  // the lower halves of the GIDs
   std::array<std::uint16_t, kPkeysMax> pkeys{};
 };
@@ -60,7 +68,7 @@ struct FabricNodeState {
 class FabricPage {
  public:
   static constexpr std::uint32_t kMagic = 0x5642'4670;
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kOctets = 16 * 1024;
 
   void initialise() noexcept {

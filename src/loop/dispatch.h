@@ -52,6 +52,8 @@ enum class ArrivedBy : std::uint8_t {
 ///   void handle_management(incoming, packet, seed, arrived_by)   a packet for queue pair 1
 ///   void handle_first_data(communication)                        the first packet of a new
 ///                                                                connection
+///   void handle_key_violation(violation, arrival)   a queue pair has dropped the packet because of
+///                                                   one of its keys
 template <typename Qp, typename Outside>
 class Dispatch {
  public:
@@ -306,6 +308,9 @@ void Dispatch<Qp, Outside>::deliver(Qp& qp, const link::Incoming& incoming,
       ++parts_.outside.counters().memory_faults;
       qp.machine().handle_memory_fault();
     }
+  }
+  if (const auto violation = qp.machine().take_key_violation()) [[unlikely]] {
+    parts_.outside.handle_key_violation(*violation, arrival);
   }
   // Its turn comes after the whole burst, so that one answer acknowledges all of the burst.
   parts_.agenda.list(qp);

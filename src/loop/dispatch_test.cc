@@ -52,12 +52,16 @@ struct FakeQp {
     return takes_of_train;
   }
   void handle_memory_fault() noexcept { ++memory_faults; }
+  std::optional<transport::KeyViolation> take_key_violation() noexcept {
+    return std::exchange(violation, std::nullopt);
+  }
 
   wire::QpNumber own_number{};
   AgendaEntry entry;
   WaitingPackets waiting;
   int holds = 0;
   int memory_faults = 0;
+  std::optional<transport::KeyViolation> violation{};
   bool admits = true;
   bool is_addressed = true;
   std::set<std::string> without_receive;  // the payloads of packets that find none
@@ -84,6 +88,9 @@ struct FakeOutside {
     management.push_back(arrived_by);
   }
   void handle_first_data(wire::CommId id) { first_data.push_back(id); }
+  void handle_key_violation(transport::KeyViolation violation, const transport::Arrival&) {
+    violations.push_back(violation);
+  }
 
   PacketCounters counts;
   bool faults = false;  // the memory is not there
@@ -91,6 +98,7 @@ struct FakeOutside {
   std::vector<std::pair<std::uint32_t, std::size_t>> forwarded;
   std::vector<ArrivedBy> management;
   std::vector<wire::CommId> first_data;
+  std::vector<transport::KeyViolation> violations;
 };
 
 wire::Gid ipv4(std::uint8_t first, std::uint8_t last) {
@@ -192,6 +200,13 @@ TEST_F(DispatchTest, APacketGoesToTheQueuePairThatItNamesWhichIsListedForATurn) 
   EXPECT_EQ(two.got, Payloads{"for two"});
   EXPECT_TRUE(one.got.empty() && three.got.empty());
   EXPECT_EQ(listed(), std::vector<FakeQp*>{&two});
+}
+
+TEST_F(DispatchTest, AWrongKeyIsReported) {
+  one.violation = transport::KeyViolation::kQKey;
+  handle(packet_for(one.number(), "strange"));
+  handle(packet_for(one.number(), "good"));
+  EXPECT_EQ(outside.violations, std::vector{transport::KeyViolation::kQKey});
 }
 
 TEST_F(DispatchTest, APacketForANumberThatNoQueuePairHasIsCounted) {

@@ -53,6 +53,7 @@ struct FakeQp {
     return {.octets = octets, .packets = 1, .identification = room.identification, .path = &path};
   }
   void handle_memory_fault() noexcept {}
+  std::optional<transport::KeyViolation> take_key_violation() noexcept { return std::nullopt; }
   std::optional<transport::UnreliableSender::Destination> next_unreliable_destination(
       Instant) const noexcept {
     if (to_send.empty()) return std::nullopt;

@@ -48,6 +48,7 @@ class Surroundings {
   void handle_management(const link::Incoming&, const wire::PacketView&, const wire::IcrcSeed&,
                          loop::ArrivedBy) noexcept {}
   void handle_first_data(wire::CommId) noexcept {}
+  void handle_key_violation(transport::KeyViolation, const transport::Arrival&) noexcept {}
 
   // ---- For Progress ----
 

@@ -33,6 +33,10 @@ enum class PacketDrop : std::uint8_t {
 };
 inline constexpr std::size_t kPacketDropCount = 4;
 
+/// Which key of a packet was not that of the queue pair: what a port of InfiniBand counts, and
+/// tells its subnet manager of (IBA Vol 1, 14.2.5.1).
+enum class KeyViolation : std::uint8_t { kPKey, kQKey };
+
 /// Whether a queue pair of this type takes packets of this service and direction.
 [[nodiscard]] inline bool is_of_service(QpType type, const wire::PacketView& packet) noexcept {
   if (packet.opcode() == wire::Opcode::kCnp) return true;

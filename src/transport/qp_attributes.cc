@@ -30,6 +30,7 @@ void adopt(QpAttributes& into, QpMask mask, const QpAttributes& wanted) noexcept
   };
   take(QpMask::kAccess, &QpAttributes::access);
   take(QpMask::kPKeyIndex, &QpAttributes::pkey);
+  take(QpMask::kPKeyIndex, &QpAttributes::pkey_index);
   take(QpMask::kQKey, &QpAttributes::qkey);
   take(QpMask::kPathMtu, &QpAttributes::path_mtu);
   take(QpMask::kTimeout, &QpAttributes::timeout);

@@ -68,6 +68,7 @@ struct QpAttributes {
   QpState current_state = QpState::kReset;        // kCurrentState: what the caller believes
   memory::Access access = memory::Access::kNone;  // operations that the peer may use
   wire::PKey pkey = wire::PKey::kDefault;         // kPKeyIndex: the entry that the index names
+  std::uint16_t pkey_index = 0;                   // kPKeyIndex: in the port's table
   wire::QKey qkey{};
   wire::PathMtu path_mtu = wire::PathMtu::k1024;
   std::uint8_t timeout = 0;      // 4.096 us * 2^timeout; 0 is never, at most 31

@@ -91,6 +91,11 @@ Status QueuePairMachine::modify(QpMask mask, const QpAttributes& wanted,
   return Ok{};
 }
 
+void QueuePairMachine::use_pkey(wire::PKey pkey) noexcept {
+  attributes_.pkey = path_.pkey = pkey;
+  sender_.use_pkey(pkey);
+}
+
 /// The responder reads these from its own state, which a peer process may share.
 void QueuePairMachine::publish_to_responder() noexcept {
   ResponderState& responder = receiver_.state();
@@ -357,6 +362,7 @@ bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
   if (!fault && is_response && !expects_responses) fault = PacketDrop::kWrongState;
   if (fault) {
     receiver_.count_dropped(*fault);
+    if (*fault == PacketDrop::kWrongPartition) key_violation_ = KeyViolation::kPKey;
     return;
   }
   if (arrival.packet.opcode() == wire::Opcode::kCnp) {
@@ -368,8 +374,16 @@ bool QueuePairMachine::is_addressed_by(const Arrival& arrival) const noexcept {
     work_ = Work::kExecuting;
     handle_first_request();
     receiver_.handle_request(arrival, xrc_shared);
+    if (is_datagram(config_.type)) [[unlikely]]
+      note_qkey_violation(arrival);
   }
   follow_sides();
+}
+
+/// After the responder has judged a datagram.
+void QueuePairMachine::note_qkey_violation(const Arrival& arrival) noexcept {
+  if (receiver_.state().failed || arrival.packet.deth().qkey == receiver_.state().qkey) return;
+  key_violation_ = KeyViolation::kQKey;
 }
 
 std::size_t QueuePairMachine::handle_train(const TrainArrival& train) noexcept {

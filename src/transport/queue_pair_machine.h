@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/expected.h"
 #include "base/time.h"
@@ -69,6 +70,8 @@ class alignas(64) QueuePairMachine {
   /// then. `path` is read when kAddress is named.
   [[nodiscard]] Status modify(QpMask mask, const QpAttributes& attributes,
                               const Path* path) noexcept;
+  /// The port has another key at pkey_index now; 0: none, and no packet matches it.
+  void use_pkey(wire::PKey pkey) noexcept;
   /// The attributes as they are now, sequence numbers included.
   [[nodiscard]] QpAttributes attributes() const noexcept;
   [[nodiscard]] const Path& path() const noexcept { return path_; }
@@ -132,6 +135,10 @@ class alignas(64) QueuePairMachine {
   /// The destination has no room: an unreliable service sends nothing before `until`.
   void hold_until(Instant until) noexcept { sender_.unreliable().hold_until(until); }
   [[nodiscard]] std::optional<QpEvent> poll_event() noexcept;
+  /// Whether the last packet given to handle_packet() was dropped because of one of its keys; once.
+  [[nodiscard]] std::optional<KeyViolation> take_key_violation() noexcept {
+    return std::exchange(key_violation_, std::nullopt);
+  }
   [[nodiscard]] Instant next_timeout() const noexcept;
 
   /// Whether this queue pair accepts the packet: it is of its service and partition, and from the
@@ -165,6 +172,7 @@ class alignas(64) QueuePairMachine {
   void reset() noexcept;
   void enter_error() noexcept;
   void handle_first_request() noexcept;
+  void note_qkey_violation(const Arrival& arrival) noexcept;
   void handle_send_failure() noexcept;
   void handle_completion_overrun() noexcept;
   void follow_sides() noexcept;
@@ -181,6 +189,7 @@ class alignas(64) QueuePairMachine {
   bool established_ = false;     // a packet has arrived
   bool drain_reported_ = false;  // SQD: the event was raised
   bool sender_turn_ = false;     // the requester sends next, not the responder
+  std::optional<KeyViolation> key_violation_{};
   Sender sender_;
   Receiver receiver_;
   Path path_;

@@ -575,22 +575,6 @@ TEST(QueuePairMachine, ADatagramMayComeFromAnywhere) {
   EXPECT_EQ(pair.a.receives().size(), 1U);
 }
 
-TEST(QueuePairMachine, DropsWhatIsOfAnotherPartition) {
-  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
-    Pair pair(type);
-    pair.connect();
-    ASSERT_TRUE(pair.a.post_receive(1).ok());
-    auto headers = request_headers();
-    headers.bth.pkey = wire::PKey{0x8001};
-    pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
-    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongPartition), 1U);
-    headers.bth.pkey = wire::PKey{0x7fff};  // a limited member of the same partition
-    pair.a.handle(pair.a.packet(Operation::kSendOnly, headers));
-    EXPECT_EQ(pair.a.qp().receiver().dropped(PacketDrop::kWrongPartition), 1U);
-    EXPECT_EQ(pair.a.receives().size(), 1U);
-  }
-}
-
 TEST(QueuePairMachine, DropsWhatIsOfAnotherService) {
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
     Pair pair(type);

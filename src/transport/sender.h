@@ -47,6 +47,11 @@ class Sender {
   void hand_over(bool to_direct_path) noexcept { is_elsewhere_ = to_direct_path; }
   [[nodiscard]] bool is_elsewhere() const noexcept { return is_elsewhere_; }
 
+  /// The partition of all packets from now on.
+  void use_pkey(wire::PKey pkey) noexcept {
+    requester_.use_pkey(pkey);
+    unreliable_.use_pkey(pkey);
+  }
   /// While paused (SQD), no request is started; one that has begun is finished.
   void pause(bool paused) noexcept {
     requester_.pause(paused);

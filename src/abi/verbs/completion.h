@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "abi/verbs/handles.h"
 #include "transport/queues/work.h"
 
 namespace verbatim::abi {
@@ -27,10 +28,20 @@ namespace verbatim::abi {
   return static_cast<std::uint16_t>(completion.origin().source);
 }
 
+/// Which of the LIDs of this port a native datagram came to. A port has more than one only if its
+/// subnet manager has set an LMC.
+[[nodiscard]] inline std::uint8_t path_bits_of(const transport::Completion& completion,
+                                               const ContextHandle& context) noexcept {
+  if (completion.source_qp == wire::QpNumber{}) return 0;
+  const std::uint8_t bits = completion.origin().path_bits;
+  return bits == 0 ? bits : bits & context.adapter->path_mask();
+}
+
 /// Writes a completion as the verbs have it, member by member and in place. A struct that is built
 /// elsewhere and then copied is read in larger pieces than it was written in, and the processor
 /// waits for that.
-inline void show(const transport::Completion& completion, ibv_wc& wc) noexcept {
+inline void show(const transport::Completion& completion, const ContextHandle& context,
+                 ibv_wc& wc) noexcept {
   wc.wr_id = completion.wr_id;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
@@ -43,7 +54,7 @@ inline void show(const transport::Completion& completion, ibv_wc& wc) noexcept {
   wc.pkey_index = 0;
   wc.slid = source_lid_of(completion);
   wc.sl = service_level_of(completion);
-  wc.dlid_path_bits = 0;
+  wc.dlid_path_bits = path_bits_of(completion, context);
 }
 
 }  // namespace verbatim::abi

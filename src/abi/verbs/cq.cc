@@ -61,7 +61,10 @@ void fill_polling(ibv_cq_ex& cq) noexcept {
     return source_lid_of(handle_of_ex(ex).current);
   };
   cq.read_sl = [](ibv_cq_ex* ex) { return service_level_of(handle_of_ex(ex).current); };
-  cq.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 0; };
+  cq.read_dlid_path_bits = [](ibv_cq_ex* ex) {
+    const CqHandle& handle = handle_of_ex(ex);
+    return path_bits_of(handle.current, *handle.owner);
+  };
   cq.read_completion_ts = [](ibv_cq_ex* ex) { return handle_of_ex(ex).current.timestamp; };
   cq.read_completion_wallclock_ns = [](ibv_cq_ex* ex) {
     return device::time_of_day_at(handle_of_ex(ex).current.timestamp);
@@ -127,7 +130,7 @@ struct Places {
   while (done < count) {
     const auto wanted = static_cast<std::size_t>(std::min(count - done, kPiece));
     const std::size_t found = handle.object->poll({completions, wanted});
-    for (std::size_t i = 0; i < found; ++i) show(completions[i], wc[done++]);
+    for (std::size_t i = 0; i < found; ++i) show(completions[i], *handle.owner, wc[done++]);
     if (found < wanted) break;
   }
   if (done == 0) {

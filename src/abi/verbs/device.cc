@@ -83,7 +83,7 @@ DeviceHandle& remember(const device::PortInfo& port) VB_REQUIRES(devices().mutex
 ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   ibv_device_attr attr{};
   std::memcpy(&attr.node_guid, port.guid.data(), sizeof attr.node_guid);
-  attr.sys_image_guid = attr.node_guid;
+  attr.sys_image_guid = port.fabric ? big_endian(port.fabric->system_guid) : attr.node_guid;
   std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", device::kFirmwareVersion);
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = 0xffff'f000;
@@ -94,6 +94,8 @@ ibv_device_attr attributes_of(const device::PortInfo& port) noexcept {
   attr.max_qp_wr = static_cast<int>(device::kMaxQueueDepth);
   attr.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                           IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  if (port.fabric) attr.device_cap_flags |= IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR;
+  attr.device_cap_flags |= IBV_DEVICE_PORT_ACTIVE_EVENT;
   attr.max_sge = static_cast<int>(device::kMaxSges);
   attr.max_sge_rd = static_cast<int>(device::kMaxSges);
   attr.max_cq = static_cast<int>(device::kMaxCompletionQueues);
@@ -182,32 +184,19 @@ void show_interface(const device::PortInfo& info, ibv_port_attr& attr) noexcept 
   attr.flags = IBV_QPF_GRH_REQUIRED;
 }
 
-/// What the verbs call the speed of one lane.
-std::uint8_t speed_of(std::uint32_t mbps, std::uint8_t width) noexcept {
-  struct Speed {
-    std::uint32_t lane_mbps;
-    std::uint8_t code;
-  };
-  constexpr std::array<Speed, 7> kSpeeds{{{2'500, 1},
-                                          {5'000, 2},
-                                          {10'000, 4},
-                                          {14'000, 16},
-                                          {25'000, 32},
-                                          {50'000, 64},
-                                          {100'000, 128}}};
-  constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};  // by the bit of the width
-  const auto bit = static_cast<std::size_t>(std::countr_zero(unsigned{width} | 0x100U));
-  const std::uint32_t lane = mbps / (bit < kLanes.size() ? kLanes[bit] : 1);
-  std::uint8_t code = 1;
-  for (const Speed& speed : kSpeeds) {
-    if (lane >= speed.lane_mbps) code = speed.code;
-  }
-  return code;
-}
+/// ibv_port_attr of rdma-core 59 and later, which has one member more: the speed of a lane, of
+/// which active_speed has too few bits for XDR.
+struct LongerPortAttr {
+  ibv_port_attr known{};
+  std::uint32_t active_speed_ex = 0;
+};
+constexpr unsigned kFastestSpeed = 128;  // that active_speed can tell: NDR
+static_assert(offsetof(LongerPortAttr, active_speed_ex) == 52);
 
 /// The encodings of a subnet manager are those of the verbs.
-void show_fabric(const device::PortInfo& info, ibv_port_attr& attr) noexcept {
+void show_fabric(const device::PortInfo& info, LongerPortAttr& longer) noexcept {
   const device::FabricPort& fabric = *info.fabric;
+  ibv_port_attr& attr = longer.known;
   attr.state = static_cast<ibv_port_state>(fabric.state);
   attr.max_mtu = static_cast<ibv_mtu>(fabric.mtu_limit);
   attr.port_cap_flags = fabric.capabilities;
@@ -215,12 +204,19 @@ void show_fabric(const device::PortInfo& info, ibv_port_attr& attr) noexcept {
   attr.sm_lid = static_cast<std::uint16_t>(fabric.sm_lid);
   attr.lmc = fabric.lmc;
   attr.sm_sl = static_cast<std::uint8_t>(fabric.sm_level);
-  attr.max_vl_num = 4;  // VL0 to VL7
-  attr.subnet_timeout = 18;
+  attr.bad_pkey_cntr = fabric.pkey_violations;
+  attr.qkey_viol_cntr = fabric.qkey_violations;
+  attr.max_vl_num = fabric.lane_limit;
+  attr.subnet_timeout = fabric.subnet_timeout;
+  attr.init_type_reply = fabric.init_reply;
   attr.active_width = fabric.width;
-  attr.active_speed = speed_of(info.speed_mbps, fabric.width);
+  attr.active_speed = static_cast<std::uint8_t>(std::min<unsigned>(fabric.speed, kFastestSpeed));
+  longer.active_speed_ex = fabric.speed;
   attr.phys_state = fabric.physical_state;
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  if ((fabric.capabilities & IBV_PORT_CAP_MASK2_SUP) != 0) {
+    attr.port_cap_flags2 = fabric.capabilities_2;
+  }
 }
 
 }  // namespace
@@ -228,15 +224,17 @@ void show_fabric(const device::PortInfo& info, ibv_port_attr& attr) noexcept {
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
   if (port != 1) return as_errno_value(EINVAL);
   const device::PortInfo info = port_of(context);
-  ibv_port_attr attr{};
-  info.fabric ? show_fabric(info, attr) : show_interface(info, attr);
+  LongerPortAttr longer;
+  ibv_port_attr& attr = longer.known;
+  info.fabric ? show_fabric(info, longer) : show_interface(info, attr);
   attr.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
   attr.gid_tbl_len = static_cast<int>(info.gids.size());
   attr.max_msg_sz = 1U << 31;
   attr.pkey_tbl_len = static_cast<std::uint16_t>(info.pkeys().size());
+  if (!info.fabric) longer.active_speed_ex = attr.active_speed;
   // Callers built against other releases have a shorter or a longer struct.
   std::memset(attributes, 0, size);
-  std::memcpy(attributes, &attr, std::min(size, sizeof attr));
+  std::memcpy(attributes, &longer, std::min(size, sizeof longer));
   return 0;
 }
 

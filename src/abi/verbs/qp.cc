@@ -201,6 +201,12 @@ std::optional<wire::PKey> partition_of(const QpHandle& handle, std::uint16_t ind
   return port.pkeys()[index];
 }
 
+/// Whether a multicast group can have this LID. On Ethernet the LID is ignored (annex A16).
+bool is_group_lid(const device::PortInfo& port, std::uint16_t lid) noexcept {
+  const wire::Lid group{lid};
+  return !port.fabric || (group >= wire::Lid::kFirstMulticast && group != wire::Lid::kPermissive);
+}
+
 transport::QpAttributes attributes_of(const ibv_qp_attr& attr) noexcept {
   transport::QpAttributes wanted;
   wanted.state = transport::QpState(octet_of(attr.qp_state));
@@ -279,6 +285,7 @@ VB_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     const auto key = partition_of(handle, attr->pkey_index);
     if (!key) return as_errno_value(EINVAL);
     wanted.pkey = *key;
+    wanted.pkey_index = attr->pkey_index;
   }
   std::optional<device::Destination> to;
   if ((mask & IBV_QP_AV) != 0) {
@@ -347,16 +354,18 @@ VB_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   return 0;
 }
 
-VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+VB_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  if (!is_group_lid(object.adapter().port(), lid)) return as_errno_value(EINVAL);
   return as_errno_value(
       object.adapter().groups().attach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }
 
-VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+VB_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   const Uncancelled uncancelled;
   verbatim::device::QueuePair& object = *handle_of<QpHandle>(qp).object;
+  if (!is_group_lid(object.adapter().port(), lid)) return as_errno_value(EINVAL);
   return as_errno_value(
       object.adapter().groups().detach(object, std::bit_cast<wire::Gid>(gid->raw)));
 }

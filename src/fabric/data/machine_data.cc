@@ -21,6 +21,21 @@ std::optional<DataOutcome> Fabric::Machine::poll_data() {
   return data_outcomes_.pop();
 }
 
+void Fabric::Machine::report_bad_keys(Instant now, PortEnd end, const BadKeyReport& report) {
+  VB_ASSERT(!places_[end.node].node.is_switch());
+  if (report.count == 0 || !places_[end.node].has_power) return;
+  const bool is_pkey = report.key == BadKeyReport::Key::kPKey;
+  drops_.add({.at = now,
+              .port = end,
+              .reason = is_pkey ? DropReason::kBadPKey : DropReason::kBadQKey,
+              .kind = PacketKind::kData,
+              .source = report.last.source,
+              .destination = report.last.destination,
+              .dest_qp = report.last.dest_qp},
+             report.count);
+  count_bad_keys(now, end, report);
+}
+
 /// Why a packet does not begin its way; empty: it does.
 std::optional<DropReason> Fabric::Machine::refusal_of(PortEnd from,
                                                       const PacketHeader& packet) const noexcept {

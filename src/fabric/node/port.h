@@ -34,6 +34,7 @@ struct Port {
   Arbitration high_arbitration{};
   PortCounts counts{};
   std::uint32_t reregister_requests = 0;
+  std::uint32_t outages = 0;  // how often it was Active and then was not
 
   [[nodiscard]] bool passes_subnet_management() const noexcept {
     return info.state >= wire::PortState::kInitialize;

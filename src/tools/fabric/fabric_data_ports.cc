@@ -21,6 +21,21 @@ constexpr std::uint32_t buffer_of(std::uint32_t handle) noexcept {
   return handle & (host::FabricDataArea::kBuffers - 1);
 }
 
+fabric::BadKeyReport report_of(fabric::BadKeyReport::Key key,
+                               const host::FabricDataServerPort::Violations& told) noexcept {
+  const host::FabricKeyViolation& last = told.last;
+  return {.key = key,
+          .count = told.count,
+          .last = {.source = wire::Lid{last.source_lid},
+                   .destination = wire::Lid{last.destination_lid},
+                   .key = last.key,
+                   .level = wire::ServiceLevel{static_cast<std::uint8_t>(last.service_level & 0xf)},
+                   .source_qp = wire::QpNumber{last.source_qp & wire::kQpNumberMask},
+                   .dest_qp = wire::QpNumber{last.dest_qp & wire::kQpNumberMask},
+                   .source_gid = {.octets = last.source_gid},
+                   .destination_gid = {.octets = last.destination_gid}}};
+}
+
 }  // namespace
 
 FabricDataPorts::FabricDataPorts(fabric::Fabric& fabric, host::FabricServer& server)
@@ -87,6 +102,7 @@ bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
     if (taken == 0) break;
     packets += taken;
   }
+  take_violations(now, member);
   seats_of(member.about.port)[member.about.slot] = kNone;
   discard_waiting(member);
   std::erase(looked_at_, index);
@@ -125,8 +141,11 @@ std::size_t FabricDataPorts::turn(Instant now) {
   std::size_t packets = 0;
   for (std::size_t looks = 0; looks < count && packets < kTurnPackets; ++looks) {
     if (next_looked_at_ >= count) next_looked_at_ = 0;
-    packets += take_posted(now, looked_at_[next_looked_at_++]);
+    const Index index = looked_at_[next_looked_at_++];
+    packets += take_posted(now, index);
     ring_all();
+    Member& member = *members_[index];
+    if (now >= member.next_report && member.port.has_violations()) take_violations(now, member);
   }
   rest_idle(now);
   return packets;
@@ -153,6 +172,17 @@ std::size_t FabricDataPorts::take_posted(Instant now, Index index) {
   counters_.malformed += member.port.nonsense_count() - nonsense;
   if (count > 0) member.moved = now;
   return count;
+}
+
+void FabricDataPorts::take_violations(Instant now, Member& member) {
+  using Key = fabric::BadKeyReport::Key;
+  member.next_report = now + kReportsEvery;
+  for (const Key key : {Key::kPKey, Key::kQKey}) {
+    const auto told = member.port.take_violations(key == Key::kPKey ? host::FabricKey::kPKey
+                                                                    : host::FabricKey::kQKey);
+    if (told.count == 0) continue;
+    fabric_.report_bad_keys(now, member.about.port, report_of(key, told));
+  }
 }
 
 void FabricDataPorts::rest_idle(Instant now) {

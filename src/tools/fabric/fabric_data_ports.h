@@ -32,6 +32,9 @@ namespace verbatim::tools {
 /// their senders' buffers. When it has released nothing for kPatience, or has had no room for
 /// kPatienceMax, what waits for it is discarded and counted.
 ///
+/// What processes say about packets that they refuse because of a key goes to the counters of their
+/// port, of each process at most once in kReportsEvery.
+///
 /// The owner
 ///   1. watches descriptor() and calls handle_bells() when it is readable;
 ///   2. calls turn() after each advance() of the fabric, again at once while is_looking(), and no
@@ -44,6 +47,7 @@ class FabricDataPorts {
   static constexpr Duration kPatience = std::chrono::milliseconds(10);
   static constexpr Duration kPatienceMax = std::chrono::milliseconds(100);
   static constexpr Duration kLooking = std::chrono::microseconds(20);
+  static constexpr Duration kReportsEvery = std::chrono::milliseconds(1);
   static constexpr std::size_t kBurstPackets = 32;  // of one process before the next one
   static constexpr std::size_t kTurnPackets = 256;
 
@@ -97,6 +101,7 @@ class FabricDataPorts {
     bool is_looked_at = false;  // is in looked_at_
     bool wants_ring = false;    // is in to_ring_
     Instant moved{};            // when it has last posted or got a packet
+    Instant next_report{};      // when what it refuses is counted next
     host::FabricDataServerPort port;
     std::array<Passage, host::FabricDataArea::kBuffers> passages{};
     std::deque<Handle> waiting;  // packets for it; while there are any it is in waited_for_
@@ -114,6 +119,7 @@ class FabricDataPorts {
   [[nodiscard]] Seats& seats_of(fabric::PortEnd port);
   void look_at(Instant now, Index index);
   [[nodiscard]] std::size_t take_posted(Instant now, Index index);
+  void take_violations(Instant now, Member& member);
   void take_outcomes(Instant now);
   void take_tapped();
   void arrive(Instant now, fabric::PortEnd port, Handle handle);

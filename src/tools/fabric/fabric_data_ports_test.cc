@@ -376,6 +376,30 @@ TEST(FabricDataPorts, TheFabricRestsAfterAWhileAndIsWoken) {
   }
 }
 
+TEST(FabricDataPorts, WhatAProcessRefusesIsCountedAtItsPortNowAndThen) {
+  Process process;
+  FabricDataPort port;
+  process.attach(port, "h1", 0);
+  const auto violations = [&] {
+    return process.net.fabric.port_status(process.net.host("h1")).pkey_violations;
+  };
+  process.net.wait(1s);
+  port.report(host::FabricKey::kPKey, {.key = 0x8001});
+  process.turn();
+  EXPECT_EQ(violations(), 1);
+  for (int i = 0; i < 10; ++i) port.report(host::FabricKey::kPKey, {.key = 0x8001});
+  process.turn();
+  EXPECT_EQ(violations(), 1) << "not at once";
+  EXPECT_TRUE(process.data.is_looking()) << "and it is not forgotten";
+  process.net.wait(FabricDataPorts::kReportsEvery);
+  process.turn();
+  EXPECT_EQ(violations(), 11);
+  port.report(host::FabricKey::kQKey, {});
+  port.close();
+  process.await_left(1);
+  EXPECT_EQ(process.net.fabric.port_status(process.net.host("h1")).qkey_violations, 1);
+}
+
 TEST(FabricDataPorts, ASlotIsForOneProcess) {
   Process process;
   FabricDataPort first;

@@ -21,11 +21,16 @@ Json port_json(const FabricView& view, PortEnd end) {
             {"mtu", wire::octets_of(status.mtu)},
             {"peer", nullptr}};
   const auto count = [&](wire::PortCounter counter) { return view.fabric.counter(end, counter); };
-  port["counters"] = {{"sent_packets", count(wire::PortCounter::kTransmitPackets)},
-                      {"sent_words", count(wire::PortCounter::kTransmitWords)},
-                      {"received_packets", count(wire::PortCounter::kReceivePackets)},
-                      {"received_words", count(wire::PortCounter::kReceiveWords)},
-                      {"discards", count(wire::PortCounter::kTransmitDiscards)}};
+  port["counters"] = {
+      {"sent_packets", count(wire::PortCounter::kTransmitPackets)},
+      {"sent_words", count(wire::PortCounter::kTransmitWords)},
+      {"received_packets", count(wire::PortCounter::kReceivePackets)},
+      {"received_words", count(wire::PortCounter::kReceiveWords)},
+      {"discards", count(wire::PortCounter::kTransmitDiscards)},
+      {"sent_constraint_errors", count(wire::PortCounter::kTransmitConstraintErrors)},
+      {"received_constraint_errors", count(wire::PortCounter::kReceiveConstraintErrors)},
+      {"pkey_violations", status.pkey_violations},
+      {"qkey_violations", status.qkey_violations}};
   if (const auto peer = view.fabric.peer_of(end)) port["peer"] = view.names.name_of(*peer);
   return port;
 }

@@ -27,8 +27,16 @@ host::FabricPortState port_state(const fabric::PortStatus& status) {
   state.guid = static_cast<std::uint64_t>(status.port_guid);
   if (!status.gids.empty()) state.gid_prefix = half_of(status.gids.front(), 0);
   state.capabilities = status.capability_mask;
+  state.capabilities_2 = status.capability_mask_2;
   state.reregister_requests = static_cast<std::uint16_t>(status.reregister_requests);
+  state.outages = static_cast<std::uint16_t>(status.outages);
+  state.pkey_violations = status.pkey_violations;
+  state.qkey_violations = status.qkey_violations;
+  state.subnet_timeout = status.subnet_timeout;
+  state.init_reply = status.init_reply;
+  state.lane_limit = status.lane_limit;
   state.rate_mbps = fabric::megabits_of(status.rate);
+  state.speed = static_cast<std::uint16_t>(1U << static_cast<unsigned>(status.rate.speed));
   state.lid = static_cast<std::uint16_t>(status.lid);
   state.sm_lid = static_cast<std::uint16_t>(status.sm_lid);
   state.lmc = status.lmc;

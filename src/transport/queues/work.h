@@ -135,16 +135,23 @@ enum class WcFlags : std::uint8_t {
 struct DatagramOrigin {
   wire::Lid source = wire::Lid::kReserved;  // none: the datagram was no native one
   wire::ServiceLevel level{};
+  std::uint8_t path_bits = 0;  // the low seven bits of the LID that it came to; 0 for a group
 
   [[nodiscard]] static constexpr DatagramOrigin of(const wire::LocalRoute& route) noexcept {
-    return {.source = route.source, .level = route.level};
+    const bool is_to_group = route.destination >= wire::Lid::kFirstMulticast;
+    const unsigned low_bits = static_cast<unsigned>(route.destination) & 0x7f;
+    return {.source = route.source,
+            .level = route.level,
+            .path_bits = static_cast<std::uint8_t>(is_to_group ? 0 : low_bits)};
   }
   [[nodiscard]] constexpr std::uint32_t pack() const noexcept {
-    return static_cast<std::uint32_t>(level) << 16 | static_cast<std::uint32_t>(source);
+    return static_cast<std::uint32_t>(path_bits) << 24 | static_cast<std::uint32_t>(level) << 16 |
+           static_cast<std::uint32_t>(source);
   }
   [[nodiscard]] static constexpr DatagramOrigin unpack(std::uint32_t packed) noexcept {
     return {.source = wire::Lid{static_cast<std::uint16_t>(packed)},
-            .level = wire::ServiceLevel{static_cast<std::uint8_t>(packed >> 16)}};
+            .level = wire::ServiceLevel{static_cast<std::uint8_t>(packed >> 16 & 0xf)},
+            .path_bits = static_cast<std::uint8_t>(packed >> 24)};
   }
 };
 

@@ -77,6 +77,7 @@ class RcRequester {
   void start(const Config& config, const Path& path) noexcept;
   /// New attributes of a connection that goes on: timers, retries, rights.
   void reconfigure(const Config& config, const Path& path) noexcept;
+  void use_pkey(wire::PKey pkey) noexcept { path_.pkey = pkey; }
 
   /// While paused (SQD), no request is started; started ones finish.
   void pause(bool paused) noexcept { paused_ = paused; }

@@ -75,6 +75,24 @@ TEST_F(UdResponderTest, TheCompletionHasTheKindOfTheNetworkHeader) {
   }
 }
 
+TEST_F(UdResponderTest, TheCompletionOfANativeDatagramHasItsLidsAndLevel) {
+  network_header_.assign(kGrhOctets, std::byte{0});
+  const auto origin_of = [&](const wire::LocalRoute& route) {
+    parts_.post_receive(100);
+    responder_.handle_request(TestPacket(headers(), octets_of(4)).view(),
+                              std::span<const std::byte, kGrhOctets>(network_header_), route);
+    return parts_.completions().at(0).origin();
+  };
+  const DatagramOrigin origin = origin_of({.source = wire::Lid{0xbeef},
+                                           .destination = wire::Lid{0x1f85},
+                                           .level = wire::ServiceLevel{15}});
+  EXPECT_EQ(origin.source, wire::Lid{0xbeef});
+  EXPECT_EQ(origin.level, wire::ServiceLevel{15});
+  EXPECT_EQ(origin.path_bits, 0x05) << "the low seven bits";
+  EXPECT_EQ(origin_of({.source = wire::Lid{1}, .destination = wire::Lid{0xc003}}).path_bits, 0)
+      << "a group has no paths";
+}
+
 TEST_F(UdResponderTest, ADatagramIsScatteredOverTheList) {
   parts_.post_receive(
       {parts_.arena().sge(0, 10), parts_.arena().sge(1000, 50), parts_.arena().sge(2000, 50)});

@@ -44,6 +44,7 @@ class UnreliableSender {
   void start(const Config& config, const Path& path) noexcept;
   /// New attributes of a queue pair that continues; the sequence numbers continue, too.
   void reconfigure(const Config& config, const Path& path) noexcept;
+  void use_pkey(wire::PKey pkey) noexcept { path_.pkey = pkey; }
   /// While paused (SQD), no request is started; a started one finishes.
   void pause(bool paused) noexcept { paused_ = paused; }
   [[nodiscard]] bool is_drained() const noexcept { return cursor_packet_ == 0; }
