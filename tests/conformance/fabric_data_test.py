@@ -1,57 +1,22 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs that use verbs on the nodes of a fabric, as an ordinary user: ibverbs-utils and perftest of the
-distribution find each other by LID and by GID, their packets take the way that OpenSM has set up, all counters
-on it agree, and links, processes and the fabric itself may end in the middle. Needs root, to become that user.
+distribution find each other by LID and by GID, their packets take the way that OpenSM has set up, and all
+counters on it agree. Needs root, to become that user.
 
-Usage: fabric_data_test.py --build build/release [Programs | Failures.test_a_cut_link_is_survived ...]
+Usage: fabric_data_test.py --build build/release [Programs | Counters.test_... ...]
 """
-import json
 import os
 import re
 import shutil
-import signal
 import sys
-import time
 import unittest
 
 import hosts
-from fabrics import HOSTS, TREE, Fabric
+from fabric_pairs import Pairs, subnet
+from fabrics import HOSTS
 
 INSTALLATION = None
-PARTITIONS = "Default=0x7fff, ipoib: ALL=full;\nleft=0x0001, ipoib: {h0}=full, {h1}=full;\n"
-
-
-def subnet(test, topology=TREE, *options, before=lambda made: None):
-    """A fabric whose ports OpenSM has made Active."""
-    made = Fabric(INSTALLATION, topology)
-    test.addCleanup(made.end) if isinstance(test, unittest.TestCase) else test.addClassCleanup(made.end)
-    made.await_up()
-    before(made)
-    made.opensm = made.start_opensm("h1", "osm.log", *options)
-    return made.await_active()
-
-
-class Pairs:
-    """Runs a program on two nodes: the second one is told where the first one listens."""
-    next_port = 18600
-
-    def pair(self, made, program, server="h3", client="h0", clients_words=None):
-        type(self).next_port += 1
-        words = [*program, "-p", str(self.next_port)]
-        listening = made.start(server, *words)
-        self.assertTrue(listening.await_listening(self.next_port, time.monotonic() + hosts.PATIENCE), listening.output())
-        connecting = made.start(client, *(clients_words or words), "127.0.0.1")
-        return listening, connecting
-
-    def finish(self, *processes):
-        deadline = time.monotonic() + hosts.PATIENCE
-        for process in reversed(processes):
-            self.assertEqual(process.wait(deadline), 0, process.output())
-        return [process.output() for process in processes]
-
-    def passes(self, made, *program, **ends):
-        return self.finish(*self.pair(made, program, **ends))
 
 
 class Programs(Pairs, unittest.TestCase):
@@ -59,7 +24,7 @@ class Programs(Pairs, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.fabric = subnet(cls)
+        cls.fabric = subnet(cls, INSTALLATION)
         cls.lids = {host: cls.fabric.lid_of(host) for host in HOSTS}
 
     def test_pingpongs_by_lid(self):
@@ -123,7 +88,7 @@ class Counters(Pairs, unittest.TestCase):
     MESSAGES, SIZE, MTU = 1000, 65536, 4096
 
     def test_they_add_up_on_every_port_of_the_way(self):
-        made = subnet(self)
+        made = subnet(self, INSTALLATION)
         lids = [str(made.lid_of(host)) for host in ("h0", "h3")]
         way = made.run("h0", "ibtracert", *lids).stdout
         [egress] = re.findall(r"\"leaf0\"\n\[(\d+)\]", way)
@@ -149,82 +114,6 @@ class Counters(Pairs, unittest.TestCase):
         ports = {f"{port['node']}[{port['port']}]": port for port in made.ports()}
         self.peers = {name: port["peer"] for name, port in ports.items()}
         return {name: port["counters"] for name, port in ports.items()}
-
-
-class Partitions(Pairs, unittest.TestCase):
-    def setUp(self):
-        def configure(made):
-            guids = {node["name"]: node for node in json.loads(made.tell("show", "nodes", "--json").stdout)}
-            ports = {name: re.search(r"0x[0-9a-f]+", made.run(name, "ibstat", "-p").stdout)[0] for name in HOSTS}
-            self.assertEqual(set(HOSTS) - set(guids), set())
-            with open(os.path.join(made.folder, "partitions.conf"), "w", encoding="ascii") as file:
-                file.write(PARTITIONS.format(**ports))
-        self.made = subnet(self, TREE, "-P", "partitions.conf", before=configure)
-
-    def index_of(self, node, key):
-        keys = re.findall(r"0x([0-9a-f]{4})", self.made.run(node, "smpquery", "pkeys", str(self.made.lid_of(node))).stdout)
-        return keys.index(key) if key in keys else None
-
-    def test_members_of_a_partition_meet_and_others_do_not(self):
-        index = {node: self.index_of(node, "8001") for node in HOSTS}
-        self.assertIsNone(index["h3"])
-        self.assertEqual(index["h0"], index["h1"])
-        inside = ["ib_write_bw", "-n", "100", f"--pkey_index={index['h0']}"]
-        self.passes(self.made, *inside, server="h1", client="h0")
-        listening, connecting = self.pair(self.made, ["ib_write_bw", "-n", "100"], clients_words=[
-            *inside, "-p", str(self.next_port + 1)])
-        connecting.wait(time.monotonic() + hosts.PATIENCE)
-        self.assertRegex(connecting.output(), r"(?i)retry|syndrom|fail")
-        listening.end()
-
-
-class Failures(Pairs, unittest.TestCase):
-    def test_a_cut_link_is_survived(self):
-        made = subnet(self)
-        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "6", "-s", "8192"])
-        time.sleep(2)
-        lids = [str(made.lid_of(host)) for host in ("h0", "h3")]
-        [egress] = re.findall(r"\"leaf0\"\n\[(\d+)\]", made.run("h0", "ibtracert", *lids).stdout)
-        made.tell("link", "down", f"leaf0[{egress}]")
-        self.finish(listening, connecting)
-        made.stop(made.opensm)
-        self.assertIn("num:128", made.file("osm.log"))
-
-    def test_a_killed_program_ends_its_peer_and_frees_its_place(self):
-        made = subnet(self)
-        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
-        time.sleep(1)
-        os.killpg(listening.child.pid, signal.SIGKILL)
-        self.assertIsNotNone(connecting.wait(time.monotonic() + hosts.PATIENCE), "the peer hangs")
-        self.passes(made, "ibv_rc_pingpong")
-
-    def test_a_stopped_program_stops_no_other(self):
-        made = subnet(self)
-        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
-        time.sleep(1)
-        os.killpg(listening.child.pid, signal.SIGSTOP)
-        self.passes(made, "ibv_rc_pingpong", server="h2", client="h0")
-        self.passes(made, "ibv_rc_pingpong", server="h3", client="h1")
-        os.killpg(listening.child.pid, signal.SIGCONT)
-        connecting.end()
-
-    def test_the_end_of_the_fabric_hangs_no_program(self):
-        made = subnet(self)
-        listening, connecting = self.pair(made, ["ib_write_bw", "-D", "30", "-s", "8192"])
-        time.sleep(1)
-        os.killpg(made.process.child.pid, signal.SIGKILL)
-        made.process.child.wait()
-        for process in (connecting, listening):
-            self.assertIsNotNone(process.wait(time.monotonic() + hosts.PATIENCE), "it hangs")
-        done = made.run("h0", "ibv_devinfo")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stdout + done.stderr, r"fabric .* (has ended|is not running|no fabric)|there is no fabric")
-
-    def test_data_goes_on_without_a_subnet_manager(self):
-        made = subnet(self)
-        os.killpg(made.opensm.child.pid, signal.SIGKILL)
-        made.opensm.child.wait()
-        self.passes(made, "ibv_rc_pingpong")
 
 
 def main():

@@ -84,6 +84,10 @@ class Fabric:
     def lid_of(self, node):
         return int(self.port_of(node)["Base lid"])
 
+    def lid_of_switch(self, name):
+        return next(node["lid"] for node in json.loads(self.tell("show", "nodes", "--json").stdout)
+                    if node["name"] == name)
+
     def are_active(self, nodes=HOSTS):
         return all(self.port_of(node).get("State") == "Active" for node in nodes)
 

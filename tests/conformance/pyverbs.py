@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs rdma-core's own tests (package python3-pyverbs) on our adapter, each in its own process.
 
-Usage: pyverbs.py --build build/release [--filter TEXT] [--update]
+Usage: pyverbs.py --build build/release [--fabric] [--filter TEXT] [--update]
 
-What is expected of each test stands in pyverbs.txt beside this file: `passed`; `skipped`, with the
-test's own reason; or `missing`, with what we lack. A test that is expected to pass and does not, and
+The adapter is that of a network interface, or with --fabric that of node h0 of a fabric with OpenSM. What is
+expected of each test stands in pyverbs.txt, or pyverbs_fabric.txt, beside this file: `passed`; `skipped`, with
+the test's own reason; or `missing`, with what we lack. A test that is expected to pass and does not, and
 any test that fails or crashes and is not `missing`, is a failure. Tests of other vendors' adapters
 (mlx5, efa) and of GPUs are left out. Needs root for the namespace; the tests run as nobody.
 Exit status: 0 when all is as expected, 1 when not, 77 when it could not be tried.
@@ -20,12 +21,13 @@ import sys
 import tempfile
 import time
 
+from fabrics import TREE, Fabric
 from hosts import PATIENCE, Installation, Network
 
 SKIPPED = 77
 SOURCE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"
-EXPECTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs.txt")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 OTHERS = re.compile(r"mlx5|efa|cuda", re.I)
 HEADER = """\
 # rdma-core's tests on our adapter, and what is expected of each: passed, skipped (with the test's own
@@ -56,11 +58,45 @@ def list_tests(folder):
             if name.startswith("tests.") and not OTHERS.search(name)]
 
 
-def run_test(host, folder, name):
+class OnAnInterface:
+    EXPECTED = "pyverbs.txt"
+    ADAPTER = ["--dev", "vb0", "--port", "1", "--gid", "1"]
+
+    def __init__(self, installation):
+        self.network = Network("one", 1500, installation.command)
+
+    def start(self, program):
+        return self.network.server.start(program)
+
+    def remove(self):
+        self.network.remove()
+
+
+class OnANode:
+    EXPECTED = "pyverbs_fabric.txt"
+    ADAPTER = ["--dev", "vib0", "--port", "1", "--gid", "0"]
+
+    def __init__(self, installation):
+        self.fabric = Fabric(installation, TREE)
+        try:
+            self.fabric.await_up()
+            self.fabric.start_opensm()
+            self.fabric.await_active()
+        except BaseException:
+            self.fabric.end()
+            raise
+
+    def start(self, program):
+        return self.fabric.start("h0", *program)
+
+    def remove(self):
+        self.fabric.end()
+
+
+def run_test(place, folder, name):
     """(passed, skipped, failed, crashed or stuck; one line that says why; the whole output)."""
-    program = ["env", "-C", folder, PYTHON, "-B", "-W", "ignore", "tests/run_tests.py",
-               "--dev", "vb0", "--port", "1", "--gid", "1", "-v", name]
-    process = host.start(program)
+    program = ["env", "-C", folder, PYTHON, "-B", "-W", "ignore", "tests/run_tests.py", *place.ADAPTER, "-v", name]
+    process = place.start(program)
     try:
         status = process.wait(time.monotonic() + PATIENCE)
         output = process.output()
@@ -79,10 +115,10 @@ def run_test(host, folder, name):
     return "failed", lines[-1] if lines else "see its output", output
 
 
-def read_expected():
+def read_expected(path):
     expected = {}
-    if os.path.exists(EXPECTED):
-        with open(EXPECTED) as lines:
+    if os.path.exists(path):
+        with open(path) as lines:
             for line in lines:
                 if line.strip() and not line.startswith("#"):
                     verdict, name, *reason = line.split(None, 2)
@@ -90,8 +126,8 @@ def read_expected():
     return expected
 
 
-def write_expected(results, expected):
-    with open(EXPECTED, "w") as out:
+def write_expected(path, results, expected):
+    with open(path, "w") as out:
         out.write(HEADER)
         for name, (verdict, reason) in results.items():
             if verdict not in ("passed", "skipped"):
@@ -111,14 +147,16 @@ def objection(result, expected):
     return f"{verdict}, expected: {wanted}"
 
 
-def run_all(command, folder, given):
-    expected = read_expected()
+def run_all(installation, folder, given):
+    kind = OnANode if given.fabric else OnAnInterface
+    path = os.path.join(FOLDER, kind.EXPECTED)
+    expected = read_expected(path)
     names = [name for name in list_tests(folder) if given.filter in name]
     results, wrong = {}, []
-    network = Network("one", 1500, command)
+    place = kind(installation)
     try:
         for name in names:
-            verdict, reason, output = run_test(network.server, folder, name)
+            verdict, reason, output = run_test(place, folder, name)
             results[name] = (verdict, reason)
             why = objection(results[name], expected.get(name))
             print(f"[{len(results)}/{len(names)}] {verdict:8} {name} {reason}", flush=True)
@@ -127,9 +165,9 @@ def run_all(command, folder, given):
             if (why or given.verbose) and verdict not in ("passed", "skipped"):
                 print("    " + output.strip()[-3000:].replace("\n", "\n    "), flush=True)
     finally:
-        network.remove()
+        place.remove()
     if given.update and not given.filter:
-        write_expected(results, expected)
+        write_expected(path, results, expected)
     return report(results, wrong)
 
 
@@ -154,8 +192,9 @@ def report(results, wrong):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--build", required=True, help="build folder with bin/ and lib/")
+    options.add_argument("--fabric", action="store_true", help="on a node of a fabric")
     options.add_argument("--filter", default="", help="only tests whose name contains this")
-    options.add_argument("--update", action="store_true", help="write pyverbs.txt anew")
+    options.add_argument("--update", action="store_true", help="write the expectations anew")
     options.add_argument("--verbose", action="store_true", help="print the output of all failures")
     given = options.parse_args()
     if os.geteuid() != 0:
@@ -166,7 +205,7 @@ def main():
         return SKIPPED
     installation, folder = Installation(given.build), unpack()
     try:
-        return run_all(installation.command, folder, given)
+        return run_all(installation, folder, given)
     finally:
         installation.remove()
         shutil.rmtree(folder, ignore_errors=True)
