@@ -72,7 +72,7 @@ Verdict Agent::MessageHandler::operator()(const wire::CmReq& req) {
   if (listener == nullptr) {
     return refuse_request(req, wire::RejectReason::kInvalidServiceId, Verdict::kNoListener);
   }
-  if (const auto objection = objection_to(req, from.local, agent.config_.path_mtu_max)) {
+  if (const auto objection = objection_to(req, from, agent.config_.path_mtu_max)) {
     agent.send(from, *objection);
     return Verdict::kInvalidRequest;
   }
@@ -113,11 +113,13 @@ Verdict Agent::MessageHandler::accept_request(Listener& listener, const wire::Cm
   ++listener.waiting_count;
   communication->service_id = req.service_id;
   communication->address = from;
+  if (from.route.exists()) communication->address.remote = req.primary.local_gid;
   communication->transaction = req.transaction;
   communication->remote_id = req.local_comm_id;
   communication->remote_guid = req.local_ca_guid;
   communication->has_alternate = req.alternate.exists();
   communication->settings = settings_from(req);
+  if (!from.route.exists()) communication->settings.address.route = {};
   communication->retries_max = req.max_cm_retries;
   communication->patience =
       std::clamp(duration_of(TimeCode{req.local_cm_response_timeout}), kPatienceMin, kPatienceMax);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cm/addressee.h"
 #include "cm/test_agent.h"
+#include "wire/cm/addressee.h"
 
 namespace verbatim::cm::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "cm/addressee.h"
+#include "wire/cm/addressee.h"
 
 namespace verbatim::cm {
 namespace {

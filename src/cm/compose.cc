@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cm/compose.h"
 
+#include <array>
+
 #include "base/byte_order.h"
 #include "wire/headers/lrh.h"
 
@@ -23,11 +25,13 @@ bool is_mtu(wire::PathMtu mtu) noexcept {
 
 wire::CmPath path_of(const ConnectRequest& request) noexcept {
   const Travel& travel = request.travel;
-  return {.local_lid = wire::Lid::kPermissive,
-          .remote_lid = wire::Lid::kPermissive,
+  const wire::LocalRoute& route = request.address.route;
+  return {.local_lid = route.exists() ? route.source : wire::Lid::kPermissive,
+          .remote_lid = route.exists() ? route.destination : wire::Lid::kPermissive,
           .local_gid = request.address.local,
           .remote_gid = request.address.remote,
           .flow_label = travel.flow_label,
+          .packet_rate = travel.packet_rate,
           .traffic_class = travel.traffic_class,
           .hop_limit = travel.hop_limit,
           .level = wire::ServiceLevel{travel.service_level},
@@ -41,7 +45,19 @@ Travel travel_of(const wire::CmReq& req) noexcept {
           .traffic_class = req.primary.traffic_class,
           .hop_limit = req.primary.hop_limit,
           .service_level = static_cast<std::uint8_t>(req.primary.level),
+          .packet_rate = req.primary.packet_rate,
           .pkey = req.pkey};
+}
+
+/// The address of the peer as its request names it. A request over RoCE has no LIDs.
+Address address_of(const wire::CmReq& req) noexcept {
+  Address address{.local = req.primary.remote_gid, .remote = req.primary.local_gid};
+  if (req.primary.local_lid != wire::Lid::kPermissive) {
+    address.route = {.source = req.primary.remote_lid,
+                     .destination = req.primary.local_lid,
+                     .level = req.primary.level};
+  }
+  return address;
 }
 
 void set_info(wire::CmRej& rej, std::span<const std::byte> info) noexcept {
@@ -177,7 +193,7 @@ wire::CmSidrRep compose_sidr_rep(const Communication& communication,
 }
 
 QpSettings settings_from(const wire::CmReq& req) noexcept {
-  return {.address = {.local = req.primary.remote_gid, .remote = req.primary.local_gid},
+  return {.address = address_of(req),
           .travel = travel_of(req),
           .transport = req.transport,
           .path_mtu = req.path_mtu,
@@ -206,7 +222,7 @@ void apply(const wire::CmRep& rep, QpSettings& settings) noexcept {
   settings.end_to_end_flow_control = rep.end_to_end_flow_control;
 }
 
-std::optional<wire::CmRej> objection_to(const wire::CmReq& req, const wire::Gid& local,
+std::optional<wire::CmRej> objection_to(const wire::CmReq& req, const Address& from,
                                         wire::PathMtu path_mtu_max) noexcept {
   if (!is_transport_we_have(req)) {
     return refusal_of(req, wire::RejectReason::kInvalidTransportType);
@@ -214,9 +230,17 @@ std::optional<wire::CmRej> objection_to(const wire::CmReq& req, const wire::Gid&
   if (!is_mtu(req.path_mtu) || req.path_mtu > path_mtu_max) {
     return refusal_of(req, wire::RejectReason::kInvalidPathMtu);
   }
-  if (req.primary.remote_gid != local) {
+  if (req.primary.remote_gid != from.local) {
     wire::CmRej rej = refusal_of(req, wire::RejectReason::kPrimaryGid);
-    set_info(rej, std::as_bytes(std::span(local.octets)));
+    set_info(rej, std::as_bytes(std::span(from.local.octets)));
+    return rej;
+  }
+  const wire::Lid lid = from.route.source;
+  if (from.route.exists() && req.primary.remote_lid != lid) {
+    wire::CmRej rej = refusal_of(req, wire::RejectReason::kPrimaryLid);
+    std::array<std::byte, sizeof lid> octets;
+    store_be<std::uint16_t, 0>(std::span(octets), static_cast<std::uint16_t>(lid));
+    set_info(rej, octets);
     return rej;
   }
   return std::nullopt;

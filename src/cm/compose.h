@@ -50,9 +50,8 @@ void fill(std::array<std::byte, kRoom>& room, std::span<const std::byte> octets)
 void apply(const wire::CmRep& rep, QpSettings& settings) noexcept;
 
 /// The refusal of a request that needs something which an adapter with this MTU does not have at
-/// `local`; nothing if the request is acceptable.
-[[nodiscard]] std::optional<wire::CmRej> objection_to(const wire::CmReq& req,
-                                                      const wire::Gid& local,
+/// the local end of `from`; nothing if the request is acceptable.
+[[nodiscard]] std::optional<wire::CmRej> objection_to(const wire::CmReq& req, const Address& from,
                                                       wire::PathMtu path_mtu_max) noexcept;
 /// The refusal of a request that never became a communication.
 [[nodiscard]] wire::CmRej refusal_of(const wire::CmReq& req, wire::RejectReason reason) noexcept;

@@ -23,8 +23,8 @@ inline constexpr std::size_t kServiceRoutesMax = 1024;
 ///
 /// - Management datagrams are addressed to queue pair 1 of the host. An answer of the connection
 ///   manager carries the communication ID of the process that sent the request, and the first octet
-///   of that ID is the slot (IBA Vol 1, 12.6; cm/addressee.h). A request goes by `routes`, and to
-///   slot `fallback` if there is no route for it; so do datagrams of other classes.
+///   of that ID is the slot (IBA Vol 1, 12.6; wire/cm/addressee.h). A request goes by `routes`, and
+///   to slot `fallback` if there is no route for it; so do datagrams of other classes.
 /// - Every other queue pair has the slot as the upper octet of its number.
 [[nodiscard]] std::vector<sock_filter> steering_program(std::span<const ServiceRoute> routes,
                                                         std::uint32_t fallback = 0);

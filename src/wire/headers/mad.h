@@ -29,7 +29,9 @@ enum class MadMethod : std::uint8_t {
   kSend = 0x03,
   kTrap = 0x05,
   kTrapRepress = 0x07,
+  kDelete = 0x15,  // of subnet administration
   kGetResp = 0x81,
+  kDeleteResp = 0x95,
 };
 
 /// Connects a response with its request; chosen by the requester (13.4.6.4).

@@ -10,10 +10,10 @@
 #include "wire/cm/service_id.h"
 
 /// Which of several Agents behind one address a management datagram is for.
-namespace verbatim::cm {
+namespace verbatim::wire {
 
 /// The slot of the process that assigned this ID: its first octet.
-[[nodiscard]] constexpr std::uint8_t slot_of(wire::CommId id) noexcept {
+[[nodiscard]] constexpr std::uint8_t slot_of(CommId id) noexcept {
   return static_cast<std::uint8_t>(static_cast<std::uint32_t>(id) >> 24);
 }
 
@@ -28,9 +28,9 @@ struct NoAgent {
 };
 
 /// The Agent that assigned an ID, the Agent that listens for a service, every Agent, or none.
-using Addressee = std::variant<wire::CommId, wire::ServiceId, EveryAgent, NoAgent>;
+using Addressee = std::variant<CommId, ServiceId, EveryAgent, NoAgent>;
 
 /// `octets` is the payload of a packet to queue pair 1.
 [[nodiscard]] Addressee addressee_of(std::span<const std::byte> octets) noexcept;
 
-}  // namespace verbatim::cm
+}  // namespace verbatim::wire
