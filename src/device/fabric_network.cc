@@ -50,6 +50,8 @@ Expected<host::Slot> FabricNetwork::open(const PortInfo& port, const LinkConfig&
                            {.port = port.fabric->number, .slot = slot->number()}, message);
   if (!opened) return opened.error();
   remember(port);
+  slot_ = slot->number();
+  services_.clear();
   link_.open();
   return slot;
 }
@@ -97,6 +99,25 @@ void FabricNetwork::report(transport::KeyViolation violation,
 
 bool FabricNetwork::has_address(const wire::Gid& address) const noexcept {
   return std::ranges::find(gids_, address) != gids_.end();
+}
+
+/// Services are held at the first address of the port.
+void FabricNetwork::steer(const wire::Gid& local, std::span<const link::ServiceRoute> routes,
+                          std::uint32_t) noexcept {
+  if (gids_.empty() || local != gids_.front()) return;
+  std::vector<std::uint32_t> now;
+  for (const link::ServiceRoute& route : routes) {
+    if (route.slot == slot_) now.push_back(route.service);
+  }
+  const auto tell_others = [&](const auto& of, const auto& known, bool listens) {
+    for (const std::uint32_t service : of) {
+      const bool is_known = std::ranges::find(known, service) != known.end();
+      if (!is_known) (void)data_.tell_claim(service, listens);  // else the first process forwards
+    }
+  };
+  tell_others(services_, now, false);
+  tell_others(now, services_, true);
+  services_ = std::move(now);
 }
 
 void FabricNetwork::remember(const PortInfo& port) {

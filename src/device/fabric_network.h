@@ -49,8 +49,9 @@ class FabricNetwork final : public Network {
                                                    std::uint32_t) noexcept override {
     return link::SharedPort::SlotUser::kThisUser;
   }
-  void steer(const wire::Gid&, std::span<const link::ServiceRoute>,
-             std::uint32_t) noexcept override {}
+  /// Tells the fabric which services are those of this process, where that has changed.
+  void steer(const wire::Gid& local, std::span<const link::ServiceRoute> routes,
+             std::uint32_t fallback) noexcept override;
   [[nodiscard]] std::uint16_t source_port(const wire::Gid&, std::uint16_t) const noexcept override {
     return 0;
   }
@@ -67,8 +68,10 @@ class FabricNetwork final : public Network {
 
   host::FabricDataPort data_;
   link::IbLink link_;
-  std::vector<wire::Gid> gids_;  // of the port
-  Mutex fork_mutex_;             // forks need no lock of this object
+  std::vector<wire::Gid> gids_;          // of the port
+  std::uint32_t slot_ = 0;               // of this process
+  std::vector<std::uint32_t> services_;  // that the fabric knows as those of this process
+  Mutex fork_mutex_;                     // forks need no lock of this object
 };
 
 }  // namespace verbatim::device

@@ -17,6 +17,7 @@ struct FabricPort {
   std::uint32_t node_number = 0;  // in the fabric
   std::uint32_t number = 1;       // of the port, at its node
   std::uint64_t system_guid = 0;  // of the node: SystemImageGUID
+  std::uint32_t address = 0;      // IPv4 of the node, in host byte order; 0: none
   wire::Lid lid{};
   std::uint8_t lmc = 0;  // the port has 2^lmc LIDs
   wire::Lid sm_lid{};

@@ -33,6 +33,7 @@ FabricPort details_of(const std::string& node_name, const host::NodeView& node) 
           .node_number = node.node,
           .number = kPortNumber,
           .system_guid = node.state.system_guid,
+          .address = node.state.address,
           .lid = wire::Lid{state.lid},
           .lmc = state.lmc,
           .sm_lid = wire::Lid{state.sm_lid},

@@ -19,6 +19,8 @@ struct ForwardHeader {
   std::uint16_t source_port = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
+  wire::LocalRoute local{};
+  std::uint32_t flow_label = 0;
 };
 
 /// The octets written; 0 when they do not fit.
@@ -28,7 +30,9 @@ struct ForwardHeader {
                              .destination = incoming.destination,
                              .source_port = incoming.source_port,
                              .traffic_class = incoming.traffic_class,
-                             .hop_limit = incoming.hop_limit};
+                             .hop_limit = incoming.hop_limit,
+                             .local = incoming.local,
+                             .flow_label = incoming.flow_label};
   if (sizeof header + incoming.octets.size() > into.size()) return 0;
   std::memcpy(into.data(), &header, sizeof header);
   std::memcpy(into.data() + sizeof header, incoming.octets.data(), incoming.octets.size());
@@ -47,6 +51,8 @@ struct ForwardHeader {
   incoming.source_port = header.source_port;
   incoming.traffic_class = header.traffic_class;
   incoming.hop_limit = header.hop_limit;
+  incoming.local = header.local;
+  incoming.flow_label = header.flow_label;
   incoming.octets = message.subspan(sizeof header);
   return incoming;
 }

@@ -139,6 +139,23 @@ wire::PathMtu active_mtu_of(std::uint32_t interface_mtu) noexcept {
   return k256;
 }
 
+wire::PKey PortInfo::default_pkey() const {
+  const auto keys = pkeys();
+  if (const auto at = index_of_partition(wire::PKey::kDefault)) return keys[*at];
+  const auto used = std::ranges::find_if(keys, [](wire::PKey key) { return key != wire::PKey{}; });
+  return used != keys.end() ? *used : wire::PKey::kDefault;
+}
+
+std::optional<std::uint16_t> PortInfo::index_of_partition(wire::PKey key) const {
+  constexpr unsigned kPartition = 0x7fff;  // without the bit for full members
+  const auto keys = pkeys();
+  const auto found = std::ranges::find_if(keys, [&](wire::PKey each) {
+    return ((static_cast<unsigned>(each) ^ static_cast<unsigned>(key)) & kPartition) == 0;
+  });
+  if (found == keys.end()) return std::nullopt;
+  return static_cast<std::uint16_t>(found - keys.begin());
+}
+
 bool PortInfo::has(const wire::Gid& gid) const noexcept {
   return gid != wire::Gid{} && std::any_of(gids.begin(), gids.end(),
                                            [&](const GidEntry& entry) { return entry.gid == gid; });

@@ -44,6 +44,11 @@ struct PortInfo {
   [[nodiscard]] std::vector<wire::PKey> pkeys() const {
     return fabric ? fabric->pkeys : std::vector{wire::PKey::kDefault};
   }
+  /// The key of the default partition, as full or limited member; where the port is not in it, the
+  /// first key that it has.
+  [[nodiscard]] wire::PKey default_pkey() const;
+  /// Where the key of a partition is in the table; nothing: the port is not in the partition.
+  [[nodiscard]] std::optional<std::uint16_t> index_of_partition(wire::PKey key) const;
 };
 
 /// The capability mask of every port: connection managers are supported, and GIDs are IP addresses.

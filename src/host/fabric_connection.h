@@ -29,7 +29,7 @@ class FabricConnection {
     kDecision,  // nothing: the owner has not accepted the program yet
     kPort,      // datagrams and calls
     kCommands,  // text
-    kData,      // nothing
+    kData,      // a FabricClaim
     kEnded,     // nothing any more
   };
   // A program that reads nothing keeps at most so much memory of the fabric busy, and beyond

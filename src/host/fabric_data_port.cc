@@ -15,6 +15,7 @@
 #include "base/uncancelled.h"
 #include "host/fabric_greeting.h"
 #include "host/fabric_message.h"
+#include "host/fabric_transfer.h"
 #include "host/ring.h"
 #include "host/sealed_file.h"
 #include "host/uncancellable.h"
@@ -173,6 +174,16 @@ bool FabricDataPort::take_change() noexcept {
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) has_ended_ = true;
   errno = before;
   return got > 0;
+}
+
+bool FabricDataPort::tell_claim(std::uint32_t service, bool listens) noexcept {
+  if (!is_open() || has_ended_ || !connection_.is_still_own()) return false;
+  const FabricClaim claim{.service = service, .listens = listens ? 1U : 0U};
+  const int before = errno;
+  const bool is_told =
+      send_parts(connection_.number(), octets_of(claim), {}, -1) == Transfer::kDone;
+  errno = before;
+  return is_told;
 }
 
 std::optional<FabricNodeState> FabricDataPort::state() const noexcept {

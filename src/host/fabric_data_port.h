@@ -96,6 +96,10 @@ class FabricDataPort {
   /// One system call or two if the bell was rung, else none.
   [[nodiscard]] bool lower_bell() noexcept;
 
+  /// Tells the fabric that this process listens for requests of a service, or does so no more.
+  /// False: the fabric does not read; requests reach another process of the node first.
+  bool tell_claim(std::uint32_t service, bool listens) noexcept;
+
   /// Readable when the fabric has ended, or has_change() may be true.
   [[nodiscard]] int connection() const noexcept { return connection_.number(); }
   /// Whether state() has changed since the last call, or since open(). To be called when

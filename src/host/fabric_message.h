@@ -51,10 +51,11 @@ inline constexpr std::uint32_t kAgentsMax = 32;
 
 /// The first message of a connection, from the program. FabricAnswer is the reply. After it a
 /// connection for a port carries datagrams (UserMadHeader) and calls (FabricCall), one for commands
-/// carries text, one for data carries a FabricNews now and then, and one for looking is closed.
+/// carries text, one for data carries a FabricNews now and then and a FabricClaim the other way,
+/// and one for looking is closed.
 struct FabricHello {
   static constexpr std::uint32_t kMagic = 0x5642'4661;
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   enum class Purpose : std::uint32_t { kLook, kPort, kCommands, kData };
 
   std::uint32_t magic = kMagic;
@@ -86,15 +87,30 @@ struct FabricNews {
 };
 static_assert(sizeof(FabricNews) == 4);
 
+/// On a connection for data, from the program: it listens for requests of this service, or does so
+/// no more. Of the service ID only the lower half counts. The fabric brings such requests to the
+/// program; where several programs or none have said so, to any program of the port.
+struct FabricClaim {
+  static constexpr std::uint32_t kMagic = 0x5642'4666;
+  std::uint32_t magic = kMagic;
+  std::uint32_t service = 0;
+  std::uint32_t listens = 1;  // 0: no more
+};
+static_assert(sizeof(FabricClaim) == 12);
+
 /// A call with an answer, on the connection of a port. One end of a socket pair comes with it, on
 /// which the process of the fabric answers: so another thread may wait for datagrams meanwhile, and
 /// a forked child has the same rights as its parent. The magic number cannot be that of an agent.
 ///
 /// kMaySend asks whether a datagram would be taken, without sending it: behind the call stand its
 /// UserMadHeader and at most its first kMadOctets octets.
+///
+/// kFind asks for the GID of the node that has an address. kKeepMemberships says that the fabric is
+/// to do for the multicast groups that this connection joins what the kernel does for those of
+/// rdma_cm: see FabricMemberships in tools/fabric.
 struct FabricCall {
   static constexpr std::uint32_t kMagic = 0x5642'4663;
-  enum class Kind : std::uint32_t { kRegister, kUnregister, kMaySend };
+  enum class Kind : std::uint32_t { kRegister, kUnregister, kMaySend, kFind, kKeepMemberships };
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kRegister;
@@ -105,9 +121,11 @@ struct FabricCall {
   std::uint8_t management_class = 0;
   std::uint8_t class_version = 0;
   std::uint8_t rmpp_version = 0;
-  std::uint8_t qpn = 0;  // 0 or 1
+  std::uint8_t qpn = 0;       // 0 or 1
+  std::uint32_t address = 0;  // for kFind: IPv4, host byte order
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(FabricCall) == 40);
+static_assert(sizeof(FabricCall) == 48);
 
 /// The answer to a FabricCall.
 struct FabricReply {
@@ -115,9 +133,10 @@ struct FabricReply {
   std::uint32_t magic = kMagic;
   std::int32_t error = 0;  // an errno value
   std::uint32_t agent = 0;
-  std::uint32_t flags = 0;  // those that the fabric supports, when it refuses others
+  std::uint32_t flags = 0;             // those that the fabric supports, when it refuses others
+  std::array<std::uint8_t, 16> gid{};  // of kFind
 };
-static_assert(sizeof(FabricReply) == 16);
+static_assert(sizeof(FabricReply) == 32);
 
 /// The longest message on a connection for commands. A command is one message of text. Its answer
 /// is one or more: an octet, 1 in the last message and 0 before, and text.

@@ -54,6 +54,7 @@ struct FabricNodeState {
   std::uint32_t vendor = 0;
   std::uint32_t device = 0;
   std::uint32_t revision = 0;
+  std::uint32_t address = 0;  // IPv4, by which connections name the node; 0: none
   std::uint64_t node_guid = 0;
   std::uint64_t system_guid = 0;
   std::array<char, 64> description{};  // not necessarily terminated

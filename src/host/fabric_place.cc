@@ -81,13 +81,21 @@ Expected<FabricPlace> FabricPlace::of(std::string_view name, std::string& messag
   return FabricPlace(std::string(name), parent + "/fabric/" + std::string(name));
 }
 
-Status FabricPlace::make(std::string& message) const {
-  if (name_.find('/') != std::string::npos) return make_folder(folder_, message);
-  const std::string fabrics = folder_.substr(0, folder_.rfind('/'));
-  for (const std::string& path : {fabrics.substr(0, fabrics.rfind('/')), fabrics, folder_}) {
-    if (auto made = make_folder(path, message); !made) return made;
+Expected<std::string> FabricPlace::make_common_folder(std::string& message) {
+  const std::string parent = folder_of_user(message);
+  if (parent.empty()) return Errc::kAccessDenied;
+  std::string fabrics = parent + "/fabric";
+  for (const std::string& path : {parent, fabrics}) {
+    if (auto made = make_folder(path, message); !made) return made.error();
   }
-  return Ok{};
+  return fabrics;
+}
+
+Status FabricPlace::make(std::string& message) const {
+  if (name_.find('/') == std::string::npos) {
+    if (auto common = make_common_folder(message); !common) return common.error();
+  }
+  return make_folder(folder_, message);
 }
 
 Expected<int> FabricPlace::connect(std::string& message) const {

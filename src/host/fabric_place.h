@@ -23,6 +23,9 @@ class FabricPlace {
   /// On failure `message` says what is wrong with the name, or why this user has no folder.
   [[nodiscard]] static Expected<FabricPlace> of(std::string_view name, std::string& message);
 
+  /// Makes the folder in which the folders of this user's fabrics are, and returns it.
+  [[nodiscard]] static Expected<std::string> make_common_folder(std::string& message);
+
   /// As the user has written it.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }

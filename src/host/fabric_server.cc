@@ -298,7 +298,13 @@ void FabricServer::handle_message(FabricClientId client, FabricConnection& conne
       push_event(client, FabricEvent::Commanded{.text = {text, octets.size()}});
       return;
     }
-    case FabricConnection::Phase::kData:
+    case FabricConnection::Phase::kData: {
+      FabricClaim claim;
+      if (!read_value(octets, claim)) return;
+      push_event(client,
+                 FabricEvent::Claimed{.service = claim.service, .listens = claim.listens != 0});
+      return;
+    }
     case FabricConnection::Phase::kDecision:
     case FabricConnection::Phase::kEnded:
       return;

@@ -49,6 +49,11 @@ struct FabricEvent {
     FabricCall request;
     Sent about;  // of kMaySend; the message is the first part of it
   };
+  /// A program with a data port listens for a service, or does so no more.
+  struct Claimed {
+    std::uint32_t service = 0;
+    bool listens = false;
+  };
   /// A line of text from a connection for commands. The owner calls answer().
   struct Commanded {
     std::string text;
@@ -64,7 +69,7 @@ struct FabricEvent {
   };
 
   FabricClientId client = 0;
-  std::variant<Attached, Called, Sent, Commanded, Left, SmChanged> what;
+  std::variant<Attached, Called, Sent, Claimed, Commanded, Left, SmChanged> what;
 };
 
 /// All connections to programs, as the process of the fabric has them: the socket in the fabric's

@@ -63,7 +63,8 @@ inline FabricNodeState adapter_state() {
 }
 
 /// The process of a fabric as a thread: it has the node "h0", whose number is 5, returns each
-/// datagram to its sender, and gives agents the numbers 0, 1, ... A class of 0xff is refused.
+/// datagram to its sender, and gives agents the numbers 0, 1, ... A class of 0xff is refused. The
+/// one address that it knows is 127.64.0.1.
 class ServedFabric {
  public:
   explicit ServedFabric(const FabricPlace& place) {
@@ -129,6 +130,10 @@ class ServedFabric {
     FabricReply reply;
     const bool is_refused = called.request.management_class == 0xff;
     if (is_refused) reply.error = EPERM;
+    if (called.request.kind == FabricCall::Kind::kFind) {
+      reply.gid[15] = 7;
+      if (called.request.address != 0x7f40'0001) reply.error = EHOSTUNREACH;
+    }
     if (called.request.kind == FabricCall::Kind::kMaySend) {
       ++asked;
       reply.error = send_error.load();
@@ -148,6 +153,7 @@ class ServedFabric {
     server.answer(client, "you said ", false);
     server.answer(client, commanded.text, true);
   }
+  void handle(FabricClientId, const FabricEvent::Claimed&) {}
   void handle(FabricClientId, const FabricEvent::Left&) { ++left; }
   void handle(FabricClientId, const FabricEvent::SmChanged& changed) {
     ++(changed.is_sm ? sm_opened : sm_closed);

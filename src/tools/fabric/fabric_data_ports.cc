@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <variant>
 
 #include "tools/fabric/data_headers.h"
 
@@ -46,7 +47,7 @@ FabricDataPorts::FabricDataPorts(fabric::Fabric& fabric, host::FabricServer& ser
 /// Why the process cannot have the slot; empty: it can.
 std::string FabricDataPorts::objection_to(const Arrival& arrival, const std::string& name) const {
   const auto seats = seats_.find(key_of(arrival.port));
-  if (seats == seats_.end() || seats->second[arrival.slot] == kNone) return {};
+  if (seats == seats_.end() || seats->second.by_slot[arrival.slot] == kNone) return {};
   return "another process with slot " + std::to_string(arrival.slot) + " uses " + name +
          "; processes of different network namespaces need different nodes";
 }
@@ -60,7 +61,7 @@ FabricDataPorts::Index FabricDataPorts::free_index() {
 
 FabricDataPorts::Seats& FabricDataPorts::seats_of(fabric::PortEnd port) {
   const auto [place, is_new] = seats_.try_emplace(key_of(port));
-  if (is_new) place->second.fill(kNone);
+  if (is_new) place->second.by_slot.fill(kNone);
   return place->second;
 }
 
@@ -86,9 +87,17 @@ void FabricDataPorts::attach(const Arrival& arrival, const host::FabricNodeState
   (void)member->port.begin_rest(0);  // nothing is posted yet
   if (!server_.accept_data(arrival.client, arrival.port.node, state, member->port)) return;
   member->port.close_file();
-  seats_of(arrival.port)[arrival.slot] = index;
+  seats_of(arrival.port).by_slot[arrival.slot] = index;
   by_client_[arrival.client] = index;
   members_[index] = std::move(member);
+}
+
+void FabricDataPorts::set_service(host::FabricClientId client, std::uint32_t service,
+                                  bool listens) {
+  const auto found = by_client_.find(client);
+  if (found == by_client_.end()) return;
+  const Arrival& about = members_[found->second]->about;
+  seats_of(about.port).services.set(service, about.slot, listens);
 }
 
 bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
@@ -103,7 +112,9 @@ bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
     packets += taken;
   }
   take_violations(now, member);
-  seats_of(member.about.port)[member.about.slot] = kNone;
+  Seats& seats = seats_of(member.about.port);
+  seats.by_slot[member.about.slot] = kNone;
+  seats.services.remove(member.about.slot);
   discard_waiting(member);
   std::erase(looked_at_, index);
   std::erase(waited_for_, index);
@@ -239,19 +250,33 @@ void FabricDataPorts::arrive(Instant now, fabric::PortEnd port, Handle handle) {
   const auto is_taken = [](Index index) { return index != kNone; };
   const wire::QpNumber dest_qp = members_[sender_of(handle)]->passages[buffer_of(handle)].dest_qp;
   if (dest_qp == wire::QpNumber::kMulticast) {
-    for (const Index to : seats) {
+    for (const Index to : seats.by_slot) {
       if (is_taken(to)) hand_over(now, to, handle);
     }
     return;
   }
-  const auto seat = dest_qp == wire::QpNumber::kGsi
-                        ? std::ranges::find_if(seats, is_taken)
-                        : seats.begin() + static_cast<std::uint32_t>(dest_qp) / kNumbersPerSlot;
-  if (seat == seats.end() || !is_taken(*seat)) {
+  const Index to = dest_qp == wire::QpNumber::kGsi
+                       ? general_services_of(seats, handle)
+                       : seats.by_slot[static_cast<std::uint32_t>(dest_qp) / kNumbersPerSlot];
+  if (!is_taken(to)) {
     ++counters_.unclaimed;
     return;
   }
-  hand_over(now, *seat, handle);
+  hand_over(now, to, handle);
+}
+
+FabricDataPorts::Index FabricDataPorts::general_services_of(const Seats& seats,
+                                                            Handle handle) const {
+  std::uint32_t slot = kSlotCount;
+  const wire::Addressee to = addressee_of_packet(packet_of(handle));
+  if (const auto* id = std::get_if<wire::CommId>(&to)) slot = wire::slot_of(*id);
+  if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
+    slot = seats.services.slot_of(static_cast<std::uint32_t>(*service), kSlotCount);
+  }
+  if (slot < kSlotCount && seats.by_slot[slot] != kNone) return seats.by_slot[slot];
+  const auto lowest =
+      std::ranges::find_if(seats.by_slot, [](Index index) { return index != kNone; });
+  return lowest != seats.by_slot.end() ? *lowest : kNone;
 }
 
 std::span<const std::byte> FabricDataPorts::packet_of(Handle handle) const noexcept {

@@ -19,14 +19,16 @@
 #include "host/descriptor.h"
 #include "host/fabric_data_server_port.h"
 #include "host/fabric_server.h"
+#include "tools/fabric/management_steering.h"
 #include "tools/fabric/packet_tap.h"
 
 namespace verbatim::tools {
 
 /// The data ports of all processes at a fabric: takes the packets that they post into the fabric,
 /// and hands each that arrives at a port to the processes there. The slot in the number of the
-/// destination queue pair names the process; a packet to a group is for all at the port, and one to
-/// queue pair 1 for the process with the lowest slot.
+/// destination queue pair names the process; a packet to a group is for all at the port. A packet
+/// to queue pair 1 is for the process that listens for its service, or that has given the ID in it;
+/// if there is no such process, for the one with the lowest slot, which answers or hands it over.
 ///
 /// No packet is lost because a process is slow: where its arrival ring is full, packets wait in
 /// their senders' buffers. When it has released nothing for kPatience, or has had no room for
@@ -75,6 +77,8 @@ class FabricDataPorts {
     std::uint32_t slot = 0;
   };
   void attach(const Arrival& arrival, const host::FabricNodeState& state, const std::string& name);
+  /// A process with a data port listens for a service, or does so no more.
+  void set_service(host::FabricClientId client, std::uint32_t service, bool listens);
   /// A process has ended. What it has posted leaves. False: it has no data port.
   bool detach(Instant now, host::FabricClientId client);
 
@@ -109,7 +113,10 @@ class FabricDataPorts {
     Instant released_changed{};  // or the first packet began to wait
     Instant put{};               // when one of them found room, or the first began to wait
   };
-  using Seats = std::array<Index, kSlotCount>;  // by slot
+  struct Seats {
+    std::array<Index, kSlotCount> by_slot{};
+    ServiceSeats services{};
+  };
 
   [[nodiscard]] static std::uint64_t key_of(fabric::PortEnd port) noexcept {
     return std::uint64_t{port.node} << 8 | port.port;
@@ -125,6 +132,8 @@ class FabricDataPorts {
   void arrive(Instant now, fabric::PortEnd port, Handle handle);
   void hand_over(Instant now, Index to, Handle handle);
   void await_room(Instant now, Index to, Handle handle);
+  /// The process at a port for which a packet to queue pair 1 is.
+  [[nodiscard]] Index general_services_of(const Seats& seats, Handle handle) const;
   [[nodiscard]] std::span<const std::byte> packet_of(Handle handle) const noexcept;
   void let_go(Handle handle);
   void serve_waiting(Instant now);

@@ -24,6 +24,7 @@
 #include "host/fabric_data_port.h"
 #include "host/fabric_greeting.h"
 #include "host/test_fabric.h"
+#include "tools/fabric/test_management.h"
 #include "wire/headers/bth.h"
 #include "wire/headers/lrh.h"
 
@@ -80,6 +81,8 @@ class Process {
         data.attach(
             {.client = event->client, .port = net.host(attached->node), .slot = attached->slot},
             host::test::adapter_state(), attached->node + "/1");
+      } else if (const auto* claimed = std::get_if<host::FabricEvent::Claimed>(&event->what)) {
+        data.set_service(event->client, claimed->service, claimed->listens);
       } else if (std::holds_alternative<host::FabricEvent::Left>(event->what)) {
         EXPECT_TRUE(data.detach(net.now, event->client));
         ++left;
@@ -189,6 +192,55 @@ TEST(FabricDataPorts, APacketToAGroupIsForAllAndOneForQueuePairOneForTheLowestSl
   EXPECT_EQ(take(high), Numbers{1});
   EXPECT_EQ(take(low), (Numbers{1, 2}));
   EXPECT_EQ(high.free_buffer_count(), host::FabricDataArea::kBuffers);
+}
+
+/// How many packets have arrived.
+std::size_t take_all(FabricDataPort& port) {
+  std::size_t count = 0;
+  for (auto packets = port.receive(); !packets.empty(); packets = port.receive()) {
+    count += packets.size();
+  }
+  port.release();
+  return count;
+}
+
+bool post_message(FabricDataPort& port, const wire::CmMessage& message) {
+  const auto packet = test::packet_with(message, {.source = Lid{1}, .destination = Lid{2}});
+  const auto room = port.next_buffer();
+  if (room.size() < packet.size()) return false;
+  std::ranges::copy(packet, room.begin());
+  port.post(packet.size());
+  port.ring_fabric();
+  return true;
+}
+
+TEST(FabricDataPorts, AMessageOfConnectionsIsForTheProcessThatListensOrHasGivenItsId) {
+  constexpr std::uint32_t kService = 0x0106'1c06;
+  Process process;
+  FabricDataPort sender;
+  FabricDataPort lowest;
+  FabricDataPort named;
+  process.attach(sender, "h0", 0);
+  process.attach(lowest, "h1", 2);
+  process.attach(named, "h1", 7);
+  const wire::CmReq request{.service_id = wire::ServiceId{kService}};
+  ASSERT_TRUE(post_message(sender, request));
+  process.turn();
+  EXPECT_EQ(take_all(lowest), 1U) << "no process listens";
+  ASSERT_TRUE(named.tell_claim(kService, true));
+  process.serve(100);
+  ASSERT_TRUE(post_message(sender, request));
+  ASSERT_TRUE(post_message(sender, wire::CmRtu{.remote_comm_id = wire::CommId{0x0700'0001}}));
+  process.turn();
+  EXPECT_EQ(take_all(named), 2U);
+  EXPECT_EQ(take_all(lowest), 0U);
+  ASSERT_TRUE(named.tell_claim(kService, false));
+  process.serve(100);
+  ASSERT_TRUE(post_message(sender, request));
+  ASSERT_TRUE(post_message(sender, wire::CmRtu{.remote_comm_id = wire::CommId{0x0900'0001}}));
+  process.turn();
+  EXPECT_EQ(take_all(named), 0U);
+  EXPECT_EQ(take_all(lowest), 2U);
 }
 
 TEST(FabricDataPorts, WhatCannotBeDeliveredIsCountedAndItsBufferIsFree) {

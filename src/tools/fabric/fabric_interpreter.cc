@@ -162,7 +162,7 @@ CommandAnswer FabricInterpreter::stop_capture(const FabricCommand& command) {
 }
 
 CommandAnswer FabricInterpreter::show(const FabricCommand& command) {
-  const FabricView view{fabric_, names_};
+  const FabricView view{fabric_, names_, addresses_};
   switch (command.view) {
     case View::kSummary: {
       const FabricSummary summary = summary_of(view);
@@ -196,7 +196,7 @@ CommandAnswer FabricInterpreter::show(const FabricCommand& command) {
 }
 
 CommandAnswer FabricInterpreter::show_ports(const FabricCommand& command) {
-  const FabricView view{fabric_, names_};
+  const FabricView view{fabric_, names_, addresses_};
   std::optional<std::uint32_t> only;
   if (!command.names.empty()) {
     std::string message;
@@ -225,7 +225,7 @@ CommandAnswer FabricInterpreter::show_route(const FabricCommand& command) {
     return refusal("the way begins at a port of a host; " + names_.name_of(from->node) +
                    " is a switch");
   }
-  const FabricView view{fabric_, names_};
+  const FabricView view{fabric_, names_, addresses_};
   const FabricRoute route = route_between(view, *from, *to);
   return {.is_done = route.obstacle.empty(),
           .text = command.json ? text_of(route_json(view, route)) : route_text(view, route)};

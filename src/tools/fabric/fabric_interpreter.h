@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "fabric/fabric.h"
+#include "fabric/topology/node_addresses.h"
 #include "fabric/topology/node_names.h"
 #include "tools/fabric/fabric_captures.h"
 #include "tools/fabric/fabric_command.h"
@@ -27,8 +28,12 @@ struct CommandAnswer {
 class FabricInterpreter {
  public:
   FabricInterpreter(fabric::Fabric& fabric, const fabric::NodeNames& names,
-                    FabricCaptures& captures) noexcept
-      : fabric_(fabric), names_(names), captures_(captures), faults_(fabric, names) {}
+                    const fabric::NodeAddresses& addresses, FabricCaptures& captures) noexcept
+      : fabric_(fabric),
+        names_(names),
+        addresses_(addresses),
+        captures_(captures),
+        faults_(fabric, names) {}
 
   [[nodiscard]] CommandAnswer execute(Instant now, std::string_view line);
 
@@ -51,6 +56,7 @@ class FabricInterpreter {
 
   fabric::Fabric& fabric_;
   const fabric::NodeNames& names_;
+  const fabric::NodeAddresses& addresses_;
   FabricCaptures& captures_;
   FabricFaults faults_;
 };

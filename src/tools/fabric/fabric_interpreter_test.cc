@@ -53,8 +53,9 @@ class FabricInterpreterTest : public testing::Test {
 
   fabric::Fabric fabric_{tree()};
   fabric::NodeNames names_{fabric_.topology()};
+  fabric::NodeAddresses addresses_{fabric_.topology()};
   FabricCaptures captures_{fabric_};
-  FabricInterpreter interpreter_{fabric_, names_, captures_};
+  FabricInterpreter interpreter_{fabric_, names_, addresses_, captures_};
   Instant now_{};
 };
 
@@ -86,6 +87,15 @@ TEST_F(FabricInterpreterTest, ANodeWithoutPowerHasNoLinks) {
   EXPECT_EQ(nodes[1]["has_power"], false);
   EXPECT_EQ(done("node on leaf1"), "leaf1 has power\n");
   EXPECT_EQ(json("show --json")["ports_linked"], 12);
+}
+
+TEST_F(FabricInterpreterTest, HostsAreShownWithTheirAddresses) {
+  const auto nodes = json("show nodes --json");
+  EXPECT_EQ(nodes[0]["address"], nullptr);
+  EXPECT_EQ(nodes[2]["name"], "h0");
+  EXPECT_EQ(nodes[2]["address"], "127.64.0.1");
+  EXPECT_EQ(nodes[5]["address"], "127.64.0.4");
+  EXPECT_THAT(done("show nodes"), HasSubstr("127.64.0.3"));
 }
 
 TEST_F(FabricInterpreterTest, AHostIsNoSwitch) {

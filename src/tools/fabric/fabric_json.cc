@@ -75,7 +75,10 @@ Json nodes_json(const FabricView& view) {
                     {"guid", text_of(about.node_guid)},
                     {"ports", about.port_count},
                     {"lid", static_cast<unsigned>(view.fabric.port_status(end).lid)},
+                    {"address", nullptr},
                     {"has_power", view.fabric.has_power(node)}});
+    const std::uint32_t address = view.addresses.address_of(node);
+    if (address != 0) list.back()["address"] = fabric::address_text(address);
   }
   return list;
 }

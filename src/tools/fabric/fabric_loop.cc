@@ -38,10 +38,15 @@ timespec timespec_of(Duration duration) noexcept {
 FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& options)
     : fabric_(std::move(topology), options),
       names_(fabric_.topology()),
+      addresses_(fabric_.topology()),
       data_(fabric_, server_),
-      programs_(fabric_, names_, server_, data_),
+      programs_({.fabric = fabric_,
+                 .names = names_,
+                 .addresses = addresses_,
+                 .server = server_,
+                 .data = data_}),
       captures_(fabric_),
-      interpreter_(fabric_, names_, captures_),
+      interpreter_(fabric_, names_, addresses_, captures_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   data_.set_tap(captures_);
@@ -50,6 +55,9 @@ FabricLoop::FabricLoop(fabric::Topology topology, const fabric::FabricOptions& o
 Status FabricLoop::open(const host::FabricPlace& place, std::string& message) {
   host::limit_time_slice(kTimeSlice);
   if (auto opened = server_.open(place, message); !opened) return opened;
+  network_.take(
+      {.first = fabric::NodeAddresses::kFirstNetwork, .last = fabric::NodeAddresses::kLastNetwork});
+  addresses_.set_network(network_.number());
   const auto handle_timer = [this] {
     std::uint64_t count = 0;
     (void)!::read(timer_.number(), &count, sizeof count);  // it says only that time has passed

@@ -11,8 +11,10 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "fabric/fabric.h"
+#include "fabric/topology/node_addresses.h"
 #include "fabric/topology/node_names.h"
 #include "host/descriptor.h"
+#include "host/fabric_network_number.h"
 #include "host/fabric_place.h"
 #include "host/fabric_server.h"
 #include "tools/fabric/fabric_captures.h"
@@ -53,6 +55,7 @@ class FabricLoop {
 
   [[nodiscard]] const fabric::Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const fabric::NodeNames& names() const noexcept { return names_; }
+  [[nodiscard]] const fabric::NodeAddresses& addresses() const noexcept { return addresses_; }
   /// All ports with a cable, whose other end has power, are Active.
   [[nodiscard]] bool is_active() const noexcept;
 
@@ -72,6 +75,8 @@ class FabricLoop {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   fabric::Fabric fabric_;
   fabric::NodeNames names_;
+  fabric::NodeAddresses addresses_;
+  host::FabricNetworkNumber network_;
   host::FabricServer server_;
   FabricDataPorts data_;
   FabricPrograms programs_;

@@ -104,6 +104,8 @@ void FabricPrograms::handle(Instant now, FabricEvent&& event) {
     handle(now, client, *called);
   } else if (auto* sent = std::get_if<FabricEvent::Sent>(&event.what)) {
     handle(now, client, std::move(*sent));
+  } else if (const auto* claimed = std::get_if<FabricEvent::Claimed>(&event.what)) {
+    data_.set_service(client, claimed->service, claimed->listens);
   } else if (const auto* left = std::get_if<FabricEvent::Left>(&event.what)) {
     handle(now, client, *left);
   } else if (const auto* changed = std::get_if<FabricEvent::SmChanged>(&event.what)) {
@@ -130,11 +132,11 @@ void FabricPrograms::handle(ClientNumber client, const FabricEvent::Attached& at
   }
   const PortEnd port{*node, static_cast<std::uint8_t>(attached.port)};
   if (attached.purpose == host::FabricHello::Purpose::kData) {
-    data_.attach({.client = client, .port = port, .slot = attached.slot},
-                 node_state(fabric_, *node), names_.name_of(port));
+    data_.attach({.client = client, .port = port, .slot = attached.slot}, state_of(*node),
+                 names_.name_of(port));
     return;
   }
-  const bool is_there = server_.accept(client, *node, node_state(fabric_, *node));
+  const bool is_there = server_.accept(client, *node, state_of(*node));
   if (is_there && attached.purpose == host::FabricHello::Purpose::kPort) {
     ports_.emplace(client, port);
   }
@@ -165,18 +167,16 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
     return;
   }
   switch (called.request.kind) {
-    case host::FabricCall::Kind::kRegister: {
-      const auto registration = registration_of(called.request);
-      reply.flags = called.request.flags & kRegistrationFlags;
-      if (!registration) {
-        reply.flags = kRegistrationFlags;  // so that the program can ask again without the others
-        break;
-      }
-      const auto agent = fabric_.register_agent(port->second, number, *registration);
-      reply.error = agent.ok() ? 0 : errno_of(agent.error());
-      if (agent.ok()) reply.agent = static_cast<std::uint32_t>(*agent);
+    case host::FabricCall::Kind::kRegister:
+      reply = register_agent(port->second, client, called.request);
       break;
-    }
+    case host::FabricCall::Kind::kFind:
+      reply = find(called.request);
+      break;
+    case host::FabricCall::Kind::kKeepMemberships:
+      groups_.keep(client, port->second);
+      reply.error = 0;
+      break;
     case host::FabricCall::Kind::kMaySend: {
       const auto& [header, start] = called.about;
       const std::size_t octets =
@@ -196,11 +196,50 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
   server_.reply(client, called.call, reply);
 }
 
+host::FabricReply FabricPrograms::register_agent(PortEnd port, ClientNumber client,
+                                                 const host::FabricCall& request) {
+  host::FabricReply reply;
+  const auto registration = registration_of(request);
+  if (!registration) {
+    reply.error = EINVAL;
+    reply.flags = kRegistrationFlags;  // so that the program can ask again without the others
+    return reply;
+  }
+  reply.flags = request.flags & kRegistrationFlags;
+  const auto agent = fabric_.register_agent(port, fabric::ClientId{client}, *registration);
+  reply.error = agent.ok() ? 0 : errno_of(agent.error());
+  if (agent.ok()) reply.agent = static_cast<std::uint32_t>(*agent);
+  return reply;
+}
+
+/// The first GID of the first port.
+host::FabricReply FabricPrograms::find(const host::FabricCall& request) const {
+  host::FabricReply reply;
+  const auto node = addresses_.node_at(request.address);
+  const auto gids = node ? fabric_.port_status({*node, 1}).gids : std::vector<wire::Gid>();
+  if (gids.empty()) {
+    reply.error = EHOSTUNREACH;
+  } else {
+    reply.gid = gids.front().octets;
+  }
+  return reply;
+}
+
+host::FabricNodeState FabricPrograms::state_of(std::uint32_t node) const {
+  host::FabricNodeState state = node_state(fabric_, node);
+  state.address = addresses_.address_of(node);
+  return state;
+}
+
 /// Most programs ask before they send what could be refused. Otherwise they have no other way to
 /// learn that their request is not on the way: it comes back at once as one that was not answered.
 void FabricPrograms::handle(Instant now, ClientNumber client, FabricEvent::Sent&& sent) {
   const auto port = ports_.find(client);
   if (port == ports_.end()) return;
+  if (groups_.handle_request(client, sent.message)) {
+    (void)server_.deliver(client, sent.header, sent.message);  // one that does not read loses it
+    return;
+  }
   const std::size_t returned = std::min(sent.message.size(), fabric::UserMad::kUnansweredOctets);
   const std::vector<std::byte> start(sent.message.begin(),
                                      sent.message.begin() + static_cast<std::ptrdiff_t>(returned));
@@ -215,6 +254,7 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
   if (data_.detach(now, client)) return;
   const auto port = ports_.find(client);
   if (port == ports_.end()) return;
+  groups_.close(now, client);
   fabric_.close_client(now, port->second, fabric::ClientId{client});
   ports_.erase(port);
 }
@@ -227,11 +267,12 @@ void FabricPrograms::drain() {
   while (const auto delivery = fabric_.poll_delivery()) {
     const auto client = static_cast<ClientNumber>(delivery->delivery.client);
     const fabric::UserMad& mad = delivery->delivery.mad;
+    groups_.handle_answer(client, mad.octets);
     (void)server_.deliver(client, header_of(mad), mad.octets);  // one that does not read loses it
   }
   while (const auto changed = fabric_.poll_change()) {
     if (server_.has_page(changed->node)) {
-      server_.publish(changed->node, node_state(fabric_, changed->node));
+      server_.publish(changed->node, state_of(changed->node));
     }
   }
 }

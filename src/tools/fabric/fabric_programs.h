@@ -7,19 +7,32 @@
 
 #include "base/time.h"
 #include "fabric/fabric.h"
+#include "fabric/topology/node_addresses.h"
 #include "fabric/topology/node_names.h"
 #include "host/fabric_server.h"
 #include "tools/fabric/fabric_data_ports.h"
+#include "tools/fabric/group_keeper.h"
 
 namespace verbatim::tools {
 
 /// Takes the calls of programs from the connections to the fabric, and what the fabric has for
-/// programs back to them. Owns none of the four. Thread: that of the fabric.
+/// programs back to them. Thread: that of the fabric.
 class FabricPrograms {
  public:
-  FabricPrograms(fabric::Fabric& fabric, const fabric::NodeNames& names, host::FabricServer& server,
-                 FabricDataPorts& data) noexcept
-      : fabric_(fabric), names_(names), server_(server), data_(data) {}
+  /// The parts outlive this object.
+  struct Parts {
+    fabric::Fabric& fabric;
+    const fabric::NodeNames& names;
+    const fabric::NodeAddresses& addresses;
+    host::FabricServer& server;
+    FabricDataPorts& data;
+  };
+  explicit FabricPrograms(const Parts& parts) noexcept
+      : fabric_(parts.fabric),
+        names_(parts.names),
+        addresses_(parts.addresses),
+        server_(parts.server),
+        data_(parts.data) {}
 
   /// Any event but Commanded.
   void handle(Instant now, host::FabricEvent&& event);
@@ -37,12 +50,18 @@ class FabricPrograms {
   void handle(Instant now, ClientNumber client, host::FabricEvent::Sent&& sent);
   void handle(Instant now, ClientNumber client, const host::FabricEvent::Left&);
   void handle(Instant now, const host::FabricEvent::SmChanged& changed);
+  [[nodiscard]] host::FabricReply register_agent(fabric::PortEnd port, ClientNumber client,
+                                                 const host::FabricCall& request);
+  [[nodiscard]] host::FabricReply find(const host::FabricCall& request) const;
+  [[nodiscard]] host::FabricNodeState state_of(std::uint32_t node) const;
 
   fabric::Fabric& fabric_;
   const fabric::NodeNames& names_;
+  const fabric::NodeAddresses& addresses_;
   host::FabricServer& server_;
   FabricDataPorts& data_;
   std::unordered_map<ClientNumber, fabric::PortEnd> ports_;
+  GroupKeeper groups_{fabric_};
 };
 
 /// What programs see of a node.

@@ -185,7 +185,7 @@ void FabricSession::end() {
 }
 
 std::string FabricSession::headline() const {
-  const FabricSummary summary = summary_of({loop_->fabric(), loop_->names()});
+  const FabricSummary summary = summary_of({loop_->fabric(), loop_->names(), loop_->addresses()});
   const std::string counts = text_of(summary);
   return "fabric " + place_->name() + ": " + counts.substr(0, counts.find('\n'));
 }

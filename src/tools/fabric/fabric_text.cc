@@ -38,13 +38,16 @@ std::string text_of(const FabricSummary& summary) {
 }
 
 std::string nodes_text(const FabricView& view) {
-  std::vector<Row> rows{{"NODE", "KIND", "GUID", "PORTS", "LID", "POWER", "DESCRIPTION"}};
+  std::vector<Row> rows{
+      {"NODE", "KIND", "GUID", "PORTS", "LID", "ADDRESS", "POWER", "DESCRIPTION"}};
   const auto& nodes = view.fabric.topology().nodes;
   for (std::uint32_t node = 0; node < nodes.size(); ++node) {
     const fabric::TopologyNode& about = nodes[node];
     const PortEnd end{node, management_port_of(about)};
+    const std::uint32_t address = view.addresses.address_of(node);
     rows.push_back({view.names.name_of(node), name_of(about.kind), text_of(about.node_guid),
                     std::to_string(about.port_count), lid_text(view.fabric.port_status(end).lid),
+                    address != 0 ? fabric::address_text(address) : "-",
                     view.fabric.has_power(node) ? "on" : "off", view.fabric.description(node)});
   }
   return table_of(rows);

@@ -7,16 +7,18 @@
 
 #include "base/expected.h"
 #include "fabric/fabric.h"
+#include "fabric/topology/node_addresses.h"
 #include "fabric/topology/node_names.h"
 #include "tools/json.h"
 
 /// What `verbatim fabric show` shows: values that text and JSON are made of.
 namespace verbatim::tools {
 
-/// A fabric and the names in it. Borrows both.
+/// A fabric, and the names and addresses in it. Borrows all three.
 struct FabricView {
   const fabric::Fabric& fabric;
   const fabric::NodeNames& names;
+  const fabric::NodeAddresses& addresses;
 };
 
 struct FabricSummary {
