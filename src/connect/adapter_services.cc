@@ -22,4 +22,13 @@ void AdapterServices::set_reader(Device* reader) noexcept {
   general_.set_reader(reader);
 }
 
+Expected<wire::Gid, Error> AdapterServices::find_node(std::uint32_t address) {
+  if (auto reached = general_.reach_subnet(); !reached) {
+    return error_of(reached.error());
+  }
+  const auto found = general_.find_node(address);
+  if (found) return *found;
+  return found.error() == Errc::kNoSuchObject ? Error::kHostUnreachable : error_of(found.error());
+}
+
 }  // namespace verbatim::connect

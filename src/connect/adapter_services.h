@@ -54,6 +54,17 @@ class AdapterServices final : public Services {
       VB_REQUIRES(adapter_role) override {
     return adapter_->queue_pairs().find(number) != nullptr;
   }
+  [[nodiscard]] Expected<wire::Gid, Error> find_node(std::uint32_t address) override;
+  [[nodiscard]] Outcome reach_subnet() override { return general_.reach_subnet(); }
+  [[nodiscard]] Expected<SubnetToken> ask_subnet(
+      std::span<const std::byte, wire::Mad::kSize> octets, Duration patience)
+      VB_REQUIRES(adapter_role) override {
+    return general_.ask_subnet(octets, patience);
+  }
+  [[nodiscard]] std::optional<SubnetAnswer> poll_subnet_answer() noexcept
+      VB_REQUIRES(adapter_role) override {
+    return general_.poll_subnet_answer();
+  }
   void progress() noexcept VB_REQUIRES(adapter_role) override { (void)adapter_->work().run(now()); }
   void leave() noexcept VB_REQUIRES(adapter_role) override { general_.leave(); }
 

@@ -7,13 +7,32 @@
 #include <vector>
 
 #include "connect/id.h"
-#include "wire/cm/ip_cm_header.h"
+#include "connect/listening.h"
 
 namespace verbatim::connect {
 
 Device::Device(std::unique_ptr<Services> services, void* border)
-    : services_(std::move(services)), border_(border) {
+    : services_(std::move(services)),
+      border_(border),
+      is_native_(services_->port().fabric.has_value()) {
   services_->set_reader(this);
+}
+
+wire::Gid Device::own_gid() const {
+  const auto gids = port().gids;
+  return gids.empty() ? wire::Gid{} : gids.front().gid;
+}
+
+std::uint32_t Device::own_ipv4() const {
+  const device::PortInfo now = port();
+  return now.fabric ? now.fabric->address : 0;
+}
+
+bool Device::is_own(const IpEndpoint& endpoint) const {
+  if (endpoint.ib) return port().has(endpoint.address);
+  const std::uint32_t own = own_ipv4();
+  const bool is_named = endpoint.is_ipv4 && own != 0 && endpoint.ipv4() == own;
+  return is_named || (endpoint.is_loopback() && !endpoint.is_of_fabrics());
 }
 
 std::optional<std::uint32_t> Device::index_of(const wire::Gid& gid) const {
@@ -50,24 +69,40 @@ void Device::remove_listener(cm::ListenerId listener) noexcept {
 void Device::add_user(Id& id, const wire::Gid& address) { users_[&id] = address; }
 void Device::remove_user(Id& id) noexcept { users_.erase(&id); }
 
+void Device::remove_questions(const Id& id) noexcept {
+  std::erase_if(questions_, [&](const auto& question) { return question.second.id == &id; });
+}
+
+/// Interfaces of hosts are followed by their observer; nothing else follows a subnet.
 void Device::handle_news() noexcept {
-  const LockGuard lock(connections_mutex());
-  poll();
+  bool has_new_addresses = false;
+  {
+    const LockGuard lock(connections_mutex());
+    has_new_addresses = poll();
+  }
+  if (has_new_addresses && is_native_) Listening::follow_addresses();
 }
 
 /// In batches, so that the lock of the services is not held while events are handled.
-void Device::poll() noexcept {
+bool Device::poll() noexcept {
+  bool has_new_addresses = false;
   for (;;) {
     std::vector<cm::AgentEvent> events;
     std::vector<device::PortChange> changes;
+    std::vector<SubnetAnswer> answers;
     {
       const ServicesGuard lock(*services_);
       while (auto event = services_->agent().poll_event()) events.push_back(std::move(*event));
       while (auto change = services_->poll_port_change()) changes.push_back(std::move(*change));
+      while (auto answer = services_->poll_subnet_answer()) answers.push_back(*answer);
     }
-    if (events.empty() && changes.empty()) return;
+    if (events.empty() && changes.empty() && answers.empty()) return has_new_addresses;
     for (const cm::AgentEvent& event : events) handle(event);
-    for (const device::PortChange& change : changes) handle(change);
+    for (const SubnetAnswer& answer : answers) handle(answer);
+    for (const device::PortChange& change : changes) {
+      has_new_addresses |= change.has_new_gids();
+      handle(change);
+    }
   }
 }
 
@@ -80,10 +115,7 @@ void Device::handle(const cm::AgentEvent& event) {
     return;
   }
   const auto found = listeners_.find(static_cast<std::uint32_t>(event.listener));
-  const auto header = wire::IpCmHeader::parse(event.private_data());
-  if (found != listeners_.end() && header) {
-    return found->second->handle_request(*this, event, *header);
-  }
+  if (found != listeners_.end() && found->second->handle_request(*this, event)) return;
   (void)on_agent([&](cm::Agent& agent, Instant now) {
     return agent.destroy(now, event.id);  // which refuses it
   });
@@ -93,6 +125,7 @@ void Device::handle(const cm::AgentEvent& event) {
 /// kAddressChanged for ids whose address was removed or has a new MAC address.
 void Device::handle(const device::PortChange& change) {
   for (const auto& [id, address] : users_) {
+    if (change.wants_reregistration) id->lose_groups();
     const bool is_moved = change.has_new_mac || std::find(change.lost.begin(), change.lost.end(),
                                                           address) != change.lost.end();
     if (change.is_gone) {
@@ -101,6 +134,36 @@ void Device::handle(const device::PortChange& change) {
       id->tell(EventKind::kAddressChanged);
     }
   }
+}
+
+void Device::handle(const SubnetAnswer& answer) {
+  const auto found = questions_.find(static_cast<std::uint32_t>(answer.token));
+  if (found == questions_.end()) return;
+  const SubnetQuestion question = found->second;
+  questions_.erase(found);
+  question.id->handle(question, answer);
+}
+
+Outcome Device::ask_subnet(const SubnetQuestion& question, const MadOctets& octets,
+                           Duration patience) {
+  const LockGuard lock(connections_mutex());
+  const Outcome asked = ask_subnet_amid(question, octets, patience);
+  (void)poll();
+  return asked;
+}
+
+Outcome Device::ask_subnet_amid(const SubnetQuestion& question, const MadOctets& octets,
+                                Duration patience) {
+  const ServicesGuard held(*services_);
+  const auto token = services_->ask_subnet(octets, patience);
+  if (!token) return error_of(token.error());
+  questions_[static_cast<std::uint32_t>(*token)] = question;
+  return Ok{};
+}
+
+void Device::tell_subnet(const MadOctets& octets, Duration patience) noexcept {
+  const ServicesGuard held(*services_);
+  (void)services_->ask_subnet(octets, patience);  // the fabric repeats it, or forgets it itself
 }
 
 void Device::take_leave() noexcept {

@@ -31,6 +31,8 @@ enum class Error : std::uint8_t {
   kAddressNotAvailable,  // EADDRNOTAVAIL: no interface of this host has the address
   kNetworkUnreachable,   // ENETUNREACH: no route leads there
   kHostUnreachable,      // EHOSTUNREACH
+  kNetworkReset,         // ENETRESET: the subnet has forgotten what it was told
+  kProtocol,             // EPROTONOSUPPORT: not a service of the port space
 };
 
 [[nodiscard]] Error error_of(Errc error) noexcept;

@@ -8,6 +8,7 @@
 #include "cm/event.h"
 #include "connect/error.h"
 #include "wire/headers/ids.h"
+#include "wire/management/multicast_record.h"
 
 namespace verbatim::connect {
 
@@ -18,6 +19,7 @@ enum class EventKind : std::uint8_t {
   kAddressResolved,
   kAddressFailed,  // [error]
   kRouteResolved,
+  kRouteFailed,    // [error]
   kRequest,        // a peer asks a listener to connect; `id` is new [cause, made]
   kReply,          // the peer has accepted and waits for establish() [cause]
   kEstablished,    // [cause]
@@ -28,8 +30,8 @@ enum class EventKind : std::uint8_t {
   kTimewaitExit,
   kDeviceRemoved,   // the device of the id was removed
   kAddressChanged,  // the address of the id was removed, or has a new MAC address
-  kJoined,          // [group, context]
-  kJoinFailed,      // [error]
+  kJoined,          // [group, context, record]
+  kJoinFailed,      // [group, context, error]
   kOfBorder,        // posted by the border: Id::post() [of_border]
 };
 
@@ -49,7 +51,8 @@ struct Event {
   std::uint16_t number = 0;      // status or reason that the peer sent
   std::optional<cm::AgentEvent> cause{};  // the event of the agent, with the message of the peer
   std::unique_ptr<Id> made;               // of a request: `id`, until the border takes it
-  wire::Gid group{};
+  wire::Gid group{};                      // its GID
+  std::optional<wire::MulticastRecord> record{};  // of it, in a subnet of InfiniBand
   void* context = nullptr;
   struct OfBorder {
     int kind = 0;

@@ -14,6 +14,7 @@
 #include "device/clock.h"
 #include "device/engine.h"
 #include "device/forwarded_packet.h"
+#include "device/process.h"
 #include "device/slot_of.h"
 #include "loop/dispatch.h"
 #include "wire/crc/icrc.h"
@@ -41,22 +42,6 @@ wire::Guid guid_of(const std::array<std::uint8_t, 8>& octets) noexcept {
   std::uint64_t value = 0;
   for (const std::uint8_t octet : octets) value = value << 8 | octet;
   return wire::Guid{value};
-}
-
-wire::PacketHeaders headers_of(wire::Psn psn) noexcept {
-  wire::PacketHeaders headers;
-  headers.bth.opcode = wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly);
-  headers.bth.migrated = true;
-  headers.bth.dest_qp = wire::QpNumber::kGsi;
-  headers.bth.psn = psn;
-  headers.deth = {.qkey = wire::QKey::kGsi, .source_qp = wire::QpNumber::kGsi};
-  return headers;
-}
-
-bool is_datagram_for_gsi(const wire::PacketView& packet) noexcept {
-  return packet.opcode() == wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly) &&
-         packet.deth().qkey == wire::QKey::kGsi &&
-         wire::pkeys_match(packet.bth().pkey(), wire::PKey::kDefault);
 }
 
 }  // namespace
@@ -93,6 +78,7 @@ Status GeneralServices::open() noexcept {
 }
 
 void GeneralServices::abandon_in_child() noexcept {
+  subnet_ = SubnetClient();
   watch_.close();
   claims_.abandon_in_child();
   reader_ = nullptr;
@@ -115,11 +101,33 @@ void GeneralServices::handle(const Arrival& arrival) noexcept {
   take(arrival);
 }
 
+bool GeneralServices::is_datagram_for_gsi(const wire::PacketView& packet) const noexcept {
+  const auto keys = parts_.port.pkeys();
+  return packet.opcode() == wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly) &&
+         packet.deth().qkey == wire::QKey::kGsi && std::ranges::any_of(keys, [&](wire::PKey key) {
+           return wire::pkeys_match(packet.bth().pkey(), key);
+         });
+}
+
+wire::Gid GeneralServices::local_of(const link::Incoming& incoming) const noexcept {
+  const auto& gids = parts_.port.gids;
+  return incoming.local.exists() && !gids.empty() ? gids.front().gid : incoming.destination;
+}
+
+cm::Address GeneralServices::address_of(const link::Incoming& incoming) const noexcept {
+  cm::Address address{.local = local_of(incoming), .remote = incoming.source};
+  if (incoming.local.exists()) {
+    address.route = {.source = incoming.local.destination,
+                     .destination = incoming.local.source,
+                     .level = incoming.local.level};
+  }
+  return address;
+}
+
 void GeneralServices::take(const Arrival& arrival) noexcept {
   if (has_news()) note_deaths();  // before a new process in the slot of a dead one is answered
-  (void)agent_->handle_mad(
-      device::now(), {.local = arrival.incoming.destination, .remote = arrival.incoming.source},
-      arrival.packet.payload());  // counted there
+  (void)agent_->handle_mad(device::now(), address_of(arrival.incoming),
+                           arrival.packet.payload());  // counted there
   serve();
 }
 
@@ -127,31 +135,31 @@ void GeneralServices::take(const Arrival& arrival) noexcept {
 /// come between rdma_bind_addr, which gives this process the name of the service, and rdma_listen.
 GeneralServices::Recipient GeneralServices::recipient_of_forwarded(
     const Arrival& arrival) const noexcept {
-  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const wire::Addressee to = wire::addressee_of(arrival.packet.payload());
   const auto* service = std::get_if<wire::ServiceId>(&to);
   const bool is_early =
-      service != nullptr && !agent_->listens_for(*service, arrival.incoming.destination);
+      service != nullptr && !agent_->listens_for(*service, local_of(arrival.incoming));
   return is_early ? Recipient::kNone : Recipient::kThisProcess;
 }
 
 /// Forwards a datagram that is for another process. This process refuses a request for a service
 /// that no process holds.
 GeneralServices::Recipient GeneralServices::forward_elsewhere(const Arrival& arrival) noexcept {
-  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const wire::Addressee to = wire::addressee_of(arrival.packet.payload());
   const auto octets = device::pack_forwarded(arrival.incoming, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    const std::uint32_t slot = cm::slot_of(*id);
+    const std::uint32_t slot = wire::slot_of(*id);
     if (slot == parts_.slot.number()) return Recipient::kThisProcess;
     using SlotUser = link::SharedPort::SlotUser;
-    const SlotUser user = user_of_slot(slot, arrival.incoming.destination);
+    const SlotUser user = user_of_slot(slot, local_of(arrival.incoming));
     // The datagram is lost, and the sender repeats it.
     if (user == SlotUser::kAnotherUser || user == SlotUser::kBusy) return Recipient::kAnother;
     // If that process has ended, this one answers: a disconnect must be acknowledged.
     return parts_.slot.forward(slot, message) ? Recipient::kAnother : Recipient::kThisProcess;
   }
   if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
-    const wire::Gid& at = arrival.incoming.destination;
+    const wire::Gid at = local_of(arrival.incoming);
     if (agent_->listens_for(*service, at)) return Recipient::kThisProcess;
     const host::Service wanted = service_at(at, *service);
     const int through = parts_.slot.descriptor();
@@ -161,7 +169,7 @@ GeneralServices::Recipient GeneralServices::forward_elsewhere(const Arrival& arr
          (!parts_.network.lender_at(at) && host::RequestBox::hand_over(through, wanted, message)));
     return has_gone ? Recipient::kAnother : Recipient::kNone;
   }
-  if (std::holds_alternative<cm::EveryAgent>(to) && may_tell_all(device::now())) {
+  if (std::holds_alternative<wire::EveryAgent>(to) && may_tell_all(device::now())) {
     for (const std::uint32_t slot : watch_.living()) (void)parts_.slot.forward(slot, message);
   }
   return Recipient::kThisProcess;
@@ -189,11 +197,10 @@ bool GeneralServices::keep_early(const Arrival& arrival) noexcept {
 }
 
 Duration GeneralServices::patience_with(const Arrival& arrival) const noexcept {
-  const cm::Addressee to = cm::addressee_of(arrival.packet.payload());
+  const wire::Addressee to = wire::addressee_of(arrival.packet.payload());
   const auto* service = std::get_if<wire::ServiceId>(&to);
   const bool is_connected =
-      service != nullptr && agent_->has_connection(*service, {.local = arrival.incoming.destination,
-                                                              .remote = arrival.incoming.source});
+      service != nullptr && agent_->has_connection(*service, address_of(arrival.incoming));
   return is_connected ? kLastLookOfConnected : kLastLook;
 }
 
@@ -205,8 +212,8 @@ void GeneralServices::look_at_early(Instant at) noexcept {
   for (EarlyRequest& early : all) {
     const auto incoming = device::unpack_forwarded(early.message);
     const auto packet = wire::PacketView::parse(incoming->octets);
-    const auto seed =
-        wire::IcrcSeed::roce_v2(incoming->source, incoming->destination, incoming->source_port);
+    const auto seed = wire::IcrcSeed::of(incoming->local, incoming->source, incoming->destination,
+                                         incoming->source_port);
     const Arrival arrival{
         .incoming = *incoming, .packet = *packet, .seed = seed, .was_forwarded = true};
     if (early.look_again > at) {
@@ -279,6 +286,8 @@ void GeneralServices::look_at_deaths(Instant at) noexcept {
 }
 
 void GeneralServices::take_forwarded() noexcept {
+  subnet_.receive(device::now());
+  if (subnet_.has_answers()) serve();
   note_deaths();
   look_at_deaths(device::now());
   for (std::size_t i = 0; i < claims_.count(); ++i) {
@@ -309,7 +318,8 @@ void GeneralServices::send() noexcept {
 
 void GeneralServices::serve() noexcept {
   send();
-  if (reader_ != nullptr && agent_->has_events()) parts_.engine.note_management_news();
+  const bool has_events = agent_->has_events() || subnet_.has_answers();
+  if (reader_ != nullptr && has_events) parts_.engine.note_management_news();
 }
 
 void GeneralServices::deliver_news() noexcept {
@@ -339,30 +349,50 @@ void GeneralServices::run_timer(Instant at) noexcept {
   look_at_early(at);
   look_at_deaths(at);
   agent_->handle_timeout(at);
+  subnet_.handle_timeout(at);
   serve();
 }
 
 Instant GeneralServices::next_deadline() const noexcept {
   if (agent_ == nullptr) return Instant::never();
-  Instant earliest = agent_->next_timeout().value_or(Instant::never());
+  Instant earliest =
+      std::min(agent_->next_timeout().value_or(Instant::never()), subnet_.next_timeout());
   for (const EarlyRequest& early : early_) earliest = std::min(earliest, early.look_again);
   for (const Death& death : deaths_) earliest = std::min(earliest, death.look_again);
   return earliest;
 }
 
+wire::PacketHeaders GeneralServices::next_headers() noexcept {
+  wire::PacketHeaders headers;
+  headers.bth.opcode = wire::opcode_of(wire::Transport::kUd, wire::Operation::kSendOnly);
+  headers.bth.migrated = true;
+  headers.bth.pkey = parts_.port.default_pkey();
+  headers.bth.dest_qp = wire::QpNumber::kGsi;
+  headers.bth.psn = next_psn_;
+  headers.deth = {.qkey = wire::QKey::kGsi, .source_qp = wire::QpNumber::kGsi};
+  next_psn_ = next_psn_ + 1;
+  return headers;
+}
+
+/// Within a subnet packets have a local route and no GIDs.
 void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
   const cm::Address& address = datagram.address;
-  const std::uint16_t source_port = parts_.network.source_port(
-      address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
-  const auto seed = wire::IcrcSeed::roce_v2(address.local, address.remote, source_port);
-  auto headers = headers_of(next_psn_);
-  next_psn_ = next_psn_ + 1;
+  link::Outgoing to{.local = address.route};
+  if (!address.route.exists()) {
+    to.source = address.local;
+    to.destination = address.remote;
+    to.source_port = parts_.network.source_port(
+        address.local, wire::source_port_of_datagrams(wire::QpNumber::kGsi));
+  }
+  const auto seed = wire::IcrcSeed::of(to.local, to.source, to.destination, to.source_port);
+  auto headers = next_headers();
 
   link::Incoming as_received;
-  as_received.source = address.local;
-  as_received.destination = address.remote;
-  as_received.source_port = source_port;
+  as_received.source = to.source;
+  as_received.destination = to.destination;
+  as_received.source_port = to.source_port;
   as_received.hop_limit = 64;
+  as_received.local = to.local;
   std::array<std::byte, 512> packet{};
   wire::PacketBuilder builder(packet, headers, datagram.octets.size(), {.seed = &seed});
   builder.append(datagram.octets);
@@ -374,10 +404,18 @@ void GeneralServices::transmit(const cm::Datagram& datagram) noexcept {
   wire::PacketBuilder framed(frame.octets, headers, datagram.octets.size(),
                              {.seed = &seed, .ipv4_identification = frame.identification});
   framed.append(datagram.octets);
-  parts_.link->commit(
-      device::now(),
-      {.source = address.local, .destination = address.remote, .source_port = source_port},
-      framed.finish());
+  parts_.link->commit(device::now(), to, framed.finish());
+}
+
+bool GeneralServices::is_here(const cm::Address& to) const noexcept {
+  const auto& gids = parts_.port.gids;
+  if (!to.route.exists() || !parts_.port.fabric) {
+    return std::ranges::any_of(
+        gids, [&](const device::GidEntry& entry) { return entry.gid == to.remote; });
+  }
+  const auto first = static_cast<unsigned>(parts_.port.fabric->lid);
+  const auto lid = static_cast<unsigned>(to.route.destination);
+  return lid >= first && lid < first + (1U << parts_.port.fabric->lmc);
 }
 
 link::SharedPort::SlotUser GeneralServices::user_of_slot(std::uint32_t slot,
@@ -390,24 +428,19 @@ link::SharedPort::SlotUser GeneralServices::user_of_slot(std::uint32_t slot,
 /// the queue of the other process is full.
 bool GeneralServices::hand_over(const cm::Datagram& datagram,
                                 const link::Incoming& as_received) noexcept {
-  const auto& gids = parts_.port.gids;
-  const bool is_here = std::any_of(gids.begin(), gids.end(), [&](const device::GidEntry& entry) {
-    return entry.gid == datagram.address.remote;
-  });
-  if (!is_here) return false;
+  if (!is_here(datagram.address)) return false;
+  const wire::Gid at = local_of(as_received);
   const auto octets = device::pack_forwarded(as_received, message_);
   const auto message = std::span<const std::byte>(message_).first(octets);
-  const cm::Addressee to = cm::addressee_of(datagram.octets);
+  const wire::Addressee to = wire::addressee_of(datagram.octets);
   Status sent = Ok{};
   if (const auto* id = std::get_if<wire::CommId>(&to)) {
-    const std::uint32_t slot = cm::slot_of(*id);
-    const bool is_this_users =
-        user_of_slot(slot, datagram.address.remote) == link::SharedPort::SlotUser::kThisUser;
+    const std::uint32_t slot = wire::slot_of(*id);
+    const bool is_this_users = user_of_slot(slot, at) == link::SharedPort::SlotUser::kThisUser;
     if (!is_this_users) return false;  // the kernel steers the datagram
     sent = parts_.slot.forward(slot, message);
   } else if (const auto* service = std::get_if<wire::ServiceId>(&to)) {
-    sent = host::ServiceName::forward(parts_.slot.descriptor(),
-                                      service_at(datagram.address.remote, *service), message);
+    sent = host::ServiceName::forward(parts_.slot.descriptor(), service_at(at, *service), message);
   } else {
     return false;
   }
@@ -415,9 +448,52 @@ bool GeneralServices::hand_over(const cm::Datagram& datagram,
   if (sent.error() != Errc::kNoSuchObject) return false;
   // A request goes by the network to a process of the user that has the port, which hands it over.
   const bool is_request = std::holds_alternative<wire::ServiceId>(to);
-  if (is_request && parts_.network.lender_at(datagram.address.remote)) return false;
+  if (is_request && parts_.network.lender_at(at)) return false;
   parts_.dispatch.handle(as_received, loop::ArrivedBy::kLink, device::now());
   return true;
+}
+
+// ---- The subnet ----
+
+/// Two threads may connect at the same time; the second connection is closed again.
+Status GeneralServices::reach_subnet() {
+  std::optional<device::FabricPort> port;
+  {
+    const host::AdapterGuard lock(parts_.lock);
+    port = parts_.port.fabric;
+    if (!port) return Errc::kNoDevice;
+    if (subnet_.is_open()) return Ok{};
+  }
+  const device::ForkPause pause;
+  auto opened = SubnetClient::open(*port);
+  if (!opened) return opened.error();
+  const host::AdapterGuard lock(parts_.lock);
+  if (subnet_.is_open()) return Ok{};
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = opened->descriptor()}};
+  if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, opened->descriptor(), &readable) != 0) {
+    return Errc::kNoMemory;
+  }
+  subnet_ = std::move(*opened);
+  return Ok{};
+}
+
+Expected<wire::Gid> GeneralServices::find_node(std::uint32_t address) {
+  int descriptor = -1;
+  {
+    const host::AdapterGuard lock(parts_.lock);
+    descriptor = subnet_.descriptor();
+  }
+  if (descriptor < 0) return Errc::kNoDevice;
+  return SubnetClient::find_node(descriptor, address);
+}
+
+Expected<SubnetToken> GeneralServices::ask_subnet(
+    std::span<const std::byte, wire::Mad::kSize> octets, Duration patience) {
+  if (!parts_.port.fabric) return Errc::kNoDevice;
+  auto token = subnet_.post(device::now(), *parts_.port.fabric, octets, patience);
+  parts_.engine.note_deadline(next_deadline());
+  if (subnet_.has_answers()) serve();
+  return token;
 }
 
 }  // namespace verbatim::connect

@@ -11,14 +11,17 @@
 #include "base/assert.h"
 #include "base/expected.h"
 #include "base/time.h"
-#include "cm/addressee.h"
 #include "cm/agent.h"
 #include "connect/service_claims.h"
+#include "connect/subnet_client.h"
 #include "device/adapter.h"
 #include "device/management_port.h"
 #include "host/own_descriptor.h"
 #include "host/peer_watch.h"
+#include "wire/cm/addressee.h"
 #include "wire/cm/service_id.h"
+#include "wire/headers/packet.h"
+#include "wire/headers/packet_builder.h"
 #include "wire/headers/psn.h"
 
 namespace verbatim::connect {
@@ -77,6 +80,21 @@ class GeneralServices final : public device::ManagementPort {
     claims_.attract(address, service);
   }
 
+  // ---- In a subnet of InfiniBand ----
+
+  /// Connects this process with the administration of its subnet, unless it is. Without any lock;
+  /// waits for the fabric.
+  [[nodiscard]] Status reach_subnet();
+  /// Likewise, after reach_subnet(). kNoSuchObject: no node has the address.
+  [[nodiscard]] Expected<wire::Gid> find_node(std::uint32_t address);
+  [[nodiscard]] Expected<SubnetToken> ask_subnet(
+      std::span<const std::byte, wire::Mad::kSize> octets, Duration patience)
+      VB_REQUIRES(adapter_role);
+  [[nodiscard]] std::optional<SubnetAnswer> poll_subnet_answer() noexcept
+      VB_REQUIRES(adapter_role) {
+    return subnet_.poll_answer();
+  }
+
   // ---- For the adapter ----
 
   [[nodiscard]] Status open() noexcept override;
@@ -106,6 +124,16 @@ class GeneralServices final : public device::ManagementPort {
   [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const
       VB_REQUIRES(adapter_role);
   void transmit(const cm::Datagram& datagram) noexcept VB_REQUIRES(adapter_role);
+  /// Whether the datagram is for an address of this host.
+  [[nodiscard]] bool is_here(const cm::Address& to) const noexcept VB_REQUIRES(adapter_role);
+  /// The address that a packet has been sent to. A native packet may have none in it.
+  [[nodiscard]] wire::Gid local_of(const link::Incoming& incoming) const noexcept
+      VB_REQUIRES(adapter_role);
+  [[nodiscard]] cm::Address address_of(const link::Incoming& incoming) const noexcept
+      VB_REQUIRES(adapter_role);
+  [[nodiscard]] wire::PacketHeaders next_headers() noexcept VB_REQUIRES(adapter_role);
+  [[nodiscard]] bool is_datagram_for_gsi(const wire::PacketView& packet) const noexcept
+      VB_REQUIRES(adapter_role);
   [[nodiscard]] bool hand_over(const cm::Datagram& datagram,
                                const link::Incoming& as_received) noexcept
       VB_REQUIRES(adapter_role);
@@ -138,6 +166,7 @@ class GeneralServices final : public device::ManagementPort {
   std::deque<device::PortChange> port_changes_
       VB_GUARDED_BY(adapter_role);  // that the reader has not taken yet
   ServiceClaims claims_ VB_GUARDED_BY(adapter_role);
+  SubnetClient subnet_ VB_GUARDED_BY(adapter_role);  // opened at the first use
   std::vector<EarlyRequest> early_ VB_GUARDED_BY(adapter_role);
   /// A process that is ending: the kernel closes its sockets one by one.
   struct Death {

@@ -20,22 +20,6 @@ wire::Psn random_psn() noexcept {
   return wire::Psn(static_cast<std::uint32_t>(Prng(at + (++count << 40)).next()));
 }
 
-/// The ends that a request names.
-Route ends_of(const wire::IpCmHeader& header, const cm::AgentEvent& request, std::uint32_t scope) {
-  const bool is_ipv4 = header.ip_version == wire::IpCmHeader::IpVersion::k4;
-  const auto port = static_cast<std::uint64_t>(request.service_id) & 0xffff;
-  Route ends;
-  ends.source = {
-      .address = header.destination, .port = static_cast<std::uint16_t>(port), .is_ipv4 = is_ipv4};
-  ends.destination = {.address = header.source, .port = header.source_port, .is_ipv4 = is_ipv4};
-  for (IpEndpoint* end : {&ends.source, &ends.destination}) {
-    if (!is_ipv4 && end->is_link_local()) end->scope = scope;
-  }
-  ends.local = request.address.local;
-  ends.remote = request.address.remote;
-  return ends;
-}
-
 }  // namespace
 
 Id::Id(System& system, EventQueue& queue, wire::PortSpace space)
@@ -44,12 +28,11 @@ Id::Id(System& system, EventQueue& queue, wire::PortSpace space)
   terms_.starting_psn = random_psn();
 }
 
-Id::Id(const Id& listener, Device& device, const cm::AgentEvent& event,
-       const wire::IpCmHeader& header)
+Id::Id(const Id& listener, const cm::AgentEvent& event, const Route& ends)
     : system_(listener.system_),
       space_(listener.space_),
       state_(IdState::kRequested),
-      ends_(ends_of(header, event, device.port().interface_index)),
+      ends_(ends),
       communication_(event.id),
       listening_(listener.system_, *this),
       queue_(listener.queue_) {
@@ -72,6 +55,7 @@ void Id::end() {
   if (std::exchange(has_ended_, true)) return;
   system_.stop_seeking(*this);
   groups_.leave_all(pair_);
+  leave_subnet_groups();
   leave_devices();
   drop_events();
   await_acknowledgements();
@@ -91,6 +75,7 @@ void Id::leave_devices() {
   }
   const LockGuard lock(connections_mutex());
   device->remove_user(*this);
+  device->remove_questions(*this);
 }
 
 /// Drops the events that the program has not taken. The ids of requests among them end with them,
@@ -153,10 +138,11 @@ Outcome Id::make_ready(const PairControl::Depths& depths) {
 
 Outcome Id::fail_pair() { return pair_ == nullptr ? Outcome(Ok{}) : pair_->enter_error(); }
 
-Outcome Id::join(const IpEndpoint& group, void* context) {
-  const bool can_join =
-      ends_.device != nullptr && options_.is_datagram && group.address.is_multicast();
-  if (!can_join) return Error::kInvalidArgument;
+Outcome Id::join(const IpEndpoint& group, void* context, wire::JoinState state) {
+  if (ends_.device == nullptr || !options_.is_datagram) return Error::kInvalidArgument;
+  if (ends_.device->is_native()) return join_in_subnet(group, context, state);
+  if (group.ib) return Error::kAddressFamily;
+  if (!group.address.is_multicast()) return Error::kInvalidArgument;
   if (!group.is_ipv4) return Error::kNotSupported;  // as Linux has it over RoCEv2
   groups_.join(group.address);
   auto event = std::make_unique<Event>(EventKind::kJoined, *this);
@@ -167,6 +153,9 @@ Outcome Id::join(const IpEndpoint& group, void* context) {
   return Ok{};
 }
 
-Outcome Id::leave(const IpEndpoint& group) { return groups_.leave(group.address, pair_); }
+Outcome Id::leave(const IpEndpoint& group) {
+  const bool is_native = ends_.device != nullptr && ends_.device->is_native();
+  return is_native ? leave_in_subnet(group) : groups_.leave(group.address, pair_);
+}
 
 }  // namespace verbatim::connect

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/time.h"
@@ -22,14 +23,16 @@
 #include "connect/memberships.h"
 #include "connect/pair_control.h"
 #include "connect/route.h"
+#include "connect/subnet_client.h"
+#include "connect/subnet_group.h"
 #include "wire/cm/cm_ids.h"
-#include "wire/cm/ip_cm_header.h"
 #include "wire/headers/psn.h"
 
 namespace verbatim::connect {
 
 class Device;
 class System;
+struct SubnetQuestion;
 
 /// The state of an id.
 enum class IdState : std::uint8_t {
@@ -37,6 +40,7 @@ enum class IdState : std::uint8_t {
   kBound,
   kResolving,  // until the event; other commands are refused
   kAddressResolved,
+  kResolvingRoute,  // likewise
   kRouteResolved,
   kListening,
   kConnecting,  // request or reply sent, not established yet
@@ -49,6 +53,9 @@ enum class IdState : std::uint8_t {
 inline constexpr std::uint8_t kResourcesMax = 16;
 /// The Q_Key of every datagram queue pair of rdma_cm.
 inline constexpr wire::QKey kDatagramQKey{0x0123'4567};
+
+/// How long the subnet has to answer, where the program does not say.
+inline constexpr Duration kSubnetPatience = std::chrono::seconds(2);
 
 /// One end of a communication: the id of rdma_cm. It binds, resolves, listens, connects, accepts,
 /// disconnects and joins groups, and puts its events into an EventQueue. It controls its queue pair
@@ -107,7 +114,11 @@ class Id {
   [[nodiscard]] Outcome bind(const IpEndpoint& source);
   [[nodiscard]] Outcome resolve_address(const std::optional<IpEndpoint>& source,
                                         const IpEndpoint& destination, Duration patience);
-  [[nodiscard]] Outcome resolve_route();
+  /// In a subnet of InfiniBand the subnet administration is asked for the path. Waits for the
+  /// fabric a limited time.
+  [[nodiscard]] Outcome resolve_route(Duration patience = kSubnetPatience);
+  /// The same with a path that the program knows. Refused on RoCE.
+  [[nodiscard]] Outcome set_path(const wire::PathRecord& path);
   /// A backlog that is not positive is the largest one.
   [[nodiscard]] Outcome listen(int backlog);
   [[nodiscard]] Outcome connect(const Parameters& parameters);
@@ -118,7 +129,9 @@ class Id {
   [[nodiscard]] Outcome disconnect();
   /// The program has received data from the peer.
   [[nodiscard]] Outcome note_first_data();
-  [[nodiscard]] Outcome join(const IpEndpoint& group, void* context);
+  /// `state` matters in a subnet of InfiniBand only.
+  [[nodiscard]] Outcome join(const IpEndpoint& group, void* context,
+                             wire::JoinState state = wire::JoinState::kFullMember);
   [[nodiscard]] Outcome leave(const IpEndpoint& group);
 
   /// Refuses or disconnects the peer, removes the events of the id from the queue, and waits until
@@ -152,18 +165,21 @@ class Id {
   // Called by this layer, with connections_mutex() held.
   void tell(EventKind kind) VB_REQUIRES(connections_mutex());
   void handle(const cm::AgentEvent& event) VB_REQUIRES(connections_mutex());
-  /// A request for this listener has arrived.
-  void handle_request(Device& device, const cm::AgentEvent& event, const wire::IpCmHeader& header)
+  /// A request for this listener has arrived. False: its private data make no sense.
+  [[nodiscard]] bool handle_request(Device& device, const cm::AgentEvent& event)
       VB_REQUIRES(connections_mutex());
+  void handle(const SubnetQuestion& question, const SubnetAnswer& answer)
+      VB_REQUIRES(connections_mutex());
+  /// The subnet has a new manager that does not know the groups of the id.
+  void lose_groups() VB_REQUIRES(connections_mutex());
 
   /// Finishes resolve_address(): with the addresses of `route`, or with an error. Of the locks of
   /// this layer the caller may hold only that of the search.
   void finish_resolving(const Route& route, Outcome outcome);
 
  private:
-  /// The id of a request.
-  Id(const Id& listener, Device& device, const cm::AgentEvent& event,
-     const wire::IpCmHeader& header);
+  /// The id of a request, between these ends.
+  Id(const Id& listener, const cm::AgentEvent& event, const Route& ends);
 
   [[nodiscard]] static std::unique_ptr<Event> event_of(Id& id, const cm::AgentEvent& from);
   void push(std::unique_ptr<Event> event) VB_REQUIRES(connections_mutex());
@@ -177,6 +193,21 @@ class Id {
   [[nodiscard]] Outcome make_ready(const PairControl::Depths& depths);
   Outcome fail_pair();
   [[nodiscard]] wire::ServiceId remote_service() const noexcept;
+  [[nodiscard]] wire::PKey partition() const;
+  [[nodiscard]] bool is_of_other_node(const IpEndpoint& at);
+  [[nodiscard]] Outcome ask_for_path(Duration patience);
+  void handle_path(const SubnetAnswer& answer) VB_REQUIRES(connections_mutex());
+  void handle_broadcast_group(std::uint32_t number, const SubnetAnswer& answer)
+      VB_REQUIRES(connections_mutex());
+  void handle_join(std::uint32_t number, const SubnetAnswer& answer)
+      VB_REQUIRES(connections_mutex());
+  void fail_join(std::uint32_t number, Error error) VB_REQUIRES(connections_mutex());
+  [[nodiscard]] SubnetGroup* find_group(std::uint32_t number) noexcept
+      VB_REQUIRES(connections_mutex());
+  [[nodiscard]] Outcome join_in_subnet(const IpEndpoint& group, void* context,
+                                       wire::JoinState state);
+  [[nodiscard]] Outcome leave_in_subnet(const IpEndpoint& group);
+  void leave_subnet_groups() noexcept;
   [[nodiscard]] Outcome ask_for_connection(const Parameters& parameters);
   [[nodiscard]] Outcome ask_for_service(const Parameters& parameters);
   [[nodiscard]] Outcome answer_service(const cm::ServiceAnswer& answer);
@@ -189,7 +220,7 @@ class Id {
   void await_acknowledgements();
 
   System& system_;
-  const wire::PortSpace space_;
+  wire::PortSpace space_;
   void* border_ = nullptr;
   PairControl* pair_ = nullptr;  // null: a request that the program has not taken yet
   Options options_{};
@@ -204,6 +235,8 @@ class Id {
   bool failed_to_connect_ = false;  // later events of the failure are not delivered
   Listening listening_;
   Memberships groups_;
+  std::vector<SubnetGroup> subnet_groups_ VB_GUARDED_BY(connections_mutex());
+  std::uint32_t next_group_ VB_GUARDED_BY(connections_mutex()) = 1;
 
   EventQueue* queue_ VB_GUARDED_BY(connections_mutex());
   // Given to the program, which must acknowledge them.

@@ -5,11 +5,13 @@
 
 #include "connect/device.h"
 #include "connect/id.h"
+#include "wire/cm/ip_cm_header.h"
 
 namespace verbatim::connect {
 namespace {
 
-/// The private data of a request: the header of rdma_cm, then the user's data.
+/// The private data of a request: the header of rdma_cm, unless it is one between GIDs, then the
+/// user's data.
 struct RequestData {
   std::array<std::byte, wire::CmSidrReq::kPrivateOctets> octets{};
   std::size_t used = 0;
@@ -20,13 +22,36 @@ struct RequestData {
 Expected<RequestData, Error> request_data(const Route& ends, std::span<const std::byte> user,
                                           std::size_t room) noexcept {
   RequestData data;
-  data.used = wire::IpCmHeader::kSize + user.size();
+  const std::size_t before = ends.destination.ib ? 0 : wire::IpCmHeader::kSize;
+  data.used = before + user.size();
   if (data.used > room) return Error::kInvalidArgument;
-  const auto header =
-      wire::IpCmHeader::between(ends.source.address, ends.destination.address, ends.source.port);
-  header.emit(std::span(data.octets).first<wire::IpCmHeader::kSize>());
-  std::ranges::copy(user, data.octets.begin() + wire::IpCmHeader::kSize);
+  if (before != 0) {
+    const auto header =
+        wire::IpCmHeader::between(ends.source.address, ends.destination.address, ends.source.port);
+    header.emit(std::span(data.octets).first<wire::IpCmHeader::kSize>());
+  }
+  std::ranges::copy(user, data.octets.begin() + static_cast<std::ptrdiff_t>(before));
   return data;
+}
+
+/// The parameters of packets on a path of a subnet.
+cm::Travel travel_on(const wire::PathRecord& path) noexcept {
+  return {.flow_label = path.flow_label,
+          .traffic_class = path.traffic_class,
+          .hop_limit = path.hop_limit,
+          .service_level = static_cast<std::uint8_t>(path.level),
+          .packet_rate = path.rate,
+          .pkey = path.pkey};
+}
+
+constexpr std::uint8_t kTimeCodeBits = 0x1f;
+
+/// What the path of a subnet changes in a request.
+void follow(const wire::PathRecord& path, cm::ConnectRequest& request) noexcept {
+  request.travel = travel_on(path);
+  const bool is_mtu = path.mtu >= wire::PathMtu::k256 && path.mtu <= wire::PathMtu::k4096;
+  if (is_mtu) request.path_mtu = std::min(path.mtu, request.path_mtu);
+  request.life_time = cm::TimeCode{std::min(path.life_time, kTimeCodeBits)};
 }
 
 }  // namespace
@@ -46,6 +71,7 @@ void Id::remember(wire::CommId communication) {
 }
 
 wire::ServiceId Id::remote_service() const noexcept {
+  if (const auto& ib = ends_.destination.ib) return wire::ServiceId{ib->service};
   return wire::service_id_of({.space = space_, .port = ends_.destination.port});
 }
 
@@ -69,7 +95,7 @@ Outcome Id::ask_for_connection(const Parameters& parameters) {
   if (!data) return data.error();
   const auto& timeout = options_.ack_timeout;
   cm::ConnectRequest request;
-  request.address = {.local = ends_.local, .remote = ends_.remote};
+  request.address = {.local = ends_.local, .remote = ends_.remote, .route = ends_.local_route()};
   request.travel.traffic_class = options_.traffic_class;
   request.travel.flow_label =
       (ends_.source.port * 31U + ends_.destination.port) & 0x000f'ffffU;  // as Linux chooses it
@@ -83,9 +109,10 @@ Outcome Id::ask_for_connection(const Parameters& parameters) {
   request.rnr_retry_count = parameters.rnr_retry_count;
   request.end_to_end_flow_control = parameters.flow_control;
   request.uses_srq = parameters.uses_srq;
-  request.life_time = timeout && *timeout > 0
-                          ? cm::TimeCode{static_cast<std::uint8_t>(*timeout - 1)}
-                          : cm::kPacketLifeTime;
+  if (ends_.path) follow(*ends_.path, request);
+  if (timeout && *timeout > 0) {
+    request.life_time = cm::TimeCode{static_cast<std::uint8_t>(*timeout - 1)};
+  }
   request.ece = options_.local_ece;
   request.private_data = data->span();
   return ends_.device->with_agent([&](cm::Agent& agent, Instant now)
@@ -102,7 +129,8 @@ Outcome Id::ask_for_service(const Parameters& parameters) {
       request_data(ends_, parameters.private_data, cm::ServiceRequest::kPrivateOctetsMax);
   if (!data) return data.error();
   cm::ServiceRequest request;
-  request.address = {.local = ends_.local, .remote = ends_.remote};
+  request.address = {.local = ends_.local, .remote = ends_.remote, .route = ends_.local_route()};
+  if (ends_.path) request.pkey = ends_.path->pkey;
   request.service_id = remote_service();
   request.private_data = data->span();
   return ends_.device->with_agent([&](cm::Agent& agent, Instant now)

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "connect/test_host.h"
+#include "wire/cm/ip_cm_header.h"
 
 namespace verbatim::connect {
 namespace {

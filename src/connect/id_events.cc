@@ -5,8 +5,46 @@
 #include "connect/device.h"
 #include "connect/id.h"
 #include "connect/lock.h"
+#include "wire/cm/ip_cm_header.h"
 
 namespace verbatim::connect {
+namespace {
+
+/// The ends of a request between two GIDs.
+Route ib_ends_of(const cm::AgentEvent& request) {
+  const auto* req = request.as<wire::CmReq>();
+  const auto service = static_cast<std::uint64_t>(request.service_id);
+  IbPart part{.service = service, .service_mask = ~std::uint64_t{0}};
+  if (req != nullptr) part.pkey = req->pkey;
+  Route ends;
+  ends.source = {.address = request.address.local,
+                 .port = static_cast<std::uint16_t>(service),
+                 .is_ipv4 = false,
+                 .ib = part};
+  ends.destination = {
+      .address = request.address.remote, .is_ipv4 = false, .ib = IbPart{.pkey = part.pkey}};
+  ends.local = request.address.local;
+  ends.remote = request.address.remote;
+  return ends;
+}
+
+/// The ends that a request names.
+Route ends_of(const wire::IpCmHeader& header, const cm::AgentEvent& request, std::uint32_t scope) {
+  const bool is_ipv4 = header.ip_version == wire::IpCmHeader::IpVersion::k4;
+  const auto port = static_cast<std::uint64_t>(request.service_id) & 0xffff;
+  Route ends;
+  ends.source = {
+      .address = header.destination, .port = static_cast<std::uint16_t>(port), .is_ipv4 = is_ipv4};
+  ends.destination = {.address = header.source, .port = header.source_port, .is_ipv4 = is_ipv4};
+  for (IpEndpoint* end : {&ends.source, &ends.destination}) {
+    if (!is_ipv4 && end->is_link_local()) end->scope = scope;
+  }
+  ends.local = request.address.local;
+  ends.remote = request.address.remote;
+  return ends;
+}
+
+}  // namespace
 
 // ---- In, with connections_mutex() held ----
 
@@ -71,9 +109,13 @@ std::unique_ptr<Event> Id::event_of(Id& id, const cm::AgentEvent& from) {
 }
 
 /// Creates the id of the request. It belongs to the event until the program takes the event.
-void Id::handle_request(Device& device, const cm::AgentEvent& event,
-                        const wire::IpCmHeader& header) {
-  std::unique_ptr<Id> made(new Id(*this, device, event, header));
+bool Id::handle_request(Device& device, const cm::AgentEvent& event) {
+  const bool is_ib = listening_.binding().source.ib.has_value();
+  const auto header = wire::IpCmHeader::parse(event.private_data());
+  if (!is_ib && !header) return false;
+  const Route ends =
+      is_ib ? ib_ends_of(event) : ends_of(*header, event, device.port().interface_index);
+  std::unique_ptr<Id> made(new Id(*this, event, ends));
   made->attach_to(device);
   device.add_communication(event.id, *made);
   auto request = std::make_unique<Event>(EventKind::kRequest, *made);
@@ -81,6 +123,7 @@ void Id::handle_request(Device& device, const cm::AgentEvent& event,
   request->cause = event;
   request->made = std::move(made);
   push(std::move(request));
+  return true;
 }
 
 // ---- Out, without a lock ----
@@ -144,6 +187,7 @@ bool Id::prepare(Event& event) {
     case EventKind::kAddressResolved:
     case EventKind::kAddressFailed:
     case EventKind::kRouteResolved:
+    case EventKind::kRouteFailed:
     case EventKind::kConnectFailed:
     case EventKind::kUnreachable:
     case EventKind::kTimewaitExit:
@@ -181,6 +225,7 @@ void Id::prepare_reply(Event& event) {
 
 /// Attaches the queue pair to the group. If that fails, the event becomes kJoinFailed.
 void Id::prepare_join(Event& event) {
+  if (event.record) groups_.join(event.group);
   if (pair_ == nullptr) return;
   const Outcome attached = groups_.attach(event.group, *pair_);
   if (attached) return;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "wire/headers/test_octets.h"
+
 namespace verbatim::connect {
 namespace {
 
@@ -48,6 +50,41 @@ TEST(IpEndpoint, OtherFamiliesAreNone) {
   local.ss_family = AF_UNIX;
   EXPECT_FALSE(endpoint_of(reinterpret_cast<const sockaddr*>(&local)));
   EXPECT_FALSE(endpoint_of(nullptr));
+}
+
+// A sockaddr_ib as rdma/ib.h lays it out: family, P_Key, flow, GID, service, its mask, scope.
+TEST(IpEndpoint, AGidAndAServiceGoThereAndBack) {
+  const auto octets = wire::test::hex(
+      "0000 8001 00000000 fe800000000000000000000000000012"
+      "0000000001061234 ffffffffffffffff 0000000000000000");
+  sockaddr_storage before{};
+  std::memcpy(&before, octets.data(), octets.size());
+  before.ss_family = kFamilyIb;
+  const auto parsed = endpoint_of(reinterpret_cast<const sockaddr*>(&before));
+  ASSERT_TRUE(parsed && parsed->ib);
+  EXPECT_EQ(parsed->address, wire::test::gid("fe800000000000000000000000000012"));
+  EXPECT_EQ(parsed->port, 0x1234);
+  EXPECT_EQ(parsed->ib->pkey, wire::PKey{0x8001});
+  EXPECT_EQ(parsed->ib->service, 0x0106'1234U);
+  EXPECT_FALSE(parsed->is_ipv4);
+  EXPECT_FALSE(parsed->is_of_family(endpoint("fe80::12")));
+  EXPECT_TRUE(parsed->is_of_family(IpEndpoint::any_like(*parsed)));
+  sockaddr_storage after{};
+  store(*parsed, after);
+  EXPECT_EQ(std::memcmp(&before, &after, octets.size()), 0);
+  EXPECT_EQ(octets_of(reinterpret_cast<const sockaddr*>(&after)), octets.size());
+}
+
+TEST(IpEndpoint, KnowsTheAddressesOfFabrics) {
+  EXPECT_TRUE(endpoint("127.64.0.1").is_of_fabrics());
+  EXPECT_TRUE(endpoint("127.127.255.255").is_of_fabrics());
+  EXPECT_FALSE(endpoint("127.63.0.1").is_of_fabrics());
+  EXPECT_FALSE(endpoint("127.128.0.1").is_of_fabrics());
+  EXPECT_FALSE(endpoint("126.64.0.1").is_of_fabrics());
+  IpEndpoint made = IpEndpoint::any(true);
+  made.set_ipv4(0x7f40'0102);
+  EXPECT_EQ(made.address, endpoint("127.64.1.2").address);
+  EXPECT_EQ(made.ipv4(), 0x7f40'0102U);
 }
 
 TEST(IpEndpoint, AMappedAddressIsIpv4) {

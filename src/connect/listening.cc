@@ -53,6 +53,10 @@ std::vector<Listening::Place> Listening::places() const {
   for (Device* device : system_.devices()) {
     for (const device::GidEntry& entry : device->port().gids) {
       if (entry.gid == wire::Gid{}) continue;  // was removed
+      if (device->is_native()) {
+        all.push_back({.device = device, .address = entry.gid});
+        break;  // connections use the first one alone
+      }
       const bool is_ipv4 = entry.gid.is_ipv4_mapped();
       const bool fits = is_ipv4 == binding_.source.is_ipv4 || (is_ipv4 && !binding_.ipv6_only);
       if (fits) all.push_back({.device = device, .address = entry.gid});

@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "cm/addressee.h"
 #include "device/forwarded_packet.h"
+#include "wire/cm/addressee.h"
 #include "wire/headers/packet.h"
 
 namespace verbatim::connect {
@@ -25,7 +25,7 @@ bool is_request_for(const host::Service& service, std::span<const std::byte> mes
   if (!incoming) return false;
   const auto packet = wire::PacketView::parse(incoming->octets);
   if (!packet || packet->bth().dest_qp() != wire::QpNumber::kGsi) return false;
-  const cm::Addressee to = cm::addressee_of(packet->payload());
+  const wire::Addressee to = wire::addressee_of(packet->payload());
   const auto* id = std::get_if<wire::ServiceId>(&to);
   return id != nullptr && service_at(incoming->destination, *id) == service;
 }

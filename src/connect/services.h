@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/adapter_role.h"
 #include "base/expected.h"
 #include "base/time.h"
 #include "cm/agent.h"
+#include "connect/error.h"
+#include "connect/subnet_client.h"
 #include "device/port_info.h"
 #include "wire/cm/service_id.h"
 #include "wire/headers/ids.h"
+#include "wire/headers/mad.h"
 
 namespace verbatim::connect {
 
@@ -54,6 +60,30 @@ class Services {
       VB_REQUIRES(adapter_role) = 0;
   [[nodiscard]] virtual bool has_queue_pair(wire::QpNumber number) const noexcept
       VB_REQUIRES(adapter_role) = 0;
+
+  // In a subnet of InfiniBand. Without any lock; they wait for the fabric a limited time.
+
+  /// The GID of the node with this IPv4 address, in host byte order. kHostUnreachable: no node has
+  /// it.
+  [[nodiscard]] virtual Expected<wire::Gid, Error> find_node(std::uint32_t /*address*/) {
+    return Error::kHostUnreachable;
+  }
+  /// To be called before ask_subnet().
+  [[nodiscard]] virtual Outcome reach_subnet() { return Error::kNoDevice; }
+
+  // In a subnet of InfiniBand, with the lock held.
+
+  /// Sends a request to subnet administration: its transaction does not matter. The answer, or that
+  /// there is none, is an event.
+  [[nodiscard]] virtual Expected<SubnetToken> ask_subnet(
+      std::span<const std::byte, wire::Mad::kSize> /*octets*/, Duration /*patience*/)
+      VB_REQUIRES(adapter_role) {
+    return Errc::kNotSupported;
+  }
+  [[nodiscard]] virtual std::optional<SubnetAnswer> poll_subnet_answer() noexcept
+      VB_REQUIRES(adapter_role) {
+    return std::nullopt;
+  }
 
   // At the end of the process, with the lock held.
   /// Receives and handles packets.

@@ -7,6 +7,23 @@
 
 namespace verbatim::connect {
 
+Device* System::native_device() {
+  for (Device* device : devices()) {
+    if (device->is_native()) return device;
+  }
+  return nullptr;
+}
+
+/// On a fabric an address of an interface of this machine is one of the node: all nodes have it.
+Device* System::device_at(const IpEndpoint& endpoint) {
+  Device* const native = native_device();
+  if (native == nullptr) return endpoint.ib ? nullptr : device_with(endpoint.address);
+  if (endpoint.is_loopback() && !endpoint.is_of_fabrics()) return nullptr;
+  const bool is_own =
+      native->is_own(endpoint) || (!endpoint.ib && !endpoint.is_of_fabrics() && is_local(endpoint));
+  return is_own ? native : nullptr;
+}
+
 Device* System::device_with(const wire::Gid& address) {
   for (Device* device : devices()) {
     if (device->index_of(address)) return device;
@@ -15,6 +32,9 @@ Device* System::device_with(const wire::Gid& address) {
 }
 
 Device* System::device_of(const IpEndpoint& endpoint) {
+  if (Device* const native = native_device()) {
+    return device_at(endpoint) != nullptr || native->is_own(endpoint) ? native : nullptr;
+  }
   Device* const device = device_with(endpoint.address);
   if (device != nullptr || !endpoint.is_loopback()) return device;
   for (Device* stand_in : devices()) {
@@ -23,7 +43,37 @@ Device* System::device_of(const IpEndpoint& endpoint) {
   return nullptr;
 }
 
+Expected<wire::Gid, Error> System::find_native_gid(Device& device, const IpEndpoint& at) {
+  const bool is_here = at.is_any() || device_of(at) != nullptr;
+  if (is_here) return device.own_gid();
+  if (at.ib || at.address.is_multicast()) return at.address;
+  if (!at.is_of_fabrics()) return Error::kHostUnreachable;
+  return device.services().find_node(at.ipv4());
+}
+
+/// An id that is bound to no address leaves from that of the node.
+Expected<Route, Error> System::find_native_route(Device& device, const IpEndpoint& from,
+                                                 const IpEndpoint& to) {
+  if (!device.port().fabric) return Error::kNoDevice;  // the fabric has ended
+  const auto remote = find_native_gid(device, to);
+  if (!remote) return remote.error();
+  Route route{.device = &device, .source = from, .destination = to};
+  route.local = device.own_gid();
+  route.remote = *remote;
+  if (from.is_any()) {
+    route.source = IpEndpoint::any_like(to);
+    route.source.ib = from.ib ? from.ib : to.ib;
+    if (to.ib) route.source.address = route.local;
+    if (to.is_ipv4) route.source.set_ipv4(device.own_ipv4());
+    if (!to.is_ipv4 && !to.ib) route.source.address.octets[15] = 1;  // ::1, as the destination is
+    route.source.port = from.port;
+  }
+  return route;
+}
+
 Expected<Route, Error> System::find_route(const IpEndpoint& from, const IpEndpoint& to) {
+  if (Device* const native = native_device()) return find_native_route(*native, from, to);
+  if (to.ib) return Error::kAddressFamily;
   Route route{.destination = to};
   if (to.is_loopback()) {
     route.source = from.is_any() ? to : from;

@@ -43,8 +43,13 @@ class System {
   /// After this returns, Id::finish_resolving() is not called.
   virtual void stop_seeking(Id& id) noexcept = 0;
 
+  /// The port of this program in a subnet of InfiniBand; null when it is on no fabric. A program on
+  /// a fabric has no other device.
+  [[nodiscard]] Device* native_device();
   /// The device that has this address; null when none does.
   [[nodiscard]] Device* device_with(const wire::Gid& address);
+  /// The device to which an id binds that names this address; null when none has it.
+  [[nodiscard]] Device* device_at(const IpEndpoint& endpoint);
   /// The device that has this address, or that is used for the loopback address; null when none is.
   [[nodiscard]] Device* device_of(const IpEndpoint& endpoint);
   /// The route from `from` to `to`. kNoDevice when it does not use a device of this process.
@@ -52,6 +57,12 @@ class System {
 
  protected:
   ~System() = default;
+
+ private:
+  [[nodiscard]] Expected<Route, Error> find_native_route(Device& device, const IpEndpoint& from,
+                                                         const IpEndpoint& to);
+  /// The GID of the node with this address.
+  [[nodiscard]] Expected<wire::Gid, Error> find_native_gid(Device& device, const IpEndpoint& at);
 };
 
 }  // namespace verbatim::connect

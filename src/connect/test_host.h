@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -105,15 +106,51 @@ class FakeServices final : public Services {
   [[nodiscard]] bool has_queue_pair(wire::QpNumber number) const noexcept override {
     return own_pairs.contains(number);
   }
+  [[nodiscard]] Expected<wire::Gid, Error> find_node(std::uint32_t address) override {
+    const auto found = nodes.find(address);
+    if (found == nodes.end()) return Error::kHostUnreachable;
+    return found->second;
+  }
+  [[nodiscard]] Outcome reach_subnet() override {
+    EXPECT_FALSE(is_held_);
+    return subnet_refusal ? Outcome(*subnet_refusal) : Outcome(Ok{});
+  }
+  [[nodiscard]] Expected<SubnetToken> ask_subnet(
+      std::span<const std::byte, wire::Mad::kSize> octets, Duration patience) override {
+    EXPECT_TRUE(is_held_);
+    asked.push_back({.token = SubnetToken{next_token_++}, .patience = patience});
+    std::ranges::copy(octets, asked.back().octets.begin());
+    return asked.back().token;
+  }
+  [[nodiscard]] std::optional<SubnetAnswer> poll_subnet_answer() noexcept override {
+    if (answers_.empty()) return std::nullopt;
+    auto answer = answers_.front();
+    answers_.pop_front();
+    return answer;
+  }
   void progress() noexcept override {}
   void leave() noexcept override {}
 
   // What the test does.
+  /// The port of a subnet of InfiniBand. Before the device of the host exists.
+  void be_native(const device::FabricPort& fabric) { port_.fabric = fabric; }
+  void answer(const SubnetAnswer& answer) {
+    answers_.push_back(answer);
+    reader_->handle_news();
+  }
   [[nodiscard]] bool has(const wire::Gid& address) const { return port_.has(address); }
+  [[nodiscard]] bool has_lid(wire::Lid lid) const {
+    return port_.fabric && port_.fabric->lid == lid;
+  }
   void receive(const cm::Datagram& datagram) {
     {
       const std::lock_guard held(*this);
-      const cm::Address seen{.local = datagram.address.remote, .remote = datagram.address.local};
+      const wire::LocalRoute& route = datagram.address.route;
+      cm::Address seen{.local = datagram.address.remote, .remote = datagram.address.local};
+      if (route.exists()) {  // as a native packet has it
+        seen = {.local = port_.gids.front().gid,
+                .route = {.source = route.destination, .destination = route.source}};
+      }
       (void)agent_.handle_mad(network_.now, seen, datagram.octets);
       send();
     }
@@ -140,8 +177,18 @@ class FakeServices final : public Services {
   std::optional<wire::Gid> refuses_claims_at{};
   std::set<wire::QpNumber> own_pairs{wire::QpNumber{0x11}};
   int attracted = 0;
+  struct Asked {
+    SubnetToken token{};
+    Duration patience{};
+    MadOctets octets{};
+  };
+  std::deque<Asked> asked;  // the subnet administration
+  std::map<std::uint32_t, wire::Gid> nodes;
+  std::optional<Error> subnet_refusal{};
 
  private:
+  std::uint32_t next_token_ = 1;
+  std::deque<SubnetAnswer> answers_;
   Network& network_;
   cm::Agent agent_;
   device::PortInfo port_;
@@ -185,9 +232,10 @@ class FakePair final : public PairControl {
 /// says so, and ports without a number count up from 40000.
 class FakeHost final : public System {
  public:
-  FakeHost(Network& network, std::uint8_t slot, std::vector<wire::Gid> gids)
+  FakeHost(Network& network, std::uint8_t slot, std::vector<wire::Gid> gids,
+           const std::optional<device::FabricPort>& fabric = {})
       : first_(gids.empty() ? wire::Gid{} : gids.front()),
-        services_(new FakeServices(network, slot, std::move(gids))),
+        services_(make_services(network, slot, std::move(gids), fabric)),
         device_(std::unique_ptr<Services>(services_), nullptr) {
     EXPECT_TRUE(queue.open());
   }
@@ -262,6 +310,14 @@ class FakeHost final : public System {
   EventQueue queue;
 
  private:
+  static FakeServices* make_services(Network& network, std::uint8_t slot,
+                                     std::vector<wire::Gid> gids,
+                                     const std::optional<device::FabricPort>& fabric) {
+    auto* const made = new FakeServices(network, slot, std::move(gids));
+    if (fabric) made->be_native(*fabric);
+    return made;
+  }
+
   wire::Gid first_;
   FakeServices* services_;
   Device device_;

@@ -12,7 +12,6 @@
 #include "abi/verbs/handles.h"
 #include "connect/adapter_services.h"
 #include "connect/device_list.h"
-#include "device/fabric_ports.h"
 
 namespace verbatim::abi {
 namespace {
@@ -32,7 +31,6 @@ connect::Device* open(ibv_device* device) {
 
 std::vector<connect::Device*> open_new(const std::vector<std::uint32_t>& known) {
   std::vector<connect::Device*> opened;
-  if (device::is_on_fabric()) return opened;  // connections need an IP address
   ibv_device** list = ibv_get_device_list(nullptr);
   for (ibv_device** device = list; device != nullptr && *device != nullptr; ++device) {
     const auto interface = static_cast<std::uint32_t>(ibv_get_device_index(*device));

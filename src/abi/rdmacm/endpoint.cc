@@ -6,7 +6,7 @@
 namespace verbatim::abi::cm_functions {
 namespace {
 
-constexpr int kResolveMs = 2000;  // longer than resolving takes here
+constexpr int kResolveMs = 2000;  // as librdmacm of rdma-core
 
 int prepare(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* init) {
   IdHandle& handle = handle_of(id);
@@ -20,7 +20,11 @@ int prepare(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_a
     return 0;
   }
   if (resolve_addr(id, info.ai_src_addr, info.ai_dst_addr, kResolveMs) != 0) return -1;
-  if (resolve_route(id, kResolveMs) != 0) return -1;
+  const bool has_route = info.ai_route_len != 0 && info.ai_route != nullptr;
+  const int routed = has_route ? set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, info.ai_route,
+                                            static_cast<std::size_t>(info.ai_route_len))
+                               : resolve_route(id, kResolveMs);
+  if (routed != 0) return -1;
   if (init == nullptr) return 0;
   return create_qp(id, pd, init);
 }

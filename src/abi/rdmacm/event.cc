@@ -26,6 +26,8 @@ rdma_cm_event_type type_of(const connect::Event& event) noexcept {
       return RDMA_CM_EVENT_ADDR_ERROR;
     case EventKind::kRouteResolved:
       return RDMA_CM_EVENT_ROUTE_RESOLVED;
+    case EventKind::kRouteFailed:
+      return RDMA_CM_EVENT_ROUTE_ERROR;
     case EventKind::kRequest:
       return RDMA_CM_EVENT_CONNECT_REQUEST;
     case EventKind::kReply:
@@ -83,8 +85,9 @@ void set_parameters(rdma_conn_param& to, const Message& message) noexcept {
 
 /// The parameters in the peer's message.
 void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::AgentEvent& from) {
+  const std::size_t header = id.object->ends().source.ib ? 0 : wire::IpCmHeader::kSize;
   if (from.as<wire::CmSidrReq>() != nullptr) {
-    set_private_data(to.param.ud, from, wire::IpCmHeader::kSize);
+    set_private_data(to.param.ud, from, header);
     to.param.ud.ah_attr = address_vector(id, from.address);
   } else if (const auto* answer = from.as<wire::CmSidrRep>()) {
     set_private_data(to.param.ud, from, 0);
@@ -92,7 +95,7 @@ void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::AgentEvent&
     to.param.ud.qkey = static_cast<std::uint32_t>(answer->qkey);
     to.param.ud.ah_attr = address_vector(id, from.address);
   } else if (const auto* request = from.as<wire::CmReq>()) {
-    set_private_data(to.param.conn, from, wire::IpCmHeader::kSize);
+    set_private_data(to.param.conn, from, header);
     set_parameters(to.param.conn, *request);
     to.param.conn.retry_count = request->retry_count;
   } else {
@@ -103,9 +106,9 @@ void set_parameters(rdma_cm_event& to, const IdHandle& id, const cm::AgentEvent&
 
 void set_group(rdma_ud_param& to, const IdHandle& id, const connect::Event& from) {
   to.private_data = from.context;
-  to.ah_attr = address_vector(id, {.local = id.object->ends().local, .remote = from.group});
+  to.ah_attr = address_vector(id, from);
   to.qp_num = kMulticastQpn;
-  to.qkey = RDMA_UDP_QKEY;
+  to.qkey = from.record ? static_cast<std::uint32_t>(from.record->qkey) : RDMA_UDP_QKEY;
 }
 
 /// Makes the handle of the id of a request that the program takes from `channel`.
@@ -136,6 +139,7 @@ EventHandle* show(std::unique_ptr<connect::Event> event) {
   shown.event = type_of(*event);
   shown.status = status_of(*event);
   if (event->kind == connect::EventKind::kAddressResolved) publish(id);
+  if (event->kind == connect::EventKind::kRouteResolved) publish_path(id);
   if (event->kind == connect::EventKind::kRequest) {
     show_request(id, handle_of(*event->counted), shown);
   }

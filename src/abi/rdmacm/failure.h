@@ -53,6 +53,10 @@ namespace verbatim::abi {
       return ENETUNREACH;
     case Error::kHostUnreachable:
       return EHOSTUNREACH;
+    case Error::kNetworkReset:
+      return ENETRESET;
+    case Error::kProtocol:
+      return EPROTONOSUPPORT;
   }
   return EINVAL;
 }

@@ -9,6 +9,7 @@
 #include "abi/rdmacm/functions.h"
 #include "abi/rdmacm/id.h"
 #include "abi/rdmacm/newer.h"
+#include "connect/ip_endpoint.h"
 
 namespace verbatim::abi {
 namespace {
@@ -56,21 +57,53 @@ void choose_service(rdma_addrinfo& info, const rdma_addrinfo* hints) noexcept {
   }
 }
 
+/// What an address of the family AF_IB is made of: a GID, which getaddrinfo(3) reads as an IPv6
+/// address, or the wildcard address; the port space and the port.
+int keep_as_ib(const addrinfo& found, const rdma_addrinfo& info, sockaddr*& to, socklen_t& octets) {
+  constexpr std::uint64_t kSpaceMask = 0xffff'ffff'ffff'0000;
+  constexpr std::uint64_t kPortMask = 0xffff;
+  const auto named = connect::endpoint_of(found.ai_addr);
+  if (!named) return EAFNOSUPPORT;
+  connect::IpEndpoint ib = *named;
+  if (ib.is_any()) ib.address = {};
+  ib.is_ipv4 = false;
+  const auto space = static_cast<std::uint64_t>(info.ai_port_space);
+  ib.ib = connect::IbPart{.service = space << 16 | ib.port,
+                          .service_mask = kSpaceMask | (ib.port != 0 ? kPortMask : 0)};
+  sockaddr_storage storage{};
+  connect::store(ib, storage);
+  const auto* address = reinterpret_cast<const sockaddr*>(&storage);
+  return keep_address(address, connect::octets_of(address), to, octets) ? 0 : ENOMEM;
+}
+
+/// Whether names are GIDs, as librdmacm of rdma-core has it: that needs RAI_FAMILY and
+/// RAI_NUMERICHOST, since no directory of names knows GIDs.
+bool wants_ib(const rdma_addrinfo& info, int family) noexcept {
+  constexpr int kNeeded = RAI_FAMILY | RAI_NUMERICHOST;
+  return family == connect::kFamilyIb && (info.ai_flags & kNeeded) == kNeeded;
+}
+
 /// The address that the names stand for, put into its place. An errno value.
 int look_up(const char* node, const char* service, rdma_addrinfo& info, int family) {
   const bool is_passive = (info.ai_flags & RAI_PASSIVE) != 0;
+  const bool is_ib = wants_ib(info, family);
   addrinfo hints{};
-  hints.ai_family = family;
+  hints.ai_family = is_ib ? AF_INET6 : family == connect::kFamilyIb ? AF_UNSPEC : family;
   hints.ai_socktype = SOCK_STREAM;  // one answer per address is enough
   if (is_passive) hints.ai_flags |= AI_PASSIVE;
   if ((info.ai_flags & RAI_NUMERICHOST) != 0) hints.ai_flags |= AI_NUMERICHOST;
   addrinfo* found = nullptr;
   if (const int failure = ::getaddrinfo(node, service, &hints, &found)) return errno_of(failure);
+  sockaddr*& kept_at = is_passive ? info.ai_src_addr : info.ai_dst_addr;
+  socklen_t& kept_octets = is_passive ? info.ai_src_len : info.ai_dst_len;
+  if (is_ib) {
+    info.ai_family = connect::kFamilyIb;
+    const int refused = keep_as_ib(*found, info, kept_at, kept_octets);
+    ::freeaddrinfo(found);
+    return refused;
+  }
   info.ai_family = found->ai_family;
-  const bool kept =
-      is_passive
-          ? keep_address(found->ai_addr, found->ai_addrlen, info.ai_src_addr, info.ai_src_len)
-          : keep_address(found->ai_addr, found->ai_addrlen, info.ai_dst_addr, info.ai_dst_len);
+  const bool kept = keep_address(found->ai_addr, found->ai_addrlen, kept_at, kept_octets);
   ::freeaddrinfo(found);
   return kept ? 0 : ENOMEM;
 }

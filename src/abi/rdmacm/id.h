@@ -69,10 +69,17 @@ struct IdHandle {
 [[nodiscard]] int complete(IdHandle& id, const connect::Outcome& begun);
 
 /// The address vector for packets from the id's device to the remote end of `path`.
+[[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& path,
+                                         const cm::Travel& travel);
+/// The same with the settings of the id.
 [[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const cm::Address& path);
+/// That of packets to a multicast group.
+[[nodiscard]] ibv_ah_attr address_vector(const IdHandle& id, const connect::Event& joined);
 
 /// Copies the device and the addresses of the id to its public part.
 void publish(IdHandle& id);
+/// The same for the path between the two ends.
+void publish_path(IdHandle& id);
 
 /// Return 0 or an errno value, as ibv_modify_qp.
 [[nodiscard]] int modify_to_init(IdHandle& id);

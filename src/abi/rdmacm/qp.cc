@@ -13,8 +13,20 @@
 namespace verbatim::abi {
 namespace {
 
+/// The place of the key of the path in the table of the port. A key that the table does not have is
+/// refused with the index behind the table.
+std::uint16_t pkey_index_of(const IdHandle& id) {
+  const connect::Route ends = id.object->ends();
+  if (ends.device == nullptr || !ends.device->is_native()) return 0;
+  const device::PortInfo port = ends.device->port();
+  wire::PKey key = ends.source.ib ? ends.source.ib->pkey : port.default_pkey();
+  if (ends.path) key = ends.path->pkey;
+  if (const auto settings = id.object->terms().settings) key = settings->travel.pkey;
+  return port.index_of_partition(key).value_or(static_cast<std::uint16_t>(port.pkeys().size()));
+}
+
 void fill_init(IdHandle& id, ibv_qp_attr& attr, int& mask) {
-  attr.pkey_index = 0;
+  attr.pkey_index = pkey_index_of(id);
   attr.port_num = 1;
   mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (id.is_datagram()) {
@@ -38,10 +50,7 @@ int fill_rtr(IdHandle& id, ibv_qp_attr& attr, int& mask) {
   const connect::Id::Terms terms = id.object->terms();
   const auto& settings = terms.settings;
   if (!settings) return EINVAL;
-  attr.ah_attr = address_vector(id, settings->address);
-  attr.ah_attr.grh.flow_label = settings->travel.flow_label;
-  attr.ah_attr.grh.hop_limit = settings->travel.hop_limit;
-  attr.ah_attr.grh.traffic_class = settings->travel.traffic_class;
+  attr.ah_attr = address_vector(id, settings->address, settings->travel);
   attr.ah_attr.sl = settings->travel.service_level;
   attr.path_mtu = static_cast<ibv_mtu>(settings->path_mtu);
   attr.dest_qp_num = static_cast<std::uint32_t>(settings->remote_qpn);
