@@ -285,9 +285,19 @@ void GeneralServices::look_at_deaths(Instant at) noexcept {
   serve();
 }
 
-void GeneralServices::take_forwarded() noexcept {
-  subnet_.receive(device::now());
+/// The descriptor of a connection that has ended would stay readable.
+void GeneralServices::take_subnet_answers() noexcept {
+  if (!subnet_.is_open()) return;
+  const bool had_ended = subnet_.has_ended();
+  subnet_.receive();
+  if (!had_ended && subnet_.has_ended()) {
+    (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, subnet_.descriptor(), nullptr);
+  }
   if (subnet_.has_answers()) serve();
+}
+
+void GeneralServices::take_forwarded() noexcept {
+  take_subnet_answers();
   note_deaths();
   look_at_deaths(device::now());
   for (std::size_t i = 0; i < claims_.count(); ++i) {
@@ -481,7 +491,7 @@ Expected<wire::Gid> GeneralServices::find_node(std::uint32_t address) {
   int descriptor = -1;
   {
     const host::AdapterGuard lock(parts_.lock);
-    descriptor = subnet_.descriptor();
+    if (!subnet_.has_ended()) descriptor = subnet_.descriptor();
   }
   if (descriptor < 0) return Errc::kNoDevice;
   return SubnetClient::find_node(descriptor, address);

@@ -36,11 +36,16 @@ MadOctets query_of_path(const Route& ends, wire::ServiceId service, wire::PKey p
   return octets;
 }
 
+/// The status with which a port answers a request that no agent wants (IBA Vol 1, 13.4.7): the
+/// subnet manager is gone, and its port is still there. That is no answer of the administration.
+constexpr std::uint16_t kUnsupported = 0x000c;
+
 /// The record of an answer, or the error of the event: that of Linux.
 template <typename Record>
 Expected<Record, Error> record_of(const SubnetAnswer& answer) noexcept {
   if (!answer.is_answered) return Error::kTimedOut;
   const auto mad = wire::MadView::parse(answer.octets);
+  if (mad && mad->status() == kUnsupported) return Error::kTimedOut;
   if (!mad || mad->status() != 0) return Error::kInvalidArgument;
   const auto record = wire::record_in<Record>(*mad);
   if (!record) return Error::kInvalidArgument;

@@ -189,6 +189,9 @@ TEST_F(IdInASubnet, WithoutAnAnswerThereIsNoRoute) {
   ASSERT_TRUE(id->resolve_route(1s));
   answer(PathRecord{});
   EXPECT_EQ(client.expect(EventKind::kRouteFailed)->error, Error::kInvalidArgument);
+  ASSERT_TRUE(id->resolve_route(1s));
+  answer(PathRecord{}, 0x000c);  // of a port without a subnet manager
+  EXPECT_EQ(client.expect(EventKind::kRouteFailed)->error, Error::kTimedOut);
   client.services().subnet_refusal = Error::kNoDevice;
   ASSERT_TRUE(id->resolve_route(1s));
   EXPECT_EQ(client.expect(EventKind::kRouteFailed)->error, Error::kTimedOut);

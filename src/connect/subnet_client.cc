@@ -73,7 +73,7 @@ Expected<SubnetToken> SubnetClient::post(Instant now, const device::FabricPort& 
   patience = std::clamp(patience, Duration(0), kPatienceMax);
   const SubnetToken token{next_token_++};
   outstanding_.push_back({.token = token, .deadline = now + patience + kGrace});
-  if (port.sm_lid == wire::Lid::kReserved || !connection_.is_still_own()) {
+  if (port.sm_lid == wire::Lid::kReserved || has_ended()) {
     give_up(token);
     return token;
   }
@@ -109,16 +109,15 @@ void SubnetClient::give_up_all() {
   }
 }
 
-/// A connection that is gone is closed: its descriptor would stay readable.
-void SubnetClient::receive(Instant /*now*/) {
-  if (!connection_.is_open()) return;
+void SubnetClient::receive() {
+  if (!connection_.is_open() || has_ended_) return;
   std::array<std::byte, sizeof(UserMadHeader) + wire::Mad::kSize> room;
   for (int count = 0; count < kMessagesPerTurn; ++count) {
     bool is_gone = !connection_.is_still_own();
     const auto arrived =
         is_gone ? std::nullopt : host::receive_message(connection_.number(), room, is_gone);
     if (is_gone) {
-      connection_.close();
+      has_ended_ = true;
       return give_up_all();
     }
     if (!arrived) return;

@@ -49,19 +49,22 @@ class SubnetClient {
   [[nodiscard]] static Expected<SubnetClient> open(const device::FabricPort& port);
   SubnetClient() noexcept = default;
 
-  /// Readable when receive() is to be called; -1: not open.
+  /// Readable when receive() is to be called; -1: not open. It stays the same when the fabric has
+  /// ended, because another thread may be in find_node(); it is always readable then.
   [[nodiscard]] int descriptor() const noexcept { return connection_.number(); }
   [[nodiscard]] bool is_open() const noexcept { return connection_.is_open(); }
+  /// The fabric has ended, or the program has closed the descriptor: nothing is answered any more.
+  [[nodiscard]] bool has_ended() const noexcept {
+    return has_ended_ || !connection_.is_still_own();
+  }
   /// The GID of the node with this IPv4 address, in host byte order. kNoSuchObject: there is none.
   [[nodiscard]] static Expected<wire::Gid> find_node(int descriptor, std::uint32_t address);
-  void close() noexcept { connection_.close(); }
-
   /// Sends a request to the subnet administration of `port`. Without one, or if the fabric has
   /// ended, the answer is there at once: none. kNoMemory: too many are outstanding.
   [[nodiscard]] Expected<SubnetToken> post(Instant now, const device::FabricPort& port,
                                            std::span<const std::byte, wire::Mad::kSize> octets,
                                            Duration patience);
-  void receive(Instant now);
+  void receive();
   void handle_timeout(Instant now);
   [[nodiscard]] Instant next_timeout() const noexcept;
   [[nodiscard]] std::optional<SubnetAnswer> poll_answer();
@@ -78,6 +81,7 @@ class SubnetClient {
   void take(std::span<const std::byte> message);
 
   host::OwnDescriptor connection_;
+  bool has_ended_ = false;
   std::uint32_t agent_ = 0;
   std::uint32_t next_token_ = 1;
   std::vector<Outstanding> outstanding_;

@@ -56,7 +56,7 @@ struct SubnetClientTest : testing::Test {
   void receive() {
     pollfd readable{.fd = client.descriptor(), .events = POLLIN, .revents = 0};
     (void)::poll(&readable, 1, -1);
-    client.receive(now);
+    client.receive();
   }
 };
 
@@ -115,7 +115,7 @@ TEST_F(SubnetClientTest, TheEndOfTheFabricEndsAllRequestsAndTheConnection) {
   receive();
   EXPECT_EQ(client.poll_answer()->token, first);
   EXPECT_EQ(client.poll_answer()->token, second);
-  EXPECT_EQ(client.descriptor(), -1) << "it would stay readable";
+  EXPECT_TRUE(client.has_ended());
   (void)post();
   EXPECT_FALSE(client.poll_answer()->is_answered);
 }

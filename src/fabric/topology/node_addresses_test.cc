@@ -26,9 +26,9 @@ TEST(NodeAddresses, HostsAreCountedFromOneAndSwitchesHaveNone) {
 
 TEST(NodeAddresses, TheThirdOctetCounts256Hosts) {
   const NodeAddresses addresses(with_hosts(600));
-  EXPECT_EQ(address_text(addresses.address_of(2 + 255)), "127.64.0.255");
-  EXPECT_EQ(address_text(addresses.address_of(2 + 256)), "127.64.1.0");
-  EXPECT_EQ(address_text(addresses.address_of(2 + 600 - 1)), "127.64.2.87");
+  EXPECT_EQ(address_text(addresses.address_of(1 + 255)), "127.64.0.255");
+  EXPECT_EQ(address_text(addresses.address_of(1 + 256)), "127.64.1.0");
+  EXPECT_EQ(address_text(addresses.address_of(1 + 600)), "127.64.2.88");
 }
 
 TEST(NodeAddresses, EachAddressNamesItsNode) {
