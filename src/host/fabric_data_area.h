@@ -26,8 +26,9 @@ namespace verbatim::host {
 ///     bell for it.
 ///   - A packet that a queue pair of the process refuses because of a key: the process counts it in
 ///     `violations`, and rings the fabric as after a post.
-///   - is_rung: the bell of the process was rung and the process has not lowered it yet, so the
-///     fabric need not ring again.
+///   - is_rung: the bell of the process was rung, or is about to be, and the process has not
+///     lowered it yet, so the fabric need not ring again. While it is clear, the bell is not
+///     readable.
 ///
 /// A fresh memory file is zero, which is a valid area but for the first two words.
 struct FabricDataArea {

@@ -148,14 +148,11 @@ void FabricDataPort::release() noexcept {
   ring_if(FabricDataArea::kAtRelease);
 }
 
-/// The bell is read before is_rung is cleared: a ring that follows must not be read with it.
+/// The bell is read before is_rung is cleared: a ring that follows must not be read with it. If
+/// is_rung is set and the bell cannot be read, the fabric is about to ring it, and is_rung stays.
 bool FabricDataPort::lower_bell() noexcept {
   if (!is_open()) return true;
-  if (area_->is_rung.load(std::memory_order_acquire) != 0) {  // pairs with the release in ring()
-    const int before = errno;
-    std::uint64_t count = 0;
-    if (bell_.is_still_own()) (void)::syscall(SYS_read, bell_.number(), &count, sizeof count);
-    errno = before;
+  if (area_->is_rung.load(std::memory_order_acquire) != 0 && read_bell()) {  // pairs with ring()
     area_->is_rung.store(0, std::memory_order_relaxed);
     full_fence();  // pairs with the fence in ring()
   }
@@ -173,6 +170,15 @@ bool FabricDataPort::take_change() noexcept {
   const ssize_t got = uncancellable::recv(connection_.number(), &news, sizeof news, MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) has_ended_ = true;
   errno = before;
+bool FabricDataPort::read_bell() noexcept {
+  if (!bell_.is_still_own()) return false;
+  const int before = errno;
+  std::uint64_t count = 0;
+  const long got = ::syscall(SYS_read, bell_.number(), &count, sizeof count);
+  errno = before;
+  return got == static_cast<long>(sizeof count);
+}
+
   return got > 0;
 }
 

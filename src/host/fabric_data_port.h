@@ -117,6 +117,7 @@ class FabricDataPort {
  private:
   [[nodiscard]] bool map(int area, int page) noexcept;
   void ring_if(std::uint32_t wanted) noexcept;
+  [[nodiscard]] bool read_bell() noexcept;
 
   SegmentMapping mapping_;
   FabricDataArea* area_ = nullptr;    // in mapping_; null: closed

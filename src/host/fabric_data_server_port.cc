@@ -96,14 +96,14 @@ bool FabricDataServerPort::has_violations() const noexcept {
   return false;
 }
 
-/// The bell is rung before is_rung says so: a process that finds is_rung set finds the bell
-/// readable and can lower it.
+/// is_rung is set before the bell is rung. The write may let the process run at once, in place of
+/// this thread, and the process must know then that it has a bell to lower.
 void FabricDataServerPort::ring() noexcept {
   full_fence();  // what was put is stored before; pairs with the fence in lower_bell()
   if (area_->is_rung.load(std::memory_order_relaxed) != 0) return;
-  const std::uint64_t one = 1;
-  (void)!::write(bell_.number(), &one, sizeof one);    // a full counter is readable as well
   area_->is_rung.store(1, std::memory_order_release);  // pairs with lower_bell()
+  const std::uint64_t one = 1;
+  (void)!::write(bell_.number(), &one, sizeof one);  // a full counter is readable as well
 }
 
 bool FabricDataServerPort::begin_rest(std::uint32_t wanted_octets) noexcept {
