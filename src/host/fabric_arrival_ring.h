@@ -76,7 +76,7 @@ class FabricArrivalReader {
   /// The next packet, which stays until release(). Empty: none is there.
   [[nodiscard]] std::span<const std::byte> next() noexcept;
   [[nodiscard]] bool is_empty() const noexcept {
-    return area_->arrived.load(std::memory_order_acquire) == read_;
+    return is_broken_ || area_->arrived.load(std::memory_order_acquire) == read_;
   }
   /// All packets that next() has returned make room for others.
   void release() noexcept {

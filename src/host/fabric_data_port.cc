@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/fence.h"
@@ -139,7 +140,17 @@ std::span<const std::span<const std::byte>> FabricDataPort::receive() noexcept {
     if (burst_[count].empty()) break;
     ++count;
   }
+  if (arrivals_.is_broken()) [[unlikely]]
+    hang_up();
   return std::span(burst_).first(count);
+}
+
+/// As if the fabric had ended: connection() becomes readable.
+void FabricDataPort::hang_up() noexcept {
+  if (std::exchange(has_ended_, true) || !connection_.is_still_own()) return;
+  const int before = errno;
+  (void)::shutdown(connection_.number(), SHUT_RDWR);
+  errno = before;
 }
 
 void FabricDataPort::release() noexcept {

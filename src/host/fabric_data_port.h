@@ -41,9 +41,9 @@ struct FabricSeat {
 /// A thread that only looks does not call it: descriptor() stays readable then, and the fabric
 /// makes no system call for the packets.
 ///
-/// When the fabric's process ends, or ends the connection, connection() becomes readable and
-/// take_change() notices it: no packet arrives any more, and next_buffer() is empty. The port can
-/// be closed and opened again.
+/// When the fabric's process ends, ends the connection, or writes nonsense into the area,
+/// connection() becomes readable and take_change() notices it: no packet arrives any more, and
+/// next_buffer() is empty. The port can be closed and opened again.
 ///
 /// open() waits for the fabric at most kFabricPatienceMs for each of its two messages; no other
 /// function waits. A thread cannot be cancelled in any of them. A fork must not happen during
@@ -108,7 +108,7 @@ class FabricDataPort {
   /// Whether packets cannot leave or arrive any more, for good: the fabric has ended, or the
   /// program has closed the descriptors (take_change() notices both), or what the fabric wrote made
   /// no sense (receive() does).
-  [[nodiscard]] bool has_ended() const noexcept { return has_ended_ || arrivals_.is_broken(); }
+  [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
   /// The node as it is now. Nothing: the port is closed, or the fabric was stopped while it wrote.
   [[nodiscard]] std::optional<FabricNodeState> state() const noexcept;
   /// The number of the node in the fabric.
@@ -118,6 +118,7 @@ class FabricDataPort {
   [[nodiscard]] bool map(int area, int page) noexcept;
   void ring_if(std::uint32_t wanted) noexcept;
   [[nodiscard]] bool read_bell() noexcept;
+  void hang_up() noexcept;
 
   SegmentMapping mapping_;
   FabricDataArea* area_ = nullptr;    // in mapping_; null: closed

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/pointer.h"
 #include "host/test_fabric_data.h"
 #include "host/test_process.h"
 
@@ -190,6 +192,25 @@ TEST(FabricDataPort, TheEndOfTheFabricIsNoticed) {
   EXPECT_FALSE(port.has_ended());
   ASSERT_TRUE(post(port, packet_of(10, 0)));
   EXPECT_TRUE(server.take_posted());
+}
+
+TEST(FabricDataPort, AFabricThatWritesNonsenseIsLeft) {
+  const FabricFolder folder;
+  DataFabric fabric(folder.place());
+  FabricDataPort port;
+  (void)fabric.attach(port);
+  auto* const area =
+      pointer_as<FabricDataArea>(port.next_buffer().data() - offsetof(FabricDataArea, buffers));
+  area->arrived.store(FabricArrivalEntry::kGrain);  // an entry without a length
+  EXPECT_FALSE(port.has_ended());
+  EXPECT_TRUE(port.receive().empty());
+  EXPECT_TRUE(port.has_ended());
+  EXPECT_TRUE(port.lower_bell()) << "no packet is there";
+  EXPECT_TRUE(is_readable(port.connection())) << "a thread that waits learns it";
+  EXPECT_FALSE(port.take_change());
+  EXPECT_TRUE(port.next_buffer().empty());
+  fabric.serve(1'000);
+  EXPECT_EQ(fabric.left, 1);
 }
 
 TEST(FabricDataPort, AFabricThatIsKilledIsNoticed) {
