@@ -114,7 +114,8 @@ Status Engine::start() noexcept {
   // The management port is always watched, also while callers poll.
   epoll_event requests{.events = EPOLLIN, .data = {.fd = parts_.management.descriptor()}};
   ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.management.descriptor(), &requests);
-  epoll_event notices{.events = EPOLLIN, .data = {.fd = parts_.network.notices()}};
+  // What ends the network stays readable for ever, but is reported once.
+  epoll_event notices{.events = EPOLLIN | EPOLLET, .data = {.fd = parts_.network.notices()}};
   if (notices.data.fd >= 0)
     ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, parts_.network.notices(), &notices);
   if (auto opened = parts_.peers.open(epoll_.number(), bell_); !opened) return opened;

@@ -121,8 +121,9 @@ class Network {
 
   // ---- Changes of the port that the network itself reports, with the adapter's lock ----
 
-  /// Readable when take_notice() is to be called; -1 when the network reports no changes. It stays
-  /// the same while the network is open.
+  /// Becomes readable when take_notice() is to be called, and may stay so for ever when the network
+  /// has ended; -1 when the network reports no changes. It stays the same while the network is
+  /// open.
   [[nodiscard]] virtual int notices() const noexcept { return -1; }
   /// The port as it is now, if it has changed; without FabricPort: the network is gone for good.
   [[nodiscard]] virtual std::optional<PortInfo> take_notice(const PortInfo& /*port*/) noexcept {

@@ -170,17 +170,6 @@ bool FabricDataPort::lower_bell() noexcept {
   return arrivals_.is_empty();
 }
 
-bool FabricDataPort::take_change() noexcept {
-  if (!is_open()) return false;
-  if (!connection_.is_still_own()) {
-    has_ended_ = true;
-    return false;
-  }
-  const int before = errno;
-  FabricNews news;
-  const ssize_t got = uncancellable::recv(connection_.number(), &news, sizeof news, MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) has_ended_ = true;
-  errno = before;
 bool FabricDataPort::read_bell() noexcept {
   if (!bell_.is_still_own()) return false;
   const int before = errno;
@@ -190,7 +179,23 @@ bool FabricDataPort::read_bell() noexcept {
   return got == static_cast<long>(sizeof count);
 }
 
-  return got > 0;
+bool FabricDataPort::take_change() noexcept {
+  if (!is_open()) return false;
+  if (!connection_.is_still_own()) {
+    has_ended_ = true;
+    return false;
+  }
+  const int before = errno;
+  bool has_changed = false;
+  for (;;) {
+    FabricNews news;
+    const ssize_t got = uncancellable::recv(connection_.number(), &news, sizeof news, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) has_ended_ = true;
+    if (got == 0 || (got < 0 && errno != EINTR)) break;
+    has_changed = has_changed || got > 0;
+  }
+  errno = before;
+  return has_changed;
 }
 
 bool FabricDataPort::tell_claim(std::uint32_t service, bool listens) noexcept {

@@ -29,8 +29,9 @@ class IbLink final : public Link {
   void send(Instant now, Burst& burst) noexcept override;
   using Link::receive;
   [[nodiscard]] std::span<const Incoming> receive(Instant now, Look look) noexcept override;
+  /// A closed link lowers the bell as well: the descriptor may still be watched.
   [[nodiscard]] bool prepare_to_wait() noexcept override {
-    return !is_open() || port_.lower_bell();
+    return port_.lower_bell() || !is_open();
   }
   [[nodiscard]] Instant next_due() const noexcept override;
   [[nodiscard]] std::span<const int> descriptors() const noexcept override;

@@ -164,6 +164,18 @@ TEST_F(IbLinkTest, AThreadThatWaitsIsWokenByAPacket) {
   EXPECT_FALSE(host::test::is_readable(descriptor));
 }
 
+TEST_F(IbLinkTest, AThreadThatWaitsForAClosedLinkIsNotWokenForEver) {
+  const int descriptor = receiver_.descriptors().front();
+  send(local(), 64);
+  sender_.flush(kStart);
+  EXPECT_TRUE(receiver_server_.put(take()));
+  receiver_server_.ring();
+  receiver_.close();
+  EXPECT_TRUE(host::test::is_readable(descriptor));
+  EXPECT_TRUE(receiver_.prepare_to_wait());
+  EXPECT_FALSE(host::test::is_readable(descriptor));
+}
+
 TEST_F(IbLinkTest, DoesNothingWhenClosed) {
   sender_.close();
   EXPECT_TRUE(sender_.next_frame().octets.empty());
