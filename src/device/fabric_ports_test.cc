@@ -99,7 +99,14 @@ TEST(FabricPorts, AnOutageBetweenTwoLooksIsSeen) {
 TEST(FabricPorts, AreGoneWithTheirFabric) {
   PortInfo gone = port();
   gone.fabric.reset();
-  EXPECT_TRUE(fabric_change_of(port(), gone).is_gone);
+  const PortChange change = fabric_change_of(port(), gone);
+  EXPECT_TRUE(change.is_gone);
+  const PortInfo after = changed(port(), change, {});
+  EXPECT_FALSE(after.is_up);
+  EXPECT_EQ(after.name, "vib0");
+  ASSERT_TRUE(after.fabric) << "it is still the port of an InfiniBand adapter";
+  EXPECT_EQ(after.fabric->state, 1) << "Down";
+  EXPECT_EQ(after.fabric->physical_state, 3) << "Disabled";
 }
 
 TEST(FabricNetwork, ALocalPathHasLidsAndALevel) {

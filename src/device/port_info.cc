@@ -246,6 +246,18 @@ PortChange fabric_change_of(const PortInfo& before, const PortInfo& now) {
   return change;
 }
 
+namespace {
+
+/// The verbs show the state of the port in the fabric, not PortInfo::is_up.
+void note_gone(FabricPort& port) noexcept {
+  constexpr std::uint8_t kDown = 1;      // PortState, IBA Vol 1, 14.2.5.6
+  constexpr std::uint8_t kDisabled = 3;  // PortPhysicalState
+  port.state = kDown;
+  port.physical_state = kDisabled;
+}
+
+}  // namespace
+
 PortInfo changed(const PortInfo& before, const PortChange& change,
                  const std::vector<Interface>& interfaces) {
   PortInfo after = before;
@@ -253,6 +265,7 @@ PortInfo changed(const PortInfo& before, const PortChange& change,
   if (change.is_gone || interface == nullptr) {
     after.is_up = false;
     after.gids.clear();
+    if (after.fabric) note_gone(*after.fabric);
     return after;
   }
   const PortInfo now = port_of(*interface);
