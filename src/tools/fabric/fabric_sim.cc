@@ -127,7 +127,8 @@ std::optional<int> run(const FabricSimOptions& options, std::string& message) {
   auto result = sim::run_load(fabric, *load, message);
   if (!result) return std::nullopt;
   const fabric::NodeNames names(fabric.topology());
-  const FabricView view{fabric, names};
+  const fabric::NodeAddresses addresses(fabric.topology());
+  const FabricView view{fabric, names, addresses};
   SimReport report{
       .routes = options.lft.empty() ? options.routing : options.lft,
       .pattern = options.pattern,
