@@ -55,6 +55,8 @@ const char* name_of(DropReason reason) noexcept {
       return "lane stalled";
     case DropReason::kLane15Full:
       return "buffer of lane 15 full";
+    case DropReason::kSenderGone:
+      return "sender has ended";
   }
   return "?";
 }

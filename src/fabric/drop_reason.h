@@ -33,8 +33,9 @@ enum class DropReason : std::uint8_t {
   kSwitchLife,       // it was in a switch for too long
   kLaneStalled,      // so many before it were that its lane discards all for a while
   kLane15Full,       // subnet management has no credits: its receive buffer was full
+  kSenderGone,       // its program has ended, and it could not leave the adapter for long
 };
-inline constexpr std::size_t kDropReasonCount = 25;
+inline constexpr std::size_t kDropReasonCount = 26;
 
 /// What a user reads about it.
 [[nodiscard]] const char* name_of(DropReason reason) noexcept;

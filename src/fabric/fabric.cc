@@ -56,6 +56,13 @@ std::optional<DataOutcome> Fabric::poll_data() { return machine_->poll_data(); }
 void Fabric::take_arrival(Instant now, const DataOutcome& arrival) {
   machine_->take_arrival(now, arrival);
 }
+void Fabric::withdraw(Instant now, PortEnd from, std::uint32_t first_handle,
+                      std::uint32_t last_handle) {
+  machine_->withdraw(now, from, first_handle, last_handle);
+}
+void Fabric::report_discard(Instant now, PortEnd at, DropReason reason, const DataPacket& packet) {
+  machine_->report_discard(now, at, reason, packet);
+}
 void Fabric::await_room(PortEnd from, std::uint32_t packets) {
   machine_->await_room(from, packets);
 }

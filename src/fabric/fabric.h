@@ -113,6 +113,10 @@ class Fabric {
   /// With holds_arrivals: a packet with this outcome has left the receive buffer of its adapter.
   /// Until then nobody else gets its room, and a lane whose buffer is full gets no packets.
   void take_arrival(Instant now, const DataOutcome& arrival);
+  /// Discards the packets with these handles, both inclusive, that wait in their adapter to leave it.
+  void withdraw(Instant now, PortEnd from, std::uint32_t first_handle, std::uint32_t last_handle);
+  /// Notes that the owner has discarded a packet that has arrived at a port, and why.
+  void report_discard(Instant now, PortEnd at, DropReason reason, const DataPacket& packet);
   /// Has poll_room() name the port of an adapter once, as soon as at most so many packets wait in
   /// it to leave.
   void await_room(PortEnd from, std::uint32_t packets);

@@ -31,7 +31,7 @@ DropRecord record_of(Instant now, PortEnd at, DropReason reason,
 }  // namespace
 
 Fabric::Machine::Machine(Topology topology, const FabricOptions& options)
-    : topology_(std::move(topology)), options_(options), links_(0, {}), prng_(options.seed) {
+    : topology_(std::move(topology)), options_(options), links_(0, {}), pacer_(options.slowdown, options.clock_grain), prng_(options.seed) {
   add_jacks();
   connect_links();
   is_deliverer_.resize(mad_ports_.size());
@@ -101,7 +101,8 @@ void Fabric::Machine::advance(Instant now) {
     const Instant late = late_flights_.next_due();
     const Instant link = links_.next_due();
     const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
-    const Instant packet = std::min({datagram, data, late, link, lifetime});
+    const Instant paced = pacer_.next_due();
+    const Instant packet = std::min({datagram, data, late, link, lifetime, paced});
     if (std::min(alarm, packet) > now) break;
     if (packet > now || packet == alarm) {
       time_ = now;
@@ -109,7 +110,9 @@ void Fabric::Machine::advance(Instant now) {
       events += MadPort::kTimeoutsAtOnce;  // as many may have been handled
     } else {
       time_ = std::max(time_, packet);
-      handle_packet_event(packet, {.datagram = datagram, .data = data, .late = late, .link = link});
+      handle_packet_event(
+          packet,
+          {.datagram = datagram, .data = data, .late = late, .link = link, .paced = paced});
       ++events;
     }
     settle(time_);
@@ -122,6 +125,12 @@ void Fabric::Machine::handle_packet_event(Instant due, const PacketEvents& event
   if (events.late == due) return arrive_late(time_);
   if (events.data == due) return arrive_data(time_, data_flights_.pop());
   if (events.datagram == due) return arrive(time_, flights_.pop());
+  if (events.paced == due) {
+    if (const auto packet = pacer_.pop(time_)) {
+      begin_data(time_, ends_[packet->from], packet->journey);
+    }
+    return;
+  }
   end_lifetimes(time_, lifetimes_.next_owner());
 }
 
@@ -130,7 +139,8 @@ std::optional<Instant> Fabric::Machine::next_due() const noexcept {
   const Instant alarm = alarms_.next_due().value_or(Instant::never());
   const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
   const Instant due = std::min({alarm, due_of(flights_), due_of(data_flights_),
-                                late_flights_.next_due(), links_.next_due(), lifetime});
+                                late_flights_.next_due(), links_.next_due(), lifetime,
+                                pacer_.next_due()});
   if (due == Instant::never()) return std::nullopt;
   return due;
 }

@@ -25,6 +25,7 @@
 #include "fabric/flight.h"
 #include "fabric/lanes/lane_wait.h"
 #include "fabric/lanes/link_layer.h"
+#include "fabric/lanes/pacer.h"
 #include "fabric/mads/mad_port.h"
 #include "fabric/management_packet.h"
 #include "fabric/node/directed_route.h"
@@ -66,6 +67,10 @@ class Fabric::Machine {
   void post_data(Instant now, PortEnd from, const DataPacket& packet);
   [[nodiscard]] std::optional<DataOutcome> poll_data();
   void take_arrival(Instant now, const DataOutcome& arrival);
+  void withdraw(Instant now, PortEnd from, std::uint32_t first_handle, std::uint32_t last_handle);
+  void report_discard(Instant now, PortEnd at, DropReason reason, const DataPacket& packet) {
+    drop(now, at, reason, packet.header());
+  }
   void await_room(PortEnd from, std::uint32_t packets);
   [[nodiscard]] std::optional<PortEnd> poll_room();
   [[nodiscard]] LaneState lane_state(PortEnd end, wire::VirtualLane lane) const noexcept;
@@ -208,6 +213,7 @@ class Fabric::Machine {
     Instant data{};
     Instant late{};
     Instant link{};
+    Instant paced{};
   };
   void handle_packet_event(Instant due, const PacketEvents& events);
   void handle_alarm(Instant now, std::uint32_t owner);
@@ -276,6 +282,9 @@ class Fabric::Machine {
   // data/machine_data.cc
   [[nodiscard]] std::optional<DropReason> refusal_of(PortEnd from,
                                                      const PacketHeader& packet) const noexcept;
+  [[nodiscard]] bool is_paced(Instant now, PortEnd from, const DataPacket& packet,
+                              JourneyId journey);
+  void begin_data(Instant now, PortEnd from, JourneyId journey);
   void originate_data(Instant now, PortEnd from, JourneyId journey);
   void arrive_data(Instant now, const DataFlight& flight);
   void relay_data(Instant now, LinkIndex at, DataTransit& transit);
@@ -330,6 +339,7 @@ class Fabric::Machine {
   RingQueue<DataFlight> data_flights_;  // empty between two calls if links take no time
   RingQueue<DataOutcome> data_outcomes_;
   LinkLayer links_;
+  Pacer pacer_;
   std::vector<PortEnd> ends_;        // by link
   std::vector<PortDigest> digests_;  // likewise
   std::vector<WaitingDatagram> datagrams_;

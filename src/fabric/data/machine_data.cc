@@ -2,7 +2,10 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "fabric/lanes/path_rate.h"
 #include "fabric/machine.h"
+#include "fabric/node/link_training.h"
+#include "wire/headers/native_packet.h"
 
 namespace verbatim::fabric {
 
@@ -11,9 +14,28 @@ void Fabric::Machine::post_data(Instant now, PortEnd from, const DataPacket& pac
   VB_ASSERT(!places_[from.node].node.is_switch());
   time_ = std::max(time_, now);
   const JourneyId journey = journeys_.begin(packet);
-  originate_data(time_, from, journey);
-  end_copy(journey);
+  if (packet.rate != 0 && is_paced(time_, from, packet, journey)) return;
+  begin_data(time_, from, journey);
   settle(time_);
+}
+
+/// Whether the packet stays in its adapter because its path is slower than the link.
+bool Fabric::Machine::is_paced(Instant now, PortEnd from, const DataPacket& packet,
+                               JourneyId journey) {
+  const std::uint32_t megabits = data_megabits_of_path(packet.rate);
+  if (options_.slowdown == 0 || megabits == 0 ||
+      megabits >= data_megabits_of(active_rate(port(from).info))) {
+    return false;
+  }
+  const Pacer::Flow flow{
+      .from = link_of(from), .to = packet.destination, .dest_qp = packet.dest_qp};
+  return !pacer_.admit(now, flow, megabits, std::uint32_t{packet.words} * 4 + wire::kVcrcSize,
+                       journey);
+}
+
+void Fabric::Machine::begin_data(Instant now, PortEnd from, JourneyId journey) {
+  originate_data(now, from, journey);
+  end_copy(journey);
 }
 
 std::optional<DataOutcome> Fabric::Machine::poll_data() {

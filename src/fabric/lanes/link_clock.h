@@ -15,9 +15,11 @@ class LinkClock {
  public:
   /// `slowdown` 0: packets take no time.
   void set_rate(const LinkRate& rate, std::uint32_t slowdown) noexcept {
-    // 8 bits of an octet, and data_megabits_of() bits in a microsecond.
-    octet_parts_ =
-        slowdown == 0 ? 0 : (std::uint64_t{8'000} * slowdown << kPartBits) / data_megabits_of(rate);
+    set_megabits(data_megabits_of(rate), slowdown);
+  }
+  void set_megabits(std::uint32_t megabits, std::uint32_t slowdown) noexcept {
+    // 8 bits of an octet, and so many bits in a microsecond.
+    octet_parts_ = slowdown == 0 ? 0 : (std::uint64_t{8'000} * slowdown << kPartBits) / megabits;
   }
   /// A packet may begin at `now`, if the link may be ahead of the time by `grain`.
   [[nodiscard]] bool is_free(Instant now, Duration grain) const noexcept {

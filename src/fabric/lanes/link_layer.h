@@ -15,6 +15,7 @@
 #include "fabric/lanes/turn_wheel.h"
 #include "fabric/ring_queue.h"
 #include "wire/headers/lrh.h"
+#include "wire/headers/native_packet.h"
 
 namespace verbatim::fabric {
 
@@ -73,7 +74,7 @@ class LinkLayer {
   /// It leaves. Then either lose(), or receive(): at once for data, and on lane 15, if has_room(),
   /// when it arrives.
   void send(Instant now, LinkIndex at, std::uint8_t lane, std::uint16_t words) noexcept {
-    links_[at].clock.send(now, std::uint32_t{words} * 4 + kVcrcOctets);
+    links_[at].clock.send(now, std::uint32_t{words} * 4 + wire::kVcrcSize);
     if (lane != kManagement) this->lane(at, lane).credits.send(blocks_of(words));
   }
   void receive(LinkIndex from, std::uint8_t lane, std::uint16_t words) noexcept {
@@ -162,8 +163,6 @@ class LinkLayer {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  static constexpr std::uint32_t kVcrcOctets = 2;
-
   struct Entry {
     Parcel parcel{};
     std::uint32_t next = kNone;

@@ -119,6 +119,19 @@ TEST(LinkRates, AFollowTheRateThatTheSubnetManagerHasChosen) {
   EXPECT_NEAR(static_cast<double>(arrived[0]) * 4'122, 500'000, 25'000);
 }
 
+/// Code 16 is a path of 100 Gb/s, on links of 200.
+TEST(LinkRates, APathThatIsSlowerThanItsLinksGetsNoMorePacketsThanItTakes) {
+  LanesSubnet test(at_rate(star("3"), {LinkWidth::k4x, LinkSpeed::kHdr}), kReal);
+  const auto arrived = test.run({{.from = "h0", .to = "h1", .rate = 16}}, microseconds(500));
+  EXPECT_NEAR(static_cast<double>(arrived[0]) * 4'122, 6'250'000, 62'500);
+  const auto both = test.run({{.from = "h0", .to = "h1", .rate = 16}, {.from = "h0", .to = "h2"}},
+                             microseconds(500));
+  EXPECT_NEAR(static_cast<double>(both[0]) * 4'122, 6'250'000, 200'000);
+  EXPECT_NEAR(static_cast<double>(both[1]) * 4'122, 6'250'000, 200'000) << "the rest of the link";
+  const auto fast = test.run({{.from = "h0", .to = "h1", .rate = 17}}, microseconds(500));
+  EXPECT_NEAR(static_cast<double>(fast[0]) * 4'122, 12'500'000, 125'000);
+}
+
 TEST(LinkRates, TwoSendersShareALink) {
   LanesSubnet test(at_rate(star("3"), kTwoGigabits), kReal);
   const auto arrived =

@@ -232,6 +232,28 @@ void Fabric::Machine::take_arrival(Instant now, const DataOutcome& arrival) {
   settle(time_);
 }
 
+/// The others wait on in their order.
+void Fabric::Machine::withdraw(Instant now, PortEnd from, std::uint32_t first_handle,
+                               std::uint32_t last_handle) {
+  time_ = std::max(time_, now);
+  const LinkIndex at = link_of(from);
+  std::vector<Parcel> others;
+  for (std::uint8_t lane = 0; lane < LinkLayer::kDataLanes; ++lane) {
+    while (const auto parcel = links_.remove_first(time_, at, lane)) {
+      const std::uint32_t handle =
+          parcel->is_datagram ? 0 : journeys_.at(JourneyId{parcel->content}).handle;
+      if (!parcel->is_datagram && handle >= first_handle && handle <= last_handle) {
+        discard(time_, at, DropReason::kSenderGone, *parcel);
+      } else {
+        others.push_back(*parcel);
+      }
+    }
+    for (const Parcel& other : others) links_.wait(time_, at, lane, other);
+    others.clear();
+  }
+  settle(time_);
+}
+
 void Fabric::Machine::await_room(PortEnd from, std::uint32_t packets) {
   room_wanted_[link_of(from)] = packets;
   note_room(link_of(from));

@@ -48,7 +48,8 @@ class Run {
         prng_(history.seed),
         fabric_(random_topology(prng_, history.size), {.seed = history.seed,
                                                        .hop_delay = history.hop_delay,
-                                                       .loss_per_mille = history.loss_per_mille}),
+                                                       .loss_per_mille = history.loss_per_mille,
+                                                       .slowdown = history.slowdown}),
         manager_(fabric_, kManagerPort, {.looks_at_switches = history.looks_at_switches}),
         pings_(fabric_, host_ports(fabric_.topology())),
         traffic_(fabric_, host_ports(fabric_.topology()), history.seed),
@@ -204,6 +205,19 @@ class Run {
     if (!run_until_true([&] { return traffic_.are_done(); })) complain("a packet is never done");
     traffic_.post_all(now_, SubnetManager::kGroup);
     if (!run_until_true([&] { return traffic_.are_done(); })) complain("a packet is never done");
+    if (!fabric_.waiting_lanes().empty()) complain("packets wait that nobody has sent");
+    for (const TopologyLink& link : fabric_.topology().links) {
+      for (const PortEnd port : {link.a, link.b}) check_lanes(port);
+    }
+  }
+  void check_lanes(PortEnd port) {
+    for (unsigned lane = 0; lane < 8; ++lane) {
+      const auto number = wire::VirtualLane{static_cast<std::uint8_t>(lane)};
+      const LaneState state = fabric_.lane_state(port, number);
+      if (state != LaneState{.credits = FabricOptions{}.lane_blocks}) {
+        complain(text_of(fabric_, port) + " has not got all credits back");
+      }
+    }
   }
   void ping() {
     pings_.start(now_, milliseconds(50), history_.loss_per_mille == 0 ? 0 : 30);

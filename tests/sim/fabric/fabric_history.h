@@ -20,6 +20,7 @@ struct FabricHistory {
   bool looks_at_switches = true;  // without, the subnet manager depends on traps
   bool has_data = false;          // programs send packets to each other all the time
   Duration hop_delay = std::chrono::microseconds(2);
+  std::uint32_t slowdown = 0;  // of links; 0: they have no rate
 };
 
 struct FabricHistoryResult {

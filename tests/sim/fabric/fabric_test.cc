@@ -74,6 +74,16 @@ TEST(FabricHistory, EachPacketOfAProgramIsDoneOnceWhateverHappensToTheLinks) {
   with_seeds({.events = 4, .has_data = true, .hop_delay = microseconds(200)}, 5, has_arrivals);
 }
 
+/// A datagram of management takes 25 us on a link, a packet 33 us.
+TEST(FabricHistory, LinksThatAreSlowKeepAllPromises) {
+  const auto has_arrivals = [](const FabricHistoryResult& result) {
+    EXPECT_GT(result.packets, 100U);
+  };
+  with_seeds({.events = 8, .has_data = true, .slowdown = 1'000}, 15, has_arrivals);
+  with_seeds({.events = 8, .has_data = true, .hop_delay = Duration{0}, .slowdown = 1'000}, 15,
+             has_arrivals);
+}
+
 TEST(FabricHistory, OneSeedIsOneTrace) {
   for (const std::uint64_t seed : {3UL, 17UL}) {
     SCOPED_TRACE(seed);
