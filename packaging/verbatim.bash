@@ -31,9 +31,9 @@ _verbatim_nodes()
 _verbatim_fabric()
 {
     local -A options=(
-        [up]="--tree --ring --fat-tree --torus --rate --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
+        [up]="--tree --ring --fat-tree --torus --rate --rates --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
               --seed --detach --help"
-        [run]="--tree --ring --fat-tree --torus --rate --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
+        [run]="--tree --ring --fat-tree --torus --rate --rates --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
               --seed                --node --help"
         [down]="--help"
         [list]="--json --help"
@@ -56,7 +56,7 @@ _verbatim_fabric()
     case $prev in
         --fabric) _verbatim_fabrics; return ;;
         --node | --opensm-node) return ;;  # of a fabric that does not run yet
-        --tree | --ring | --fat-tree | --torus | --rate | --opensm-options | --timeout | --loss | --seed) return ;;
+        --tree | --ring | --fat-tree | --torus | --rate | --rates | --opensm-options | --timeout | --loss | --seed) return ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "${options[$subcommand]}" -- "$cur"))

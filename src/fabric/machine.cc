@@ -31,7 +31,11 @@ DropRecord record_of(Instant now, PortEnd at, DropReason reason,
 }  // namespace
 
 Fabric::Machine::Machine(Topology topology, const FabricOptions& options)
-    : topology_(std::move(topology)), options_(options), links_(0, {}), pacer_(options.slowdown, options.clock_grain), prng_(options.seed) {
+    : topology_(std::move(topology)),
+      options_(options),
+      links_(0, {}),
+      pacer_(options.slowdown, options.clock_grain),
+      prng_(options.seed) {
   add_jacks();
   connect_links();
   is_deliverer_.resize(mad_ports_.size());
@@ -111,8 +115,7 @@ void Fabric::Machine::advance(Instant now) {
     } else {
       time_ = std::max(time_, packet);
       handle_packet_event(
-          packet,
-          {.datagram = datagram, .data = data, .late = late, .link = link, .paced = paced});
+          packet, {.datagram = datagram, .data = data, .late = late, .link = link, .paced = paced});
       ++events;
     }
     settle(time_);
@@ -138,9 +141,9 @@ std::optional<Instant> Fabric::Machine::next_due() const noexcept {
   if (links_.has_turns()) return time_;
   const Instant alarm = alarms_.next_due().value_or(Instant::never());
   const Instant lifetime = lifetimes_.next_due().value_or(Instant::never());
-  const Instant due = std::min({alarm, due_of(flights_), due_of(data_flights_),
-                                late_flights_.next_due(), links_.next_due(), lifetime,
-                                pacer_.next_due()});
+  const Instant due =
+      std::min({alarm, due_of(flights_), due_of(data_flights_), late_flights_.next_due(),
+                links_.next_due(), lifetime, pacer_.next_due()});
   if (due == Instant::never()) return std::nullopt;
   return due;
 }

@@ -56,7 +56,8 @@ struct FabricDataArea {
   alignas(kLine) std::array<std::atomic<std::uint8_t>, kBuffers> is_busy;
   // By the process, by FabricKey.
   alignas(kLine) std::array<FabricKeyViolations, kFabricKeys> violations;
-  // By the process: the number of a buffer in the upper half, octets in the lower one.
+  // By the process: 31..24 the rate of the packet's path, as verbs count rates | 23..16 the number
+  // of a buffer | 15..0 octets.
   alignas(kLine) std::array<std::atomic<std::uint32_t>, kBuffers> sending;
 
   static constexpr std::size_t kPage = 4096;

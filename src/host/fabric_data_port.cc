@@ -92,9 +92,10 @@ std::span<std::byte> FabricDataPort::next_buffer() noexcept {
   return {};
 }
 
-void FabricDataPort::post(std::size_t octets) noexcept {
+void FabricDataPort::post(std::size_t octets, std::uint8_t rate) noexcept {
   VB_ASSERT(is_open() && octets > 0 && octets <= kBufferOctets);
-  const std::uint32_t entry = next_ << 16 | static_cast<std::uint32_t>(octets);
+  const std::uint32_t entry =
+      std::uint32_t{rate} << 24 | next_ << 16 | static_cast<std::uint32_t>(octets);
   area_->is_busy[next_].store(1, std::memory_order_relaxed);
   area_->sending[posted_ % FabricDataArea::kBuffers].store(entry, std::memory_order_relaxed);
   area_->posted.store(++posted_, std::memory_order_release);  // pairs with has_posted()

@@ -74,8 +74,9 @@ class FabricDataPort {
   /// Room for the next packet: the same until it is posted, and aligned to 64 octets. Empty: the
   /// fabric is not done with any of the buffers, or the port is closed or has ended.
   [[nodiscard]] std::span<std::byte> next_buffer() noexcept;
-  /// Posts the first octets of next_buffer(), which must not have been empty.
-  void post(std::size_t octets) noexcept;
+  /// Posts the first octets of next_buffer(), which must not have been empty. `rate` is that of the
+  /// packet's path, as verbs count rates; 0: that of the link.
+  void post(std::size_t octets, std::uint8_t rate = 0) noexcept;
   /// Wakes the fabric if it sleeps.
   void ring_fabric() noexcept;
   [[nodiscard]] std::size_t free_buffer_count() const noexcept;

@@ -56,7 +56,8 @@ auto FabricDataServerPort::take_posted() noexcept -> std::optional<Posted> {
   const std::uint32_t entry =
       area_->sending[posted_++ % FabricDataArea::kBuffers].load(std::memory_order_relaxed);
   Posted posted;
-  posted.buffer = entry >> 16;
+  posted.buffer = entry >> 16 & 0xff;
+  posted.rate = static_cast<std::uint8_t>(entry >> 24);
   posted.octets = entry & 0xffff;
   if (!take(posted.buffer, posted.octets)) {
     ++nonsense_count_;

@@ -35,6 +35,7 @@ class FabricDataServerPort {
   struct Posted {
     std::uint32_t buffer = 0;  // below FabricDataArea::kBuffers
     std::uint32_t octets = 0;  // 1 to FabricDataArea::kBufferOctets
+    std::uint8_t rate = 0;     // of its path, any number
     std::array<std::byte, kStartOctets> octets_copied{};
     [[nodiscard]] std::span<const std::byte> start() const noexcept {
       return std::span(octets_copied).first(octets < kStartOctets ? octets : kStartOctets);

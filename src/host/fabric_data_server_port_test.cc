@@ -39,7 +39,7 @@ struct Mapped {
 TEST(FabricDataServerPort, EntriesThatMakeNoSenseAreCountedAndNotTaken) {
   Mapped mapped;
   const std::vector<std::pair<std::uint32_t, std::uint32_t>> nonsense = {
-      {kBuffers, 100}, {0xffff, 100}, {3, 0}, {3, FabricDataArea::kBufferOctets + 1}, {3, 0xffff}};
+      {3, 0}, {3, FabricDataArea::kBufferOctets + 1}, {3, 0xffff}};
   for (const auto& [buffer, octets] : nonsense) {
     mapped.post(buffer, octets);
     EXPECT_TRUE(mapped.port.has_posted());
@@ -69,6 +69,15 @@ TEST(FabricDataServerPort, ViolationsAreTakenByKeyWithTheLastOne) {
   EXPECT_EQ(told.last.source_gid[1], 0x80);
   EXPECT_FALSE(mapped.port.has_violations());
   EXPECT_TRUE(mapped.port.begin_rest(0));
+}
+
+TEST(FabricDataServerPort, AnEntryHasTheRateOfThePath) {
+  Mapped mapped;
+  mapped.post(16U << 8 | 5, 100);
+  const auto posted = mapped.port.take_posted();
+  ASSERT_TRUE(posted);
+  EXPECT_EQ(posted->rate, 16);
+  EXPECT_EQ(posted->buffer, 5U);
 }
 
 TEST(FabricDataServerPort, ABufferThatWasTakenIsNotTakenAgain) {

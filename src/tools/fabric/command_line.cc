@@ -26,6 +26,11 @@ void add_settings(CLI::App& command, FabricSettings& settings) {
       ->check(check_not_empty);
   command.add_option("--rate", settings.topology.rate, "Of all links, as 4xHDR")
       ->check(check_not_empty);
+  command
+      .add_option("--rates", settings.rates,
+                  "How fast links are: real, off (no limit), or 1/N of that, and all times of the "
+                  "link layer N times as long")
+      ->capture_default_str();
   auto* opensm = command.add_flag("--opensm", settings.opensm.is_wanted,
                                   "Start OpenSM, too, and wait until all ports are Active");
   command

@@ -115,14 +115,19 @@ bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
   Seats& seats = seats_of(member.about.port);
   seats.by_slot[member.about.slot] = kNone;
   seats.services.remove(member.about.slot);
-  discard_waiting(member);
+  discard_waiting(now, member);
+  take_outcomes(now);
   std::erase(looked_at_, index);
   std::erase(waited_for_, index);
   std::erase(to_ring_, index);
   (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, member.port.fabric_bell(), nullptr);
   member.port.close_bells();
   member.is_attached = false;
-  if (member.port.taken_count() == 0) members_[index].reset();
+  if (member.port.taken_count() == 0) {
+    members_[index].reset();
+  } else {
+    departed_.push_back({.index = index, .withdraws = now + kLingering});
+  }
   ring_all();
   return true;
 }
@@ -148,6 +153,8 @@ void FabricDataPorts::look_at(Instant now, Index index) {
 std::size_t FabricDataPorts::turn(Instant now) {
   take_outcomes(now);
   serve_waiting(now);
+  take_outcomes(now);
+  withdraw_departed(now);
   const std::size_t count = looked_at_.size();
   std::size_t packets = 0;
   for (std::size_t looks = 0; looks < count && packets < kTurnPackets; ++looks) {
@@ -175,8 +182,9 @@ std::size_t FabricDataPorts::take_posted(Instant now, Index index) {
       member.port.free_buffer(posted->buffer);
       continue;
     }
+    packet->rate = posted->rate;
     packet->handle = index << kBufferBits | posted->buffer;
-    member.passages[posted->buffer] = {.dest_qp = packet->dest_qp, .users = 1};
+    member.passages[posted->buffer] = {.packet = *packet, .users = 1};
     fabric_.post_data(now, member.about.port, *packet);
     take_outcomes(now);
   }
@@ -201,7 +209,7 @@ void FabricDataPorts::rest_idle(Instant now) {
     Member& member = *members_[index];
     if (now - member.moved < kLooking) return false;
     const std::size_t wanted =
-        member.waiting.empty() ? 0 : packet_of(member.waiting.front()).size();
+        member.waiting.empty() ? 0 : packet_of(member.waiting.front().handle).size();
     member.is_looked_at = !member.port.begin_rest(static_cast<std::uint32_t>(wanted));
     return !member.is_looked_at;
   });
@@ -227,11 +235,13 @@ void FabricDataPorts::take_tapped() {
 }
 
 void FabricDataPorts::take_outcomes(Instant now) {
-  take_tapped();
-  while (const auto outcome = fabric_.poll_data()) {
+  for (;;) {
+    take_tapped();  // each time: an arrival that is taken may let other packets go on
+    const auto outcome = fabric_.poll_data();
+    if (!outcome) return;
     switch (outcome->kind) {
       case fabric::DataOutcome::Kind::kArrived:
-        arrive(now, outcome->port, outcome->handle);
+        arrive(now, *outcome);
         break;
       case fabric::DataOutcome::Kind::kDone:
         let_go(outcome->handle);
@@ -240,29 +250,34 @@ void FabricDataPorts::take_outcomes(Instant now) {
   }
 }
 
-void FabricDataPorts::arrive(Instant now, fabric::PortEnd port, Handle handle) {
-  const auto found = seats_.find(key_of(port));
+/// The packet leaves the receive buffer when all processes that it is for have got it.
+void FabricDataPorts::arrive(Instant now, const fabric::DataOutcome& arrival) {
+  const std::uint32_t held = hold(arrival);
+  const auto found = seats_.find(key_of(arrival.port));
   if (found == seats_.end()) {
-    ++counters_.unclaimed;
-    return;
+    discard(now, arrival, fabric::DropReason::kUnclaimed);
+    return let_go_held(now, held);
   }
   const Seats& seats = found->second;
   const auto is_taken = [](Index index) { return index != kNone; };
-  const wire::QpNumber dest_qp = members_[sender_of(handle)]->passages[buffer_of(handle)].dest_qp;
+  const Handle handle = arrival.handle;
+  const wire::QpNumber dest_qp =
+      members_[sender_of(handle)]->passages[buffer_of(handle)].packet.dest_qp;
   if (dest_qp == wire::QpNumber::kMulticast) {
     for (const Index to : seats.by_slot) {
-      if (is_taken(to)) hand_over(now, to, handle);
+      if (is_taken(to)) hand_over(now, to, held);
     }
-    return;
+    return let_go_held(now, held);
   }
   const Index to = dest_qp == wire::QpNumber::kGsi
                        ? general_services_of(seats, handle)
                        : seats.by_slot[static_cast<std::uint32_t>(dest_qp) / kNumbersPerSlot];
-  if (!is_taken(to)) {
-    ++counters_.unclaimed;
-    return;
+  if (is_taken(to)) {
+    hand_over(now, to, held);
+  } else {
+    discard(now, arrival, fabric::DropReason::kUnclaimed);
   }
-  hand_over(now, to, handle);
+  let_go_held(now, held);
 }
 
 FabricDataPorts::Index FabricDataPorts::general_services_of(const Seats& seats,
@@ -279,14 +294,32 @@ FabricDataPorts::Index FabricDataPorts::general_services_of(const Seats& seats,
   return lowest != seats.by_slot.end() ? *lowest : kNone;
 }
 
+/// The caller itself is its first user.
+std::uint32_t FabricDataPorts::hold(const fabric::DataOutcome& arrival) {
+  if (free_held_.empty()) {
+    held_.push_back({.arrival = arrival, .users = 1});
+    return static_cast<std::uint32_t>(held_.size() - 1);
+  }
+  const std::uint32_t held = free_held_.back();
+  free_held_.pop_back();
+  held_[held] = {.arrival = arrival, .users = 1};
+  return held;
+}
+
+void FabricDataPorts::let_go_held(Instant now, std::uint32_t held) {
+  if (--held_[held].users > 0) return;
+  free_held_.push_back(held);
+  fabric_.take_arrival(now, held_[held].arrival);
+}
+
 std::span<const std::byte> FabricDataPorts::packet_of(Handle handle) const noexcept {
   return members_[sender_of(handle)]->port.packet(buffer_of(handle));
 }
 
-void FabricDataPorts::hand_over(Instant now, Index to, Handle handle) {
+void FabricDataPorts::hand_over(Instant now, Index to, std::uint32_t held) {
   Member& member = *members_[to];
-  if (!member.waiting.empty() || !member.port.put(packet_of(handle))) {
-    return await_room(now, to, handle);
+  if (!member.waiting.empty() || !member.port.put(packet_of(held_[held].arrival.handle))) {
+    return await_room(now, to, held);
   }
   look_at(now, to);  // it may answer
   if (!std::exchange(member.wants_ring, true)) to_ring_.push_back(to);
@@ -296,19 +329,46 @@ void FabricDataPorts::let_go(Handle handle) {
   Member& sender = *members_[sender_of(handle)];
   if (--sender.passages[buffer_of(handle)].users > 0) return;
   sender.port.free_buffer(buffer_of(handle));
-  if (!sender.is_attached && sender.port.taken_count() == 0) members_[sender_of(handle)].reset();
+  if (sender.is_attached || sender.port.taken_count() != 0) return;
+  const Index index = sender_of(handle);
+  std::erase_if(departed_, [index](const Departed& each) { return each.index == index; });
+  members_[index].reset();
+}
+
+/// A port that is not served, or lanes that wait for each other, may hold packets for ever.
+void FabricDataPorts::withdraw_departed(Instant now) {
+  while (!departed_.empty() && departed_.front().withdraws <= now) {
+    Departed late = departed_.front();
+    departed_.erase(departed_.begin());
+    late.withdraws = now + kLingering;
+    departed_.push_back(late);
+    const Handle first = late.index << kBufferBits;
+    fabric_.withdraw(now, members_[late.index]->about.port, first,
+                     first + host::FabricDataArea::kBuffers - 1);
+    take_outcomes(now);
+  }
 }
 
 // ---- Full arrival rings ----
 
-void FabricDataPorts::await_room(Instant now, Index to, Handle handle) {
+bool FabricDataPorts::is_given_up(Member& member) const noexcept {
+  if (member.is_given_up) member.is_given_up = member.port.released() == member.released;
+  return member.is_given_up;
+}
+
+void FabricDataPorts::await_room(Instant now, Index to, std::uint32_t held) {
   Member& member = *members_[to];
+  if (is_given_up(member)) {
+    return discard(now, held_[held].arrival, fabric::DropReason::kNoRoom);
+  }
   if (member.waiting.empty()) {
     member.released = member.port.released();
     member.released_changed = member.put = now;
     waited_for_.push_back(to);
   }
-  member.waiting.push_back(handle);
+  const Handle handle = held_[held].arrival.handle;
+  member.waiting.push_back({.handle = handle, .held = held});
+  ++held_[held].users;
   ++members_[sender_of(handle)]->passages[buffer_of(handle)].users;
 }
 
@@ -324,25 +384,41 @@ void FabricDataPorts::put_waiting(Instant now, Index to) {
     member.released = released;
     member.released_changed = now;
   }
-  while (!member.waiting.empty() && member.port.put(packet_of(member.waiting.front()))) {
-    let_go(member.waiting.front());
+  while (!member.waiting.empty() && member.port.put(packet_of(member.waiting.front().handle))) {
+    const Waiting got = member.waiting.front();
     member.waiting.pop_front();
+    let_go(got.handle);
+    let_go_held(now, got.held);
     member.put = now;
     look_at(now, to);
     if (!std::exchange(member.wants_ring, true)) to_ring_.push_back(to);
   }
   const bool is_in_time =
       now - member.released_changed < kPatience && now - member.put < kPatienceMax;
-  if (!is_in_time) discard_waiting(member);
+  if (member.waiting.empty() || is_in_time) return;
+  member.is_given_up = true;
+  discard_waiting(now, member);
 }
 
-void FabricDataPorts::discard_waiting(Member& member) {
-  counters_.undelivered += member.waiting.size();
-  for (const Handle handle : std::exchange(member.waiting, {})) let_go(handle);
+void FabricDataPorts::discard(Instant now, const fabric::DataOutcome& arrival,
+                              fabric::DropReason reason) {
+  const Handle handle = arrival.handle;
+  const fabric::DataPacket& packet =
+      members_[sender_of(handle)]->passages[buffer_of(handle)].packet;
+  fabric_.report_discard(now, arrival.port, reason, packet);
+  ++(reason == fabric::DropReason::kNoRoom ? counters_.undelivered : counters_.unclaimed);
+}
+
+void FabricDataPorts::discard_waiting(Instant now, Member& member) {
+  for (const Waiting& each : std::exchange(member.waiting, {})) {
+    discard(now, held_[each.held].arrival, fabric::DropReason::kNoRoom);
+    let_go(each.handle);
+    let_go_held(now, each.held);
+  }
 }
 
 Instant FabricDataPorts::next_due() const noexcept {
-  Instant due = Instant::never();
+  Instant due = departed_.empty() ? Instant::never() : departed_.front().withdraws;
   for (const Index index : waited_for_) {
     const Member& member = *members_[index];
     due = std::min({due, member.released_changed + kPatience, member.put + kPatienceMax});

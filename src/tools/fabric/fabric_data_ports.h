@@ -31,8 +31,10 @@ namespace verbatim::tools {
 /// if there is no such process, for the one with the lowest slot, which answers or hands it over.
 ///
 /// No packet is lost because a process is slow: where its arrival ring is full, packets wait in
-/// their senders' buffers. When it has released nothing for kPatience, or has had no room for
-/// kPatienceMax, what waits for it is discarded and counted.
+/// their senders' buffers, and in the receive buffer of the adapter, so that their lanes get no
+/// credits and the senders wait, too. When the process has released nothing for kPatience, or has
+/// had no room for kPatienceMax, what waits for it is discarded and counted, and so is all that
+/// comes until it has released something: a process that is stopped stops its lanes once.
 ///
 /// What processes say about packets that they refuse because of a key goes to the counters of their
 /// port, of each process at most once in kReportsEvery.
@@ -48,12 +50,14 @@ class FabricDataPorts {
  public:
   static constexpr Duration kPatience = std::chrono::milliseconds(10);
   static constexpr Duration kPatienceMax = std::chrono::milliseconds(100);
+  // A process that has ended: what has not left its adapter by then is discarded.
+  static constexpr Duration kLingering = std::chrono::seconds(5);
   static constexpr Duration kLooking = std::chrono::microseconds(20);
   static constexpr Duration kReportsEvery = std::chrono::milliseconds(1);
   static constexpr std::size_t kBurstPackets = 32;  // of one process before the next one
   static constexpr std::size_t kTurnPackets = 256;
 
-  /// Packets that were discarded here.
+  /// Packets that were discarded here. The fabric has a record of each that has arrived.
   struct Counters {
     std::uint64_t malformed = 0;    // the headers make no sense, or are not those of data
     std::uint64_t unclaimed = 0;    // no process has the slot
@@ -79,7 +83,8 @@ class FabricDataPorts {
   void attach(const Arrival& arrival, const host::FabricNodeState& state, const std::string& name);
   /// A process with a data port listens for a service, or does so no more.
   void set_service(host::FabricClientId client, std::uint32_t service, bool listens);
-  /// A process has ended. What it has posted leaves. False: it has no data port.
+  /// A process has ended. What it has posted leaves, if it can within kLingering. False: it has no
+  /// data port.
   bool detach(Instant now, host::FabricClientId client);
 
   /// Returns how many packets were taken.
@@ -94,9 +99,18 @@ class FabricDataPorts {
   using Handle = std::uint32_t;  // of a packet: the index of its sender, and in the low octet its
                                  // buffer
   static constexpr Index kNone = ~Index{0};
+  /// A packet in the receive buffer of an adapter, for which processes have no room.
+  struct Held {
+    fabric::DataOutcome arrival{};
+    std::uint32_t users = 0;  // processes that have not got it
+  };
+  struct Waiting {
+    Handle handle = 0;
+    std::uint32_t held = 0;  // in held_
+  };
   /// A packet in a buffer of its sender.
   struct Passage {
-    wire::QpNumber dest_qp{};
+    fabric::DataPacket packet{};
     std::uint32_t users = 0;  // the fabric, and the processes for which it waits
   };
   struct Member {
@@ -108,10 +122,16 @@ class FabricDataPorts {
     Instant next_report{};      // when what it refuses is counted next
     host::FabricDataServerPort port;
     std::array<Passage, host::FabricDataArea::kBuffers> passages{};
-    std::deque<Handle> waiting;  // packets for it; while there are any it is in waited_for_
-    std::uint32_t released = 0;  // when it was looked at last
-    Instant released_changed{};  // or the first packet began to wait
-    Instant put{};               // when one of them found room, or the first began to wait
+    std::deque<Waiting> waiting;  // packets for it; while there are any it is in waited_for_
+    bool is_given_up = false;     // it gets nothing more before it has released something
+    std::uint32_t released = 0;   // when it was looked at last
+    Instant released_changed{};   // or the first packet began to wait
+    Instant put{};                // when one of them found room, or the first began to wait
+  };
+  /// A process that has ended, with packets on the way.
+  struct Departed {
+    Index index = 0;
+    Instant withdraws{};
   };
   struct Seats {
     std::array<Index, kSlotCount> by_slot{};
@@ -129,16 +149,21 @@ class FabricDataPorts {
   void take_violations(Instant now, Member& member);
   void take_outcomes(Instant now);
   void take_tapped();
-  void arrive(Instant now, fabric::PortEnd port, Handle handle);
-  void hand_over(Instant now, Index to, Handle handle);
-  void await_room(Instant now, Index to, Handle handle);
+  void arrive(Instant now, const fabric::DataOutcome& arrival);
+  void hand_over(Instant now, Index to, std::uint32_t held);
+  void await_room(Instant now, Index to, std::uint32_t held);
+  void discard(Instant now, const fabric::DataOutcome& arrival, fabric::DropReason reason);
   /// The process at a port for which a packet to queue pair 1 is.
   [[nodiscard]] Index general_services_of(const Seats& seats, Handle handle) const;
+  [[nodiscard]] bool is_given_up(Member& member) const noexcept;
+  [[nodiscard]] std::uint32_t hold(const fabric::DataOutcome& arrival);
+  void let_go_held(Instant now, std::uint32_t held);
   [[nodiscard]] std::span<const std::byte> packet_of(Handle handle) const noexcept;
   void let_go(Handle handle);
   void serve_waiting(Instant now);
+  void withdraw_departed(Instant now);
   void put_waiting(Instant now, Index to);
-  void discard_waiting(Member& member);
+  void discard_waiting(Instant now, Member& member);
   void rest_idle(Instant now);
   void ring_all();
 
@@ -153,6 +178,9 @@ class FabricDataPorts {
   std::size_t next_looked_at_ = 0;  // at which a turn begins
   std::vector<Index> waited_for_;
   std::vector<Index> to_ring_;
+  std::vector<Departed> departed_;  // the one that has ended first is the first
+  std::vector<Held> held_;
+  std::vector<std::uint32_t> free_held_;  // in held_
   Counters counters_;
 };
 

@@ -44,8 +44,8 @@ constexpr std::size_t kPacket = 2'000;
 /// it is.
 class Process {
  public:
-  explicit Process(Duration hop_delay = Duration(0))
-      : net(fabric::test::star("4"), {.hop_delay = hop_delay}) {
+  explicit Process(const fabric::FabricOptions& options = {})
+      : net(fabric::test::star("4"), options) {
     std::string message;
     EXPECT_TRUE(server.open(folder.place(), message)) << message;
     net.bring_up(4);
@@ -320,6 +320,66 @@ TEST(FabricDataPorts, WhatWaitsForAProcessThatTakesNothingIsDiscarded) {
   EXPECT_EQ(take(other), Numbers{9});
 }
 
+/// Its packets lie in the receive buffer of its adapter, so the senders get no credits.
+TEST(FabricDataPorts, AProcessThatTakesNothingStopsItsLaneOnlyOnce) {
+  fabric::FabricOptions options;
+  options.holds_arrivals = true;
+  Process process(options);
+  FabricDataPort sender;
+  FabricDataPort receiver;
+  process.attach(sender, "h0", 0);
+  process.attach(receiver, "h1", 2);
+  const std::uint32_t sent = fill(process, sender);
+  const auto at_h1 = [&] { return process.net.fabric.lane_state(process.net.host("h1"), {}); };
+  const auto queued = [&](fabric::PortEnd port) {
+    return process.net.fabric.lane_state(port, {}).queued_packets;
+  };
+  EXPECT_GT(at_h1().buffered_blocks, 256U - 32);
+  EXPECT_GT(queued(process.net.leaf(2)), 0U);
+  EXPECT_GT(queued(process.net.host("h0")), 200U);
+  process.net.now = process.data.next_due();
+  process.turn();
+  EXPECT_EQ(process.data.counters().undelivered, host::FabricDataArea::kBuffers);
+  EXPECT_EQ(process.net.fabric.drop_count(fabric::DropReason::kNoRoom),
+            host::FabricDataArea::kBuffers);
+  EXPECT_EQ(at_h1().buffered_blocks, 0U);
+  EXPECT_EQ(sender.free_buffer_count(), host::FabricDataArea::kBuffers);
+  ASSERT_TRUE(post(sender, {Lid{1}, Lid{2}, number_in_slot(2)}, sent));
+  process.turn();
+  EXPECT_EQ(process.data.next_due(), Instant::never()) << "nothing waits for it again";
+  EXPECT_EQ(sender.free_buffer_count(), host::FabricDataArea::kBuffers);
+  while (!take(receiver).empty()) continue;
+  ASSERT_TRUE(post(sender, {Lid{1}, Lid{2}, number_in_slot(2)}, sent + 1));
+  process.turn();
+  EXPECT_EQ(take(receiver), Numbers{sent + 1}) << "until it takes something";
+}
+
+TEST(FabricDataPorts, WhatAProcessThatHasEndedCannotSendIsDiscardedAfterAWhile) {
+  Process process;
+  wire::Smp no_lane_is_served{.method = wire::MadMethod::kSet,
+                              .attribute = wire::SmpAttribute::kVlArbitrationTable,
+                              .attribute_modifier = 1U << 16};
+  ASSERT_TRUE(process.net.ask(no_lane_is_served, {}));
+  {
+    FabricDataPort sender;
+    process.attach(sender, "h0", 0);
+    for (std::uint32_t number = 0; number < 5; ++number) {
+      ASSERT_TRUE(post(sender, kToSlot2, number));
+    }
+    process.turn();
+  }
+  process.await_left(1);
+  const auto queued = [&] {
+    return process.net.fabric.lane_state(process.net.host("h0"), {}).queued_packets;
+  };
+  EXPECT_EQ(queued(), 5U);
+  process.net.now = process.data.next_due();
+  process.turn();
+  EXPECT_EQ(queued(), 0U);
+  EXPECT_EQ(process.net.fabric.drop_count(fabric::DropReason::kSenderGone), 5U);
+  EXPECT_EQ(process.data.next_due(), Instant::never()) << "nothing of it is left";
+}
+
 /// A process that writes into its area what it likes.
 class Hostile {
  public:
@@ -483,7 +543,7 @@ TEST(FabricDataPorts, WhatAProcessHasPostedBeforeItsEndArrives) {
 }
 
 TEST(FabricDataPorts, APacketThatIsOnTheWayOutlivesItsSender) {
-  Process process(5us);
+  Process process({.hop_delay = 5us});
   FabricDataPort receiver;
   process.attach(receiver, "h1", 2);
   for (int sender_number = 1; sender_number <= 3; ++sender_number) {

@@ -14,9 +14,10 @@ namespace verbatim::tools {
 struct FabricSettings {
   TopologyChoice topology;
   OpensmOptions opensm;
-  std::string loss;        // of management datagrams, in per cent; empty: none
-  std::uint64_t seed = 1;  // determines which are lost, and what the faults hit
-  std::string faults;      // a file with those of links; empty: none
+  std::string loss;            // of management datagrams, in per cent; empty: none
+  std::uint64_t seed = 1;      // determines which are lost, and what the faults hit
+  std::string faults;          // a file with those of links; empty: none
+  std::string rates = "real";  // of links, as parse_slowdown() reads it
   // Switches show speeds above QDR only to a manager that asks for them.
   bool has_strict_switches = false;
   std::vector<std::string> captures;  // PORT=FILE each: from the beginning to the end

@@ -12,6 +12,7 @@
 
 #include "tools/fabric/fabric_environment.h"
 #include "tools/fabric/fabric_view.h"
+#include "tools/fabric/link_slowdown.h"
 
 namespace verbatim::tools {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 constexpr Duration kEndingPatience = std::chrono::seconds(3);
 // How often the ports are counted while they are to become Active.
 constexpr Duration kLook = std::chrono::milliseconds(5);
+// The fabric takes so many packets of a program at once that it lasts about as long.
+constexpr Duration kClockGrain = std::chrono::microseconds(20);
 
 Instant now() noexcept { return Instant::at(std::chrono::steady_clock::now().time_since_epoch()); }
 
@@ -60,6 +63,15 @@ Status FabricSession::open(const FabricSettings& settings, const host::FabricPla
   fabric::FabricOptions options;
   options.seed = settings.seed;
   options.has_strict_switches = settings.has_strict_switches;
+  options.holds_arrivals = true;
+  options.clock_grain = kClockGrain;
+  const auto slowdown = parse_slowdown(settings.rates);
+  if (!slowdown) {
+    message = "'" + settings.rates + "' is not real, off or 1/N with a whole N up to " +
+              std::to_string(kSlowdownMax);
+    return Errc::kInvalidArgument;
+  }
+  options.slowdown = *slowdown;
   if (!settings.loss.empty()) {
     const auto loss = parse_per_mille(settings.loss);
     if (!loss) {
