@@ -70,7 +70,7 @@ _verbatim_fabric()
         node) ((cword == 3)) && COMPREPLY=($(compgen -W "off on describe" -- "$cur")) || _verbatim_nodes ;;
         switch) ((cword == 3)) && COMPREPLY=($(compgen -W "off on" -- "$cur")) || _verbatim_nodes ;;
         show)
-            ((cword == 3)) && COMPREPLY=($(compgen -W "nodes links ports drops route topology" -- "$cur")) ||
+            ((cword == 3)) && COMPREPLY=($(compgen -W "nodes links ports drops route deadlock topology" -- "$cur")) ||
                 _verbatim_nodes ;;
     esac
 }
@@ -87,7 +87,7 @@ _verbatim()
         [doctor]="--json --program --peer --serve --port --help"
         [stat]="--json --all --watch --once --interval --help"
         [demo]="--seed --loss --help"
-        [sim]="--seed --histories --goodput --help")
+        [sim]="--seed --histories --goodput --fabric --rate --lft --routing --sl2vl --pattern --message --load --duration --sl --queue-life --lane-buffer --hop-delay --json --help")
     local command=${words[1]}
 
     if ((cword == 1)); then

@@ -48,23 +48,39 @@ TEST(CreditLoops, DoNotExistInTreesWithAnyRouting) {
   }
 }
 
-/// All packets from the last switch of the ring to the first one, and on from there, use another
-/// lane: the date line that routings as LASH and torus-2QoS make of lanes.
-TEST(CreditLoops, AreBrokenByAnotherLane) {
-  const Topology topology = shaped("ring:6");
+/// All that goes around the ring in one direction has this octet of lanes there.
+SubnetPlan ring_with_lanes(const Topology& topology, std::byte lanes) {
   SubnetPlan plan = planned(topology, Routing::kMinHop);
-  const CreditLoops before = loops_of(topology, plan, kLevel1);
-  ASSERT_EQ(before.loops.size(), 2U);
-  for (const LaneCycle& loop : before.loops) {
-    EXPECT_EQ(loop.front().lane, wire::VirtualLane{1});
-    SwitchPart::LaneMap map{};
-    map.fill(std::byte{0x22});
-    // Behind the first link of the loop: whatever has come over it stays on lane 2.
-    const Wiring wiring(topology);
-    plan.lanes.push_back(
-        {.out = loop[1].port, .in = wiring.peer_of(loop[0].port)->port, .lanes = map});
+  const LaneCycle loop = loops_of(topology, plan).loops.front();
+  const Wiring wiring(topology);
+  SwitchPart::LaneMap map{};
+  map.fill(lanes);
+  for (std::size_t at = 0; at < loop.size(); ++at) {
+    const PortEnd before = loop[(at + loop.size() - 1) % loop.size()].port;
+    plan.lanes.push_back({.out = loop[at].port, .in = wiring.peer_of(before)->port, .lanes = map});
   }
-  EXPECT_TRUE(loops_of(topology, plan, kLevel1).loops.empty());
+  return plan;
+}
+
+TEST(CreditLoops, AreOnTheLanesOfTheirLevel) {
+  const Topology topology = shaped("ring:6");
+  const CreditLoops first = loops_of(topology, planned(topology, Routing::kMinHop), kLevel1);
+  ASSERT_EQ(first.loops.size(), 2U);
+  EXPECT_EQ(first.loops[0].front().lane, wire::VirtualLane{1});
+  const CreditLoops second =
+      loops_of(topology, ring_with_lanes(topology, std::byte{0x02}), kLevel1);
+  ASSERT_EQ(second.loops.size(), 2U);
+  for (const LaneEnd& lane : second.loops[0]) EXPECT_EQ(lane.lane, wire::VirtualLane{2});
+  for (const LaneEnd& lane : second.loops[1]) EXPECT_EQ(lane.lane, wire::VirtualLane{1});
+}
+
+TEST(CreditLoops, DoNotExistWhereNoPacketOfTheLevelGoesOn) {
+  const Topology topology = shaped("ring:6");
+  const SubnetPlan plan = ring_with_lanes(topology, std::byte{0x0f});
+  EXPECT_EQ(loops_of(topology, plan, kLevel1).loops.size(), 1U);
+  EXPECT_GT(loops_of(topology, plan, kLevel1).broken_ways, 0U);
+  EXPECT_EQ(loops_of(topology, plan, kLevel0).loops.size(), 2U);
+  EXPECT_EQ(loops_of(topology, plan, kLevel0).broken_ways, 0U);
 }
 
 TEST(CreditLoops, WaysOfALevelThatHasNoLaneDoNotArrive) {

@@ -47,6 +47,8 @@ class Planner {
 
   [[nodiscard]] bool give_lids();
   void rank();
+  void rank(std::vector<std::uint32_t> roots);
+  [[nodiscard]] bool reaches_all();
   [[nodiscard]] std::vector<std::uint32_t> top() const;
   [[nodiscard]] std::uint32_t middle() const;
   /// Hops to the nearest of some nodes, over switches that `may_pass(from, to)`.
@@ -145,17 +147,41 @@ std::uint32_t Planner::middle() const {
   return best;
 }
 
-/// No two switches have one rank, so each link between switches has an upper end.
-void Planner::rank() {
-  std::vector<std::uint32_t> roots = top();
-  if (roots.empty()) roots = {middle()};
-  const Hops hops = hops_to(roots, [](auto, auto) { return true; });
+/// Ranks all switches: roots first, then by their distance from the nearest one. No two have one
+/// rank, so each link between switches has an upper end. With one root in each connected part, each
+/// switch is reached from everywhere; with several ones not always.
+void Planner::rank(std::vector<std::uint32_t> roots) {
+  Hops hops = hops_to(roots, [](auto, auto) { return true; });
+  by_rank_.clear();
   for (std::uint32_t node = 0; node < wiring_.node_count(); ++node) {
-    if (wiring_.is_switch(node)) by_rank_.push_back(node);
+    if (!wiring_.is_switch(node)) continue;
+    by_rank_.push_back(node);
+    if (hops[node] != kFar) continue;
+    roots.push_back(node);
+    hops = hops_to(roots, [](auto, auto) { return true; });
   }
   std::ranges::stable_sort(by_rank_, {}, [&](std::uint32_t node) { return hops[node]; });
-  ranks_.resize(wiring_.node_count());
+  ranks_.assign(wiring_.node_count(), 0);
   for (std::uint32_t at = 0; at < by_rank_.size(); ++at) ranks_[by_rank_[at]] = at;
+}
+
+void Planner::rank() {
+  const std::vector<std::uint32_t> roots = top();
+  if (!roots.empty()) {
+    rank(roots);
+    if (reaches_all()) return;
+  }
+  rank({middle()});
+}
+
+/// Whether there is a way up and down wherever there is a way.
+bool Planner::reaches_all() {
+  return std::ranges::all_of(by_rank_, [this](std::uint32_t target) {
+    const Hops any = hops_to({target}, [](auto, auto) { return true; });
+    find_ways_to(target);
+    return std::ranges::all_of(
+        by_rank_, [&](std::uint32_t node) { return (any[node] == kFar) == (hops_[node] == kFar); });
+  });
 }
 
 /// With up and down: a switch from which ways go down to the target takes one of these, since a

@@ -21,8 +21,8 @@ enum class Routing : std::uint8_t {
 /// the fewest LIDs so far. Equal topologies give equal plans.
 ///
 /// Up and down need a top. It is the switches that are farthest from any adapter, as the spines of
-/// a tree; where all are equally far, it is the switch whose ways to all others are the shortest
-/// together.
+/// a tree; where all are equally far, or some ways between switches do not lead over these, it is
+/// the switch whose ways to all others are the shortest together.
 ///
 /// On failure `message` says so: there are more ports than LIDs.
 [[nodiscard]] Expected<SubnetPlan> plan_routes(const Topology& topology, Routing routing,

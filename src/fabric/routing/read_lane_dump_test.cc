@@ -18,7 +18,7 @@ constexpr const char* kDump =
     "0   0   : 0  1  2  3  4  5  6  7  0  1  2  3  4  5  6  15\n"
     "#--------------------------------------------------------\n"
     "\n"
-    "Switch 0x0256420200000200, base LID 2, \"leaf0\"\n"
+    "Switch 0x0256420200000000, base LID 2, \"leaf0\"\n"
     "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15\n"
     "#--------------------------------------------------------\n"
     "2   1   : 7  6  5  4  3  2  1  0  7  6  5  4  3  2  1  0 \n";
@@ -54,7 +54,7 @@ TEST(LaneDump, MistakesAreNamedWithTheirLine) {
             "fabric");
   EXPECT_EQ(mistake_in("Switch\tx\n").substr(0, 30), "1: 'Switch?x' begins no line o");
   EXPECT_EQ(mistake_in("Switch x\n").substr(0, 33), "1: the GUID of a port is missing,");
-  const std::string start = "Switch 0x0256420200000200, base\n";
+  const std::string start = "Switch 0x0256420200000000, base\n";
   EXPECT_NE(mistake_in(start + "0 9 : 0\n").find("2: '9' is not a port of"), std::string::npos);
   EXPECT_EQ(mistake_in(start + "0 1 0\n"), "2: a colon is missing between the ports and the lanes");
   EXPECT_EQ(mistake_in(start + "0 1 : 0 16\n"),

@@ -11,7 +11,8 @@ namespace {
 
 /// A fabric that is set up by a plan.
 struct SubnetOf {
-  explicit SubnetOf(const Topology& topology, SubnetPlan wanted, const SubnetSettings& settings = {})
+  explicit SubnetOf(const Topology& topology, SubnetPlan wanted,
+                    const SubnetSettings& settings = {})
       : plan(std::move(wanted)), fabric(topology) {
     std::string message;
     EXPECT_TRUE(set_up_subnet(fabric, Instant{}, plan, settings, message)) << message;
@@ -65,7 +66,7 @@ TEST(SubnetSetUp, PacketsArrive) {
 TEST(SubnetSetUp, WritesTheLivesOfPacketsAsOpensmDoes) {
   const Topology topology = shaped("tree:2x2");
   SubnetOf set_up(topology, planned(topology, Routing::kMinHop),
-               {.queue_life = 3, .queue_life_to_host = 2, .stall_count = 5});
+                  {.queue_life = 3, .queue_life_to_host = 2, .stall_count = 5});
   const PortEnd leaf{.node = node_of(topology, "leaf0")};
   EXPECT_EQ(set_up.port_info(leaf, 1).queue_life, 2);
   EXPECT_EQ(set_up.port_info(leaf, 3).queue_life, 3);

@@ -74,7 +74,8 @@ TEST(Destinations, OfUniformTrafficAreAllOthersAboutEquallyOften) {
   std::vector<std::size_t> counts(5);
   for (int count = 0; count < 4000; ++count) ++counts[uniform.next(2)];
   EXPECT_EQ(counts[2], 0U);
-  for (const std::uint32_t other : {0U, 1U, 3U, 4U}) EXPECT_NEAR(counts[other], 1000, 150);
+  for (const std::uint32_t other : {0U, 1U, 3U, 4U})
+    EXPECT_NEAR(static_cast<double>(counts[other]), 1000, 150);
 }
 
 TEST(Destinations, OfAnIncastAreTheFirstHost) {

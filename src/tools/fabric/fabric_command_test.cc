@@ -119,6 +119,7 @@ TEST(FabricCommand, ViewsAreForPeopleOrForMachines) {
   EXPECT_FALSE(parse("show nodes").json);
   EXPECT_TRUE(parse("show --json drops").json);
   EXPECT_EQ(parse("show --json drops").view, View::kDrops);
+  EXPECT_EQ(parse("show deadlock").view, View::kDeadlock);
   EXPECT_THAT(parse("show ports leaf0").names, ElementsAre("leaf0"));
   EXPECT_THAT(parse("show route h0 h3").names, ElementsAre("h0", "h3"));
 }

@@ -7,8 +7,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "fabric/routing/plan_routes.h"
+#include "fabric/routing/set_up_subnet.h"
 #include "fabric/topology/generate.h"
 #include "fabric/topology/read_topology.h"
+#include "sim/fabric/fabric_load.h"
 
 namespace verbatim::tools {
 namespace {
@@ -168,6 +171,45 @@ TEST_F(FabricInterpreterTest, NamesThatDoNotExistAreRefused) {
 TEST_F(FabricInterpreterTest, QuitEndsTheFabric) {
   EXPECT_TRUE(execute("quit").quits);
   EXPECT_FALSE(execute("show").quits);
+}
+
+fabric::Topology ring() {
+  std::string message;
+  auto topology = fabric::ring_topology("6", {}, message);
+  EXPECT_TRUE(topology.ok()) << message;
+  return std::move(*topology);
+}
+
+/// A ring with shortest ways, on which hosts send to the one two ahead until nothing moves.
+TEST(ShowDeadlock, NamesEachLaneOfTheCycleWithBothEndsOfItsLink) {
+  fabric::Fabric fabric(ring(), {.hop_delay = std::chrono::nanoseconds(150), .slowdown = 1});
+  const fabric::NodeNames names(fabric.topology());
+  FabricInterpreter interpreter(fabric, names);
+  std::string message;
+  const auto plan = fabric::plan_routes(fabric.topology(), fabric::Routing::kMinHop, message);
+  ASSERT_TRUE(plan) << message;
+  constexpr std::uint8_t kForEver = 31;
+  const fabric::SubnetSettings settings{
+      .queue_life = kForEver, .queue_life_to_host = kForEver, .switch_life = kForEver};
+  ASSERT_TRUE(fabric::set_up_subnet(fabric, Instant{}, *plan, settings, message)) << message;
+  EXPECT_THAT(interpreter.execute(Instant{}, "show deadlock").text,
+              StartsWith("no deadlock; 0 lanes wait for room\n"
+                         "the forwarding tables make one possible, on service level 0:\n"
+                         "credit loop 1 of 2\n"
+                         "  sw0[2] -> sw1[3]  lane 0, LID 7 -> 8\n"));
+  const sim::FabricLoad load{.pattern = {sim::TrafficPattern::Kind::kShift, 2},
+                             .duration = std::chrono::microseconds(100)};
+  ASSERT_TRUE(sim::run_load(fabric, load, message)) << message;
+  const std::string text = interpreter.execute(Instant{}, "show deadlock").text;
+  EXPECT_THAT(text, StartsWith("deadlock since 0.00000"));
+  EXPECT_THAT(text, HasSubstr("  sw5[2] -> sw0[3]  lane 0, LID 12 -> 7\n"
+                              "12 lanes with "));
+  const auto json =
+      nlohmann::json::parse(interpreter.execute(Instant{}, "show deadlock --json").text);
+  ASSERT_EQ(json["deadlocks"].size(), 1U);
+  EXPECT_EQ(json["deadlocks"][0]["cycle"].size(), 6U);
+  EXPECT_EQ(json["deadlocks"][0]["cycle"][5]["peer_node"], "sw0");
+  EXPECT_EQ(json["credit_loops"].size(), 2U);
 }
 
 }  // namespace
