@@ -150,6 +150,7 @@ int run_in_fabric(const RunOptions& options) {
   if (!export_fabric(*place, node, view->node, message)) return refuse(message);
   if (!export_wrappers(options)) return kLauncherFailed;
   if (!takes_libraries(options.command.front())) return kCannotExecute;
+  export_node_sysfs(*place, node, *view);
   return execute(options.command);
 }
 

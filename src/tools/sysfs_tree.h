@@ -15,4 +15,8 @@ namespace verbatim::tools {
 [[nodiscard]] std::optional<std::filesystem::path> write_sysfs_tree(
     const std::vector<device::PortInfo>& ports);
 
+/// The same in a folder that the caller has chosen.
+[[nodiscard]] std::optional<std::filesystem::path> write_sysfs_tree_at(
+    const std::filesystem::path& root, const std::vector<device::PortInfo>& ports);
+
 }  // namespace verbatim::tools

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/fabric/fabric_environment.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "device/fabric_ports.h"
 #include "tools/installation.h"
 #include "tools/program_environment.h"
+#include "tools/sysfs_tree.h"
 
 namespace verbatim::tools {
 std::string objection_to_libraries() {
@@ -41,6 +45,20 @@ Status export_fabric(const host::FabricPlace& place, const std::string& node,
   ::setenv("OSM_CACHE_DIR", folder.c_str(), 0);
   ::setenv("OSM_TMP_DIR", folder.c_str(), 0);
   return Ok{};
+}
+
+void export_node_sysfs(const host::FabricPlace& place, const std::string& node,
+                  const host::NodeView& view) {
+  const auto library = library_folder() / kRedirectLibrary;
+  const bool has_adapter = view.state.kind == host::FabricNodeState::Kind::kAdapter;
+  if (!has_adapter || ::access(library.c_str(), R_OK) != 0) return;
+  std::string message;
+  const std::string folder = node_folder(place, view.node, message);
+  if (folder.empty()) return;
+  const auto tree = write_sysfs_tree_at(folder + "/sysfs", {device::fabric_port_of(node, view)});
+  if (!tree) return;
+  ::setenv("VERBATIM_SYSFS", tree->c_str(), 1);
+  prepend_to_variable("LD_PRELOAD", library.string());
 }
 
 }  // namespace verbatim::tools

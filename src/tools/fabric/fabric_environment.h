@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/expected.h"
+#include "host/fabric_client.h"
 #include "host/fabric_place.h"
 
 /// What a program needs so that it is on a node of a fabric.
@@ -15,6 +16,11 @@ namespace verbatim::tools {
 /// folders in which OpenSM writes. On failure `message` says why.
 [[nodiscard]] Status export_fabric(const host::FabricPlace& place, const std::string& node,
                                    std::uint32_t node_number, std::string& message);
+
+/// Lets programs that look under /sys/class/infiniband and /dev/infiniband find the adapter of the
+/// node, as it is now. Without an adapter, or a place for its files, they find none.
+void export_node_sysfs(const host::FabricPlace& place, const std::string& node,
+                  const host::NodeView& view);
 
 /// Why programs cannot load the libraries of this installation; empty: they can.
 [[nodiscard]] std::string objection_to_libraries();

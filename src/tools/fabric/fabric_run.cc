@@ -11,6 +11,7 @@
 
 #include "tools/fabric/child_process.h"
 #include "tools/fabric/fabric_environment.h"
+#include "tools/fabric/fabric_programs.h"
 #include "tools/fabric/fabric_options.h"
 #include "tools/fabric/fabric_session.h"
 
@@ -42,6 +43,8 @@ Expected<ChildProcess> start_command(const FabricRunOptions& options, FabricSess
   if (!node) return node.error();
   const std::string id = session.loop().fabric().topology().nodes[*node].id;
   if (!export_fabric(session.place(), id, *node, message)) return Errc::kNoSuchObject;
+  export_node_sysfs(session.place(), id,
+               {.node = *node, .state = node_state(session.loop().fabric(), *node)});
   ChildProcess::Settings settings{.command = options.command};
   return ChildProcess::start(settings, message);
 }
