@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "device/adapter_registry.h"
+#include "device/clock.h"
 #include "device/fabric_ports.h"
 #include "device/test_management.h"
 #include "host/test_fabric_data.h"
@@ -60,8 +61,10 @@ TEST(FabricAdapter, UsesNoProcessorWhenItsFabricHasEnded) {
     ASSERT_TRUE(node.adapter);
     node.end_fabric();
     const Duration before = processor_time();
+    const Instant begin = now();
     std::this_thread::sleep_for(300ms);
-    EXPECT_LT(processor_time() - before, 100ms);
+    // Also where others want the processors: a thread that never sleeps would get more than this.
+    EXPECT_LT((processor_time() - before) * 20, now() - begin);
   });
   EXPECT_EQ(ended, 0);
 }
