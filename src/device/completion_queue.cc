@@ -123,7 +123,7 @@ bool CompletionQueue::rest() noexcept {
   const Instant at = now();
   if (was_woken && !has_completions) {
     const host::AdapterGuard progress(adapter_->mutex());
-    (void)adapter_->work().receive(AdapterProgress::Look::kAtAllAddresses, at);
+    take_what_has_woken(at);
     adapter_->work().keep(at);
   }
   rest.end(at);
@@ -131,6 +131,16 @@ bool CompletionQueue::rest() noexcept {
   rests_.note_rest(was_woken);
   vain_.note_rest();
   return true;
+}
+
+/// The end of a rest wakes the engine if packets are left. A descriptor of a link that stays readable
+/// until the link is about to wait would wake it each time.
+void CompletionQueue::take_what_has_woken(Instant at) noexcept {
+  constexpr int kBursts = 4;  // what is left then is found by the next poll
+  for (int burst = 0; burst < kBursts; ++burst) {
+    (void)adapter_->work().receive(AdapterProgress::Look::kAtAllAddresses, at);
+    if (adapter_->link().prepare_to_wait()) return;
+  }
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {

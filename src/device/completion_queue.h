@@ -143,6 +143,7 @@ class CompletionQueue {
   void take_turn() noexcept;
   [[nodiscard]] bool is_rest_better() noexcept;
   [[nodiscard]] bool rest() noexcept;
+  void take_what_has_woken(Instant at) noexcept VB_REQUIRES(adapter_role);
   void note_places(std::int64_t change) noexcept VB_REQUIRES(adapter_role);
 
   std::shared_ptr<Adapter> adapter_;
