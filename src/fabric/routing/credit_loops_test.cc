@@ -55,9 +55,10 @@ SubnetPlan ring_with_lanes(const Topology& topology, std::byte lanes) {
   const Wiring wiring(topology);
   SwitchPart::LaneMap map{};
   map.fill(lanes);
-  for (std::size_t at = 0; at < loop.size(); ++at) {
-    const PortEnd before = loop[(at + loop.size() - 1) % loop.size()].port;
-    plan.lanes.push_back({.out = loop[at].port, .in = wiring.peer_of(before)->port, .lanes = map});
+  for (const LaneEnd& lane : loop) {
+    for (std::uint8_t in = 0; in <= wiring.last_port(lane.port.node); ++in) {
+      plan.lanes.push_back({.out = lane.port, .in = in, .lanes = map});
+    }
   }
   return plan;
 }

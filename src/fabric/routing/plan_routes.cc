@@ -49,6 +49,7 @@ class Planner {
   void rank();
   void rank(std::vector<std::uint32_t> roots);
   [[nodiscard]] bool reaches_all();
+  [[nodiscard]] std::vector<std::uint32_t> beside_adapters() const;
   [[nodiscard]] std::vector<std::uint32_t> top() const;
   [[nodiscard]] std::uint32_t middle() const;
   /// Hops to the nearest of some nodes, over switches that `may_pass(from, to)`.
@@ -108,19 +109,23 @@ Hops Planner::hops_to(const std::vector<std::uint32_t>& nodes, MayPass&& may_pas
   return hops;
 }
 
-/// The switches that are farthest from any adapter, if not all are equally far.
-std::vector<std::uint32_t> Planner::top() const {
-  std::vector<std::uint32_t> beside_adapters;
+std::vector<std::uint32_t> Planner::beside_adapters() const {
+  std::vector<std::uint32_t> found;
   for (std::uint32_t node = 0; node < wiring_.node_count(); ++node) {
     if (!wiring_.is_switch(node)) continue;
     for (unsigned port = 1; port <= wiring_.last_port(node); ++port) {
       const auto& peer = wiring_.peer_of({.node = node, .port = static_cast<std::uint8_t>(port)});
       if (!peer || wiring_.is_switch(peer->node)) continue;
-      beside_adapters.push_back(node);
+      found.push_back(node);
       break;
     }
   }
-  const Hops hops = hops_to(beside_adapters, [](auto, auto) { return true; });
+  return found;
+}
+
+/// The switches that are farthest from any adapter, if not all are equally far.
+std::vector<std::uint32_t> Planner::top() const {
+  const Hops hops = hops_to(beside_adapters(), [](auto, auto) { return true; });
   std::uint32_t most = 0;
   for (const std::uint32_t each : hops) most = each == kFar ? most : std::max(most, each);
   std::vector<std::uint32_t> found;
@@ -174,13 +179,14 @@ void Planner::rank() {
   rank({middle()});
 }
 
-/// Whether there is a way up and down wherever there is a way.
+/// Whether there is a way up and down between adapters wherever there is a way.
 bool Planner::reaches_all() {
-  return std::ranges::all_of(by_rank_, [this](std::uint32_t target) {
+  const std::vector<std::uint32_t> ends = beside_adapters();
+  return std::ranges::all_of(ends, [&](std::uint32_t target) {
     const Hops any = hops_to({target}, [](auto, auto) { return true; });
     find_ways_to(target);
     return std::ranges::all_of(
-        by_rank_, [&](std::uint32_t node) { return (any[node] == kFar) == (hops_[node] == kFar); });
+        ends, [&](std::uint32_t node) { return (any[node] == kFar) == (hops_[node] == kFar); });
   });
 }
 

@@ -195,7 +195,7 @@ TEST(FabricLoad, KeepsItsPromisesForManySeeds) {
     }
     if (result.deadlock) ++deadlocks;
   }
-  EXPECT_GT(deadlocks, 5U);
+  EXPECT_GE(deadlocks, 3U);
 }
 
 }  // namespace
