@@ -32,15 +32,16 @@ _verbatim_fabric()
 {
     local -A options=(
         [up]="--tree --ring --fat-tree --torus --rate --rates --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
-              --seed --detach --help"
+              --faults --capture --seed --detach --help"
         [run]="--tree --ring --fat-tree --torus --rate --rates --opensm --opensm-node --opensm-options --timeout --strict-switches --loss
-              --seed                --node --help"
+              --faults --capture --seed --node --help"
         [down]="--help"
         [list]="--json --help"
         [link]="--fabric --help"
         [node]="--fabric --help"
         [switch]="--fabric --help"
         [loss]="--fabric --help"
+        [capture]="--fabric --for --count --help"
         [show]="--fabric --json --help")
     local subcommand=${words[2]} at
 
@@ -55,8 +56,9 @@ _verbatim_fabric()
     fi
     case $prev in
         --fabric) _verbatim_fabrics; return ;;
+        --faults) _filedir; return ;;
         --node | --opensm-node) return ;;  # of a fabric that does not run yet
-        --tree | --ring | --fat-tree | --torus | --rate | --rates | --opensm-options | --timeout | --loss | --seed) return ;;
+        --tree | --ring | --fat-tree | --torus | --rate | --rates | --opensm-options | --timeout | --loss | --seed | --capture | --for | --count) return ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "${options[$subcommand]}" -- "$cur"))
@@ -66,11 +68,12 @@ _verbatim_fabric()
         up) ((cword > 3)) && _filedir ;;
         run) _filedir ;;
         down) _verbatim_fabrics ;;
-        link) ((cword == 3)) && COMPREPLY=($(compgen -W "down up loss error" -- "$cur")) || _verbatim_nodes ;;
+        link) ((cword == 3)) && COMPREPLY=($(compgen -W "down up loss faults error" -- "$cur")) || _verbatim_nodes ;;
         node) ((cword == 3)) && COMPREPLY=($(compgen -W "off on describe" -- "$cur")) || _verbatim_nodes ;;
+        capture) ((cword == 3)) && _verbatim_nodes || _filedir ;;
         switch) ((cword == 3)) && COMPREPLY=($(compgen -W "off on" -- "$cur")) || _verbatim_nodes ;;
         show)
-            ((cword == 3)) && COMPREPLY=($(compgen -W "nodes links ports drops route deadlock topology" -- "$cur")) ||
+            ((cword == 3)) && COMPREPLY=($(compgen -W "nodes links ports drops faults captures route deadlock topology" -- "$cur")) ||
                 _verbatim_nodes ;;
     esac
 }
