@@ -59,6 +59,9 @@ test-all: test build ## the whole suite, all of it with sanitizers, fuzzers, 64 
 	@VERBATIM_STRESS=1 VERBATIM_STRESS_SECONDS=60 build/release/tests/many_processes_test
 	@VERBATIM_STRESS_SECONDS=180 build/release/tests/memory_stress_test
 	@/usr/bin/python3 tests/conformance/run.py --build build/release --full
+	@/usr/bin/python3 tests/conformance/pyverbs.py --build build/release --fabric
+	@/usr/bin/python3 tests/conformance/fabric_programs_test.py --build build/release --full
+	@/usr/bin/python3 tests/conformance/fabric_failures_test.py --build build/release --full
 	@$(MAKE) --no-print-directory test-versions test-packages
 
 test-x86: ## cross-build for x86-64; unit, sim and abi tests under qemu

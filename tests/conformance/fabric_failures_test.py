@@ -110,7 +110,7 @@ class AnyMoment(Pairs, unittest.TestCase):
     on. Both programs end, and then programs run as if nothing had happened."""
     ROUNDS = 40 if FULL else 3
     PROGRAMS = (["ib_write_bw", "-D", "2"], ["ib_send_bw", "-D", "2", "-s", "4096"], ["ib_read_lat", "-n", "5000"],
-                ["ibv_rc_pingpong", "-n", "20000"], ["ib_send_bw", "-c", "UC", "-n", "5000", "-s", "4096"])
+                ["ibv_rc_pingpong", "-n", "20000"], ["ib_write_bw", "-c", "UC", "-D", "2", "-s", "4096"])
 
     def test_nothing_hangs(self):
         seed = int(os.environ.get("VERBATIM_SEED", "0")) or int.from_bytes(os.urandom(4))
