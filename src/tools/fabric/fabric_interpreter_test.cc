@@ -184,7 +184,9 @@ fabric::Topology ring() {
 TEST(ShowDeadlock, NamesEachLaneOfTheCycleWithBothEndsOfItsLink) {
   fabric::Fabric fabric(ring(), {.hop_delay = std::chrono::nanoseconds(150), .slowdown = 1});
   const fabric::NodeNames names(fabric.topology());
-  FabricInterpreter interpreter(fabric, names);
+  const fabric::NodeAddresses addresses(fabric.topology());
+  FabricCaptures captures(fabric);
+  FabricInterpreter interpreter(fabric, names, addresses, captures);
   std::string message;
   const auto plan = fabric::plan_routes(fabric.topology(), fabric::Routing::kMinHop, message);
   ASSERT_TRUE(plan) << message;
