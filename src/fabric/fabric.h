@@ -113,7 +113,8 @@ class Fabric {
   /// With holds_arrivals: a packet with this outcome has left the receive buffer of its adapter.
   /// Until then nobody else gets its room, and a lane whose buffer is full gets no packets.
   void take_arrival(Instant now, const DataOutcome& arrival);
-  /// Discards the packets with these handles, both inclusive, that wait in their adapter to leave it.
+  /// Discards the packets with these handles, both inclusive, that wait in their adapter to leave
+  /// it.
   void withdraw(Instant now, PortEnd from, std::uint32_t first_handle, std::uint32_t last_handle);
   /// Notes that the owner has discarded a packet that has arrived at a port, and why.
   void report_discard(Instant now, PortEnd at, DropReason reason, const DataPacket& packet);

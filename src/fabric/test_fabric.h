@@ -169,7 +169,7 @@ class TestFabric {
     }
     ASSERT_TRUE(ask(table, {1}));
     set(wire::SmpAttribute::kSwitchInfo, 0,
-        wire::SwitchInfo{.linear_top = 101, .port_state_change = true}, {1});
+        wire::SwitchInfo{.linear_top = 101, .life_time = 18, .port_state_change = true}, {1});
     set_lids(0, kSwitchLid, {1});
     for (const auto state : {wire::PortState::kArmed, wire::PortState::kActive}) {
       for (std::uint8_t port = 1; port <= hosts; ++port) {

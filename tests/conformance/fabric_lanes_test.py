@@ -21,7 +21,8 @@ LANES = "qos TRUE\nqos_max_vls 8\nqos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7\n"
 BY_WEIGHT = LANES + "qos_high_limit 0\nqos_vlarb_high 7:0\nqos_vlarb_low 0:64,1:192\n"
 # After three times 4,096 octets of the high table one packet of the low one leaves.
 BY_LIMIT = LANES + "qos_high_limit 3\nqos_vlarb_high 1:192\nqos_vlarb_low 0:64\n"
-SLOWDOWN = 8
+# The buffers of a program last for a quarter of a second then, so it need not run all the time.
+SLOWDOWN = 256
 LINK_OCTETS = 1e9 / SLOWDOWN  # a second: 4xSDR carries 8 Gb/s
 
 
@@ -39,10 +40,10 @@ class Lanes(fabric_data_test.Pairs, unittest.TestCase):
         return made.await_active()
 
     def stream(self, made, client, server, level):
-        """A timeout of one second: packets wait long on purpose."""
-        return self.pair(made, ["ib_write_bw", "-D", "30", "-S", str(level), "-u", "18"], server=server, client=client)
+        """A timeout of four seconds: packets wait long on purpose. Four queue pairs have enough on the way for that."""
+        return self.pair(made, ["ib_write_bw", "-D", "30", "-S", str(level), "-q", "4", "-u", "20"], server=server, client=client)
 
-    def rates(self, made, servers, seconds=2.0):
+    def rates(self, made, servers, seconds=3.0):
         """Octets that arrive at each server in a second."""
         def look():
             counts = {port["node"]: port["counters"]["received_words"] * 4 for port in made.ports()}
@@ -80,7 +81,7 @@ class Rates(Lanes):
         pair = self.stream(made, "h0", "h2", 0)
         time.sleep(1)
         [rate] = self.rates(made, ("h2",))
-        self.assertAlmostEqual(rate / LINK_OCTETS, 1.0, delta=0.05)
+        self.assertAlmostEqual(rate / LINK_OCTETS, 1.0, delta=0.05, msg=f"{rate:.3g} octets a second")
         for process in pair:
             process.end()
 
