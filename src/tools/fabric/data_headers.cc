@@ -43,7 +43,7 @@ std::optional<fabric::DataPacket> data_packet_of(std::span<const std::byte> star
   const auto transport = start.subspan(headers);
   const auto bth = wire::BthView::parse(transport);
   if (!bth || bth->dest_qp() == wire::QpNumber::kSmi) return std::nullopt;
-  return fabric::DataPacket{.source = lrh->source(),
+  const fabric::DataPacket packet{.source = lrh->source(),
                             .destination = lrh->destination(),
                             .level = lrh->level(),
                             .pkey = bth->pkey(),
@@ -52,6 +52,11 @@ std::optional<fabric::DataPacket> data_packet_of(std::span<const std::byte> star
                             .words = lrh->packet_words(),
                             .is_global = is_global,
                             .source_qp = source_of(transport, bth->opcode())};
+  // A packet to a group names no queue pair but 0xffffff: only members of the group get it.
+  const bool names_member =
+      packet.header().is_multicast() && packet.dest_qp != wire::QpNumber::kMulticast;
+  if (names_member) return std::nullopt;
+  return packet;
 }
 
 }  // namespace verbatim::tools

@@ -27,6 +27,7 @@ struct Made {
   std::size_t payload = 64;
   wire::QpNumber dest_qp{0x20007};
   wire::VirtualLane lane{};
+  Lid destination{2};
 };
 
 std::vector<std::byte> packet_of(const Made& made) {
@@ -39,7 +40,7 @@ std::vector<std::byte> packet_of(const Made& made) {
   wire::Lrh{.lane = made.lane,
             .level = wire::ServiceLevel{3},
             .next_header = made.is_global ? LinkNextHeader::kGrh : LinkNextHeader::kBth,
-            .destination = Lid{2},
+            .destination = made.destination,
             .packet_words = static_cast<std::uint16_t>(packet.size() / 4),
             .source = Lid{1}}
       .emit(all.first<wire::Lrh::kSize>());
@@ -91,6 +92,15 @@ TEST(DataHeaders, WhatProgramsCannotSendIsNoPacket) {
     packet[1] = static_cast<std::byte>(next);
     EXPECT_FALSE(parse(packet));
   }
+}
+
+TEST(DataHeaders, APacketToAGroupNamesNoQueuePair) {
+  const Lid group{0xc001};
+  EXPECT_FALSE(parse(packet_of({.opcode = kUdSend, .is_global = true, .destination = group})));
+  EXPECT_TRUE(parse(packet_of({.opcode = kUdSend,
+                               .is_global = true,
+                               .dest_qp = wire::QpNumber::kMulticast,
+                               .destination = group})));
 }
 
 TEST(DataHeaders, LengthsThatDoNotAgreeAreNoPacket) {
