@@ -99,7 +99,7 @@ class Qperf(OnASubnet):
 
 class Ucx(OnASubnet):
     WAYS = ("rc_v", "ud_v")
-    TESTS = ("tag_lat", "ucp_put_lat", "ucp_get", "ucp_fadd", "tag_bw", "am_lat")
+    TESTS = ("tag_lat", "ucp_put_lat", "ucp_get", "ucp_fadd", "tag_bw")
 
     def test_ucx_perftest(self):
         for way in self.WAYS:

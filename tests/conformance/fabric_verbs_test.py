@@ -116,11 +116,29 @@ class Attributes(OnASubnet):
 
 class Rates(OnASubnet):
     TOPOLOGY = (*TREE, "--rate", "4xHDR")
+    RATE = 17  # the code of 200 Gb/s
 
     def test_a_link_of_hdr_is_one_in_verbs(self):
         port = self.agent("h0").fields("port")
         self.assertEqual((port["active_width"], port["active_speed"]), (2, 64))
         self.assertRegex(self.made.run("h0", "ibstat").stdout, r"Rate: 200\b")
+
+    def test_the_rate_of_a_path(self):
+        path = self.made.run("h0", "saquery", "PR", "--src-to-dst", f"{self.lids['h0']}:{self.lids['h3']}").stdout
+        [rate] = re.findall(r"rate\.+0x([0-9a-f]+)", path)
+        self.assertEqual(int(rate, 16) & 0x3f, self.RATE, path)
+
+    def test_data_passes(self):
+        h0, h3 = self.agent("h0"), self.agent("h3")
+        connect(h0, h3, "rc", (self.lids["h0"], self.lids["h3"]))
+        self.assertEqual(h0("send", "hello"), "success")
+        self.assertEqual(h3.fields("receive")["text"], "hello")
+
+
+class RatesOfStrictSwitches(Rates):
+    """OpenSM 3.3.23 reads the PortInfo of switches without bit 31, and takes their links for QDR: paths are slower."""
+    TOPOLOGY = (*TREE, "--rate", "4xHDR", "--strict-switches")
+    RATE = 7  # 40 Gb/s
 
 
 class Datagrams(OnASubnet):
