@@ -363,6 +363,7 @@ void FabricDataPorts::await_room(Instant now, Index to, std::uint32_t held) {
   }
   if (member.waiting.empty()) {
     member.released = member.port.released();
+    member.is_excused = false;
     member.released_changed = member.put = now;
     waited_for_.push_back(to);
   }
@@ -390,14 +391,25 @@ void FabricDataPorts::put_waiting(Instant now, Index to) {
     let_go(got.handle);
     let_go_held(now, got.held);
     member.put = now;
+    member.is_excused = false;
     look_at(now, to);
     if (!std::exchange(member.wants_ring, true)) to_ring_.push_back(to);
   }
-  const bool is_in_time =
-      now - member.released_changed < kPatience && now - member.put < kPatienceMax;
-  if (member.waiting.empty() || is_in_time) return;
+  const Instant due = due_of(member);
+  if (member.waiting.empty() || now < due) return;
+  if (now - due >= kPatience && !member.is_excused) {
+    // This process was stopped, or had no processor: the other one has had no chance.
+    member.is_excused = true;
+    member.released_changed = member.put = now;
+    return;
+  }
   member.is_given_up = true;
   discard_waiting(now, member);
+}
+
+/// When what waits for the process is discarded.
+Instant FabricDataPorts::due_of(const Member& member) noexcept {
+  return std::min(member.released_changed + kPatience, member.put + kPatienceMax);
 }
 
 void FabricDataPorts::discard(Instant now, const fabric::DataOutcome& arrival,
@@ -420,8 +432,7 @@ void FabricDataPorts::discard_waiting(Instant now, Member& member) {
 Instant FabricDataPorts::next_due() const noexcept {
   Instant due = departed_.empty() ? Instant::never() : departed_.front().withdraws;
   for (const Index index : waited_for_) {
-    const Member& member = *members_[index];
-    due = std::min({due, member.released_changed + kPatience, member.put + kPatienceMax});
+    due = std::min(due, due_of(*members_[index]));
   }
   return due;
 }

@@ -124,6 +124,7 @@ class FabricDataPorts {
     std::array<Passage, host::FabricDataArea::kBuffers> passages{};
     std::deque<Waiting> waiting;  // packets for it; while there are any it is in waited_for_
     bool is_given_up = false;     // it gets nothing more before it has released something
+    bool is_excused = false;      // this process was late, once since something waits or was put
     std::uint32_t released = 0;   // when it was looked at last
     Instant released_changed{};   // or the first packet began to wait
     Instant put{};                // when one of them found room, or the first began to wait
@@ -164,6 +165,7 @@ class FabricDataPorts {
   void withdraw_departed(Instant now);
   void put_waiting(Instant now, Index to);
   void discard_waiting(Instant now, Member& member);
+  [[nodiscard]] static Instant due_of(const Member& member) noexcept;
   void rest_idle(Instant now);
   void ring_all();
 

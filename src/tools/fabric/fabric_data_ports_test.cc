@@ -320,6 +320,28 @@ TEST(FabricDataPorts, WhatWaitsForAProcessThatTakesNothingIsDiscarded) {
   EXPECT_EQ(take(other), Numbers{9});
 }
 
+TEST(FabricDataPorts, AFabricThatWasStoppedItselfWaitsOnceMore) {
+  Process process;
+  FabricDataPort sender;
+  FabricDataPort receiver;
+  process.attach(sender, "h0", 0);
+  process.attach(receiver, "h1", 2);
+  const std::uint32_t posted = fill(process, sender);
+  process.net.now = process.net.now + 1s;
+  process.turn();
+  EXPECT_EQ(process.data.counters().undelivered, 0U) << "nothing could be served meanwhile";
+  std::size_t got = take(receiver).size();
+  process.turn();
+  got += take(receiver).size();
+  EXPECT_EQ(got, posted);
+  (void)fill(process, sender);
+  for (int stops = 0; stops < 2; ++stops) {
+    process.net.now = process.net.now + 1s;
+    process.turn();
+  }
+  EXPECT_EQ(process.data.counters().undelivered, host::FabricDataArea::kBuffers) << "but not twice";
+}
+
 /// Its packets lie in the receive buffer of its adapter, so the senders get no credits.
 TEST(FabricDataPorts, AProcessThatTakesNothingStopsItsLaneOnlyOnce) {
   fabric::FabricOptions options;
