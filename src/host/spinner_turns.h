@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace verbatim::host {
 /// is followed by as long a time without one: beside a program that computes, the thread keeps half
 /// of the processor.
 ///
-/// Thread: note_success() and note_look() with the lock of the queue held, the others without.
+/// Thread: wants_yield() and is_due() without the lock of the queue, the others with it.
 class SpinnerTurns {
  public:
   void note_success() noexcept {
@@ -29,17 +30,21 @@ class SpinnerTurns {
   /// A poll has looked for packets. A long time between one that found something and the next shows
   /// that the thread spins, or computes.
   void note_look(Instant at, bool has_found) noexcept {
-    if (had_found_ && !has_found) {
-      is_away_between_.store(at - found_at_ > kQuick, std::memory_order_relaxed);
-    }
+    if (had_found_ && !has_found) note_absence(at - found_at_);
     had_found_ = has_found;
     if (has_found) found_at_ = at;
   }
-  /// The thread has yielded or slept, because a poll has found nothing.
+  /// Whether the thread waits for something outside of its polls.
+  [[nodiscard]] bool is_away_between() const noexcept { return away_ >= kAway; }
+  /// The thread has yielded, because a poll has found nothing.
   void note_rest() noexcept {
-    if (!is_away_between_.load(std::memory_order_relaxed)) {
-      found_.store(0, std::memory_order_relaxed);
-    }
+    if (!is_away_between()) found_.store(0, std::memory_order_relaxed);
+  }
+  /// The thread has slept instead, in a poll. Now there may be something for its next poll.
+  void note_sleep(Instant begin, Instant end, bool has_found) noexcept {
+    note_look(begin, false);
+    note_rest();
+    note_look(end, has_found);
   }
   /// Whether wants_yield() must be asked, after a poll that has found something.
   [[nodiscard]] bool is_due() const noexcept {
@@ -48,21 +53,29 @@ class SpinnerTurns {
   [[nodiscard]] bool wants_yield(Instant at) noexcept;
   /// The thread has yielded from `begin` to `end`.
   void note_yield(Instant begin, Instant end) noexcept {
+    found_at_ = end;
     next_yield_.store(end + (end - begin), std::memory_order_relaxed);
   }
 
  private:
   // A completion takes longer if its peer must get a processor first.
   static constexpr Duration kQuick = std::chrono::microseconds(50);
+  // A thread is away for long once if it loses its processor.
+  static constexpr int kAway = 4;
   static constexpr std::uint32_t kDueAlone = 16;
   static constexpr std::uint32_t kDueInTurns = 2;  // found_ begins at 1 after each question
   static constexpr std::uint32_t kYieldsMax = 4096;
 
   [[nodiscard]] bool wants_yield_in_turns(Duration since_last) noexcept;
 
+  void note_absence(Duration time) noexcept {
+    away_ = time > kQuick ? std::min(away_ + 1, kAway) : 0;
+  }
+
   bool had_found_ = false;
   Instant found_at_{};
-  std::atomic<bool> is_away_between_{false};
+  int away_ =
+      0;  // so often in a row the thread was away for long after a poll that found something
   std::atomic<std::uint32_t> found_{0};  // polls that have found something since the last question
   std::atomic<std::uint32_t> due_{kDueAlone};
   std::atomic<Instant> asked_{};                     // the last question
