@@ -166,8 +166,11 @@ void CompletionQueue::take_packets(Instant at) noexcept {
   bool has_arrived = work.receive(Look::kAtTheLastAddress, at);
   if (!has_arrived) has_arrived = work.receive(Look::kAtAllAddresses, at);
   while (has_arrived && !has_completions()) has_arrived = work.receive(Look::kAtTheLastAddress, at);
-  // A descriptor that stays readable until its link is about to wait would wake the engine.
-  (void)adapter_->link().prepare_to_wait();
+  // A descriptor that stays readable until its link is about to wait would wake the engine. After
+  // that it announces only packets that come later, so those that are there are taken.
+  if (!has_arrived && !adapter_->link().prepare_to_wait()) {
+    (void)work.receive(Look::kAtAllAddresses, at);
+  }
   work.keep(at);
   adapter_->note_return(at);
 }
