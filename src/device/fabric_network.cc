@@ -63,7 +63,7 @@ Expected<transport::Path> FabricNetwork::path_to(const PortInfo& port,
     return Errc::kInvalidArgument;
   }
   transport::Path path;
-  path.local = {.source = source, .destination = to.lid, .level = to.level};
+  path.local = {.source = source, .destination = to.lid, .level = to.level, .rate = to.rate};
   if (to.is_global) {
     if (to.gid_index >= port.gids.size() || port.gids[to.gid_index].gid == wire::Gid{} ||
         to.gid == wire::Gid{}) {

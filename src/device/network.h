@@ -40,6 +40,7 @@ struct Destination {
   wire::Lid lid{};
   wire::ServiceLevel level{};
   std::uint8_t path_bits = 0;
+  std::uint8_t rate = 0;  // as verbs count rates; 0: that of the link
 };
 
 /// How the adapter of a port is connected with other adapters: by UDP sockets of this host

@@ -55,7 +55,7 @@ bool IbLink::send_packet(const Outgoing& to, std::span<const std::byte> transpor
   const std::size_t headers = write_native_headers(to, transport.size(), buffer);
   if (headers + transport.size() > buffer.size()) return false;
   std::memcpy(buffer.data() + headers, transport.data(), transport.size());
-  port_.post(headers + transport.size());
+  port_.post(headers + transport.size(), to.local.rate);
   return true;
 }
 

@@ -97,6 +97,17 @@ TEST_F(IbLinkTest, ALocalPacketHasALocalRouteHeader) {
   EXPECT_EQ(lrh->level(), kRoute.level);
 }
 
+TEST_F(IbLinkTest, TellsTheFabricTheRateOfThePath) {
+  Outgoing slow = local();
+  slow.local.rate = 16;
+  send(slow, 100);
+  sender_.flush(kStart);
+  const auto posted = sender_server_.take_posted();
+  ASSERT_TRUE(posted);
+  EXPECT_EQ(posted->rate, 16);
+  sender_server_.free_buffer(posted->buffer);
+}
+
 TEST_F(IbLinkTest, BringsWhatALocalPacketSays) {
   send(local(), 100, std::byte{0x11});
   sender_.flush(kStart);

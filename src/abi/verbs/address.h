@@ -19,7 +19,8 @@ namespace verbatim::abi {
                          .flow_label = attr.grh.flow_label,
                          .lid = wire::Lid{attr.dlid},
                          .level = wire::ServiceLevel{static_cast<std::uint8_t>(attr.sl & 0xf)},
-                         .path_bits = static_cast<std::uint8_t>(attr.src_path_bits & 0x7f)};
+                         .path_bits = static_cast<std::uint8_t>(attr.src_path_bits & 0x7f),
+                         .rate = attr.static_rate};
   std::memcpy(to.gid.octets.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
   return to;
 }
