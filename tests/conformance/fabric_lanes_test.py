@@ -54,6 +54,12 @@ class Lanes(fabric_data_test.Pairs, unittest.TestCase):
         return [(after[server] - before[server]) / (end - start) for server in servers]
 
 
+    def check_is_the_link(self, rate):
+        """Never more than the link carries; less only when the programs get no processor for long."""
+        self.assertLess(rate / LINK_OCTETS, 1.02)
+        self.assertGreater(rate / LINK_OCTETS, 0.85)
+
+
 class Arbitration(Lanes):
     def check_three_to_one(self, tables):
         made = self.subnet(tables)
@@ -61,8 +67,8 @@ class Arbitration(Lanes):
         time.sleep(1)
         slow, fast = self.rates(made, ("h2", "h3"))
         self.assertAlmostEqual(fast / slow, 3.0, delta=0.3, msg=f"{slow:.3g} and {fast:.3g} octets a second")
-        self.assertAlmostEqual((fast + slow) / LINK_OCTETS, 1.0, delta=0.05)
-        waits = made.run("h0", "perfquery", str(made.lid_of("h0"))).stdout
+        self.check_is_the_link(fast + slow)
+        waits = made.run("h0", "perfquery").stdout
         self.assertRegex(waits, r"PortXmitWait:\.+[1-9]")
         self.assertIn("nothing was discarded", made.tell("show", "drops").stdout)
         for process in (process for pair in pairs for process in pair):
@@ -81,7 +87,7 @@ class Rates(Lanes):
         pair = self.stream(made, "h0", "h2", 0)
         time.sleep(1)
         [rate] = self.rates(made, ("h2",))
-        self.assertAlmostEqual(rate / LINK_OCTETS, 1.0, delta=0.05, msg=f"{rate:.3g} octets a second")
+        self.check_is_the_link(rate)
         for process in pair:
             process.end()
 
