@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Tables that the distribution's OpenSM has computed for a fabric, in virtual time: `verbatim sim --fabric` reads all
-its dumps, and names the credit loop that ibdmchk of ibutils names. As an ordinary user; needs root to become that user.
+its dumps, and names the credit loop that ibdmchk of ibutils names. The same loop stops programs on a fabric that runs. As an ordinary user; needs root to become that user.
 
 Usage: fabric_sim_test.py --build build/release [Dumps | Dumps.test_...]
 """
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 import hosts
@@ -139,6 +140,43 @@ class Dumps(unittest.TestCase):
                                       rf"^verbatim sim: {re.escape(path)}:\d+: the table of ")
 
 
+class Running(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
+    def test_programs_on_a_ring_deadlock_and_each_port_of_the_cycle_is_named(self):
+        made = Fabric(INSTALLATION, ["--ring", "6"], ["--rate", "1xSDR", "--rates", "1/16"])
+        self.addCleanup(made.end)
+        made.await_up()
+        with open(os.path.join(made.folder, "life.conf"), "w") as file:  # above 0x13: for ever
+            file.write("head_of_queue_lifetime 0x14\nleaf_head_of_queue_lifetime 0x14\npacket_life_time 0x14\n")
+        made.start_opensm("h1", "osm.log", "-F", "life.conf")
+        made.await_active([f"h{host}" for host in range(6)])
+        before = self.shown(made)
+        self.assertEqual(before["deadlocks"], [])
+        loops = [ports_of(loop) for loop in before["credit_loops"]]
+        self.assertEqual(len(loops), 2)
+        # Longer than the patience of the test; it ends them.
+        words = ("ib_write_bw", "-D", "600", "-u", "20", "-p")
+        for host in range(6):
+            made.start(f"h{(host + 2) % 6}", *words, str(18000 + host))
+        for host in range(6):
+            # perftest tries to connect once: the script waits until the server listens.
+            made.start(f"h{host}", "sh", "-c",
+                       f"until grep -qi ':{18000 + host:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done; "
+                       f"exec {' '.join(words)} {18000 + host} 127.0.0.1")
+        deadline = time.monotonic() + hosts.PATIENCE
+        while not self.shown(made)["deadlocks"]:
+            self.assertLess(time.monotonic(), deadline, "no deadlock")
+            time.sleep(0.2)
+        deadlock = self.shown(made)["deadlocks"][0]
+        self.assertIn(ports_of(deadlock["cycle"]), loops)
+        self.assertEqual(self.shown(made)["deadlocks"][0]["since_seconds"], deadlock["since_seconds"])
+        self.assertIn("deadlock since ", made.tell("show", "deadlock").stdout)
+
+    @staticmethod
+    def shown(made):
+        return json.loads(made.tell("show", "deadlock", "--json").stdout)
+
+
 def main():
     global INSTALLATION
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -155,7 +193,7 @@ def main():
     INSTALLATION = hosts.Installation(options.build)
     try:
         suite = (unittest.defaultTestLoader.loadTestsFromNames(options.tests, sys.modules[__name__]) if options.tests
-                 else unittest.defaultTestLoader.loadTestsFromTestCase(Dumps))
+                 else unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
         return 0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1
     finally:
         INSTALLATION.remove()
