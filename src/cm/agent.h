@@ -107,6 +107,9 @@ class Agent {
   /// To be called when data has arrived over an accepted connection: the CmRtu is late or lost. No
   /// effect in any other state.
   Status handle_first_data(Instant now, wire::CommId id);
+  /// The process of the peer has ended: it will send no disconnect request. The effect is that of
+  /// one, where there is a connection.
+  Status handle_peer_end(Instant now, wire::CommId id);
   /// Ends an established connection. If the peer has ended it already, this is no error.
   Status disconnect(Instant now, wire::CommId id, std::span<const std::byte> private_data = {});
 

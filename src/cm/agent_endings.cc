@@ -219,6 +219,22 @@ void Agent::enter_timewait(Instant now, Communication& communication) {
   set_deadline(communication, now + std::min(wait, kRestMax));
 }
 
+Status Agent::handle_peer_end(Instant now, wire::CommId id) {
+  Communication* communication = owned(id);
+  if (communication == nullptr) return Errc::kNoSuchObject;
+  const bool is_connected =
+      communication->state == State::kRepSent || communication->state == State::kRepReceived ||
+      communication->state == State::kEstablished || communication->state == State::kDreqSent;
+  if (!is_connected || !communication->remote_id) return Ok{};
+  const wire::CmDreq dreq{.transaction = communication->transaction,
+                          .local_comm_id = *communication->remote_id,
+                          .remote_comm_id = communication->id,
+                          .remote_qpn = communication->local_qpn};
+  if (!communication->end_is_told) tell(*communication, AgentEventKind::kDisconnected, dreq);
+  enter_timewait(now, *communication);
+  return Ok{};
+}
+
 void Agent::finish(Communication& communication) {
   if (!communication.is_owned) {
     table_.remove(communication.id);

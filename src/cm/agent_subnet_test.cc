@@ -92,6 +92,22 @@ TEST(AgentInASubnet, ARequestSaysHowToReachItsSender) {
   EXPECT_EQ(bench.last_address.route, kNative.route);
 }
 
+TEST(AgentInASubnet, TheEndOfThePeersProcessDisconnects) {
+  Bench bench;
+  (void)bench.listen();
+  EXPECT_EQ(bench.receive(native_req(), kArriving), Verdict::kHandled);
+  const auto id = bench.one_event(AgentEventKind::kConnectRequest).id;
+  ASSERT_TRUE(bench.agent.handle_peer_end(bench.now, id));
+  EXPECT_TRUE(bench.no_event()) << "the request is not answered yet";
+  ASSERT_TRUE(bench.agent.accept(bench.now, id, {.qpn = kOurQp}));
+  (void)bench.sent();
+  ASSERT_TRUE(bench.agent.handle_peer_end(bench.now, id));
+  EXPECT_TRUE(bench.one_event(AgentEventKind::kDisconnected).message);
+  ASSERT_TRUE(bench.agent.handle_peer_end(bench.now, id));
+  EXPECT_TRUE(bench.no_event());
+  EXPECT_TRUE(bench.sent_nothing());
+}
+
 TEST(AgentInASubnet, ARepeatedRequestIsKnownByItsLid) {
   Bench bench;
   (void)bench.listen();

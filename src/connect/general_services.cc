@@ -293,7 +293,22 @@ void GeneralServices::take_subnet_answers() noexcept {
   if (!had_ended && subnet_.has_ended()) {
     (void)::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, subnet_.descriptor(), nullptr);
   }
-  if (subnet_.has_answers()) serve();
+  while (const auto departure = subnet_.poll_departure()) handle_departure(*departure);
+  serve();
+}
+
+/// On another host the kernel would send disconnect requests for a process that was killed. The
+/// communications with the process are those with queue pairs of its slot.
+void GeneralServices::handle_departure(const host::FabricDeparture& departure) noexcept {
+  const unsigned last = departure.lid + (1U << departure.lmc) - 1;
+  const auto ended = agent_->find_all([&](const cm::QpSettings& settings) {
+    const auto lid = static_cast<unsigned>(settings.address.route.destination);
+    return lid >= departure.lid && lid <= last &&
+           device::slot_of(settings.remote_qpn) == departure.slot;
+  });
+  for (const wire::CommId id : ended) {
+    (void)agent_->handle_peer_end(device::now(), id);  // the user may have destroyed it
+  }
 }
 
 void GeneralServices::take_forwarded() noexcept {

@@ -124,6 +124,7 @@ class GeneralServices final : public device::ManagementPort {
   [[nodiscard]] std::vector<wire::CommId> communications_with(std::uint32_t slot) const
       VB_REQUIRES(adapter_role);
   void take_subnet_answers() noexcept VB_REQUIRES(adapter_role);
+  void handle_departure(const host::FabricDeparture& departure) noexcept VB_REQUIRES(adapter_role);
   void transmit(const cm::Datagram& datagram) noexcept VB_REQUIRES(adapter_role);
   /// Whether the datagram is for an address of this host.
   [[nodiscard]] bool is_here(const cm::Address& to) const noexcept VB_REQUIRES(adapter_role);

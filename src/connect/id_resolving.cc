@@ -146,6 +146,9 @@ Outcome Id::listen(int backlog) {
     return listens;
   }
   state_ = IdState::kListening;
+  if (Device* const native = system_.native_device()) {
+    (void)native->services().reach_subnet();  // else the ends of peers are noticed later
+  }
   return Ok{};
 }
 

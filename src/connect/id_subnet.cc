@@ -59,10 +59,13 @@ Error error_without_subnet(const Outcome& reached) noexcept {
 
 }  // namespace
 
-/// The partition of the id: of an address of the family AF_IB, else the default one.
+/// The partition of the id: of an address of the family AF_IB, else the default one. As the address
+/// of an IPoIB interface, it has the bit of full members also where the port is a limited one.
 wire::PKey Id::partition() const {
   if (ends_.source.ib) return ends_.source.ib->pkey;
-  return ends_.device->port().default_pkey();
+  constexpr unsigned kFullMember = 0x8000;
+  const auto key = static_cast<unsigned>(ends_.device->port().default_pkey());
+  return wire::PKey{static_cast<std::uint16_t>(key | kFullMember)};
 }
 
 // ---- Paths ----

@@ -49,7 +49,7 @@ Expected<SubnetClient> SubnetClient::open(const device::FabricPort& port) {
   const auto agent = call(connection->number(), registration);
   if (!agent) return agent.error();
   host::FabricCall keeping;
-  keeping.kind = host::FabricCall::Kind::kKeepMemberships;
+  keeping.kind = host::FabricCall::Kind::kServeConnections;
   if (auto kept = call(connection->number(), keeping); !kept) return kept.error();
   SubnetClient client;
   client.connection_ = host::OwnDescriptor(connection->release());
@@ -127,6 +127,12 @@ void SubnetClient::receive() {
 
 /// The upper half of the transaction is that of the agent.
 void SubnetClient::take(std::span<const std::byte> message) {
+  host::FabricDeparture departure;
+  if (message.size() == sizeof departure) {
+    std::memcpy(static_cast<void*>(&departure), message.data(), sizeof departure);
+    if (departure.magic == departure.kMagic) departures_.push_back(departure);
+    return;
+  }
   UserMadHeader header;
   if (message.size() < sizeof header + wire::MadHeader::kSize) return;
   std::memcpy(static_cast<void*>(&header), message.data(), sizeof header);
@@ -151,6 +157,13 @@ Instant SubnetClient::next_timeout() const noexcept {
   Instant earliest = Instant::never();
   for (const Outstanding& each : outstanding_) earliest = std::min(earliest, each.deadline);
   return earliest;
+}
+
+std::optional<host::FabricDeparture> SubnetClient::poll_departure() {
+  if (departures_.empty()) return std::nullopt;
+  const host::FabricDeparture departure = departures_.front();
+  departures_.pop_front();
+  return departure;
 }
 
 std::optional<SubnetAnswer> SubnetClient::poll_answer() {

@@ -12,6 +12,7 @@
 #include "base/expected.h"
 #include "base/time.h"
 #include "device/fabric_port.h"
+#include "host/fabric_message.h"
 #include "host/own_descriptor.h"
 #include "wire/headers/ids.h"
 #include "wire/headers/mad.h"
@@ -30,8 +31,8 @@ struct SubnetAnswer {
 
 /// A connection of this process to its fabric, as an agent of the class of subnet administration.
 /// The fabric repeats requests and gives them up, as a kernel does. It also knows the nodes by
-/// their addresses, and leaves multicast groups when this process has ended (GroupKeeper in
-/// tools/fabric).
+/// their addresses, leaves multicast groups when this process has ended (GroupKeeper in
+/// tools/fabric), and tells of other processes that have ended.
 ///
 /// open() and find_node() wait for the fabric, at most host::kFabricPatienceMs for each of their
 /// messages, and are called without locks. open() under a ForkPause.
@@ -68,6 +69,8 @@ class SubnetClient {
   void handle_timeout(Instant now);
   [[nodiscard]] Instant next_timeout() const noexcept;
   [[nodiscard]] std::optional<SubnetAnswer> poll_answer();
+  /// A process of the fabric that has ended.
+  [[nodiscard]] std::optional<host::FabricDeparture> poll_departure();
   [[nodiscard]] bool has_answers() const noexcept { return !answers_.empty(); }
 
  private:
@@ -86,6 +89,7 @@ class SubnetClient {
   std::uint32_t next_token_ = 1;
   std::vector<Outstanding> outstanding_;
   std::deque<SubnetAnswer> answers_;
+  std::deque<host::FabricDeparture> departures_;
 };
 
 }  // namespace verbatim::connect

@@ -145,6 +145,17 @@ TEST_F(SubnetClientTest, AnswersThatNobodyWaitsForAreDropped) {
   EXPECT_FALSE(client.has_answers());
 }
 
+TEST_F(SubnetClientTest, ProcessesThatHaveEndedAreNamed) {
+  fabric.do_in_thread(
+      [&] { fabric.server.tell(fabric.last_client, {.slot = 7, .lid = 4, .lmc = 1}); });
+  receive();
+  const auto departure = client.poll_departure();
+  ASSERT_TRUE(departure);
+  EXPECT_EQ(departure->slot, 7U);
+  EXPECT_EQ(departure->lid, 4);
+  EXPECT_FALSE(client.poll_departure());
+}
+
 TEST_F(SubnetClientTest, RequestsHaveALimit) {
   fabric.swallows_datagrams = true;
   for (std::size_t count = 0; count < SubnetClient::kOutstandingMax; ++count) (void)post();

@@ -105,12 +105,12 @@ static_assert(sizeof(FabricClaim) == 12);
 /// kMaySend asks whether a datagram would be taken, without sending it: behind the call stand its
 /// UserMadHeader and at most its first kMadOctets octets.
 ///
-/// kFind asks for the GID of the node that has an address. kKeepMemberships says that the fabric is
-/// to do for the multicast groups that this connection joins what the kernel does for those of
-/// rdma_cm: see FabricMemberships in tools/fabric.
+/// kFind asks for the GID of the node that has an address. kServeConnections says that the program
+/// uses rdma_cm: the fabric does for the multicast groups that this connection joins what the
+/// kernel does (GroupKeeper in tools/fabric), and tells it of processes that end (FabricDeparture).
 struct FabricCall {
   static constexpr std::uint32_t kMagic = 0x5642'4663;
-  enum class Kind : std::uint32_t { kRegister, kUnregister, kMaySend, kFind, kKeepMemberships };
+  enum class Kind : std::uint32_t { kRegister, kUnregister, kMaySend, kFind, kServeConnections };
 
   std::uint32_t magic = kMagic;
   Kind kind = Kind::kRegister;
@@ -126,6 +126,17 @@ struct FabricCall {
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(FabricCall) == 48);
+
+/// On the connection of a port, from the fabric, after kServeConnections: the process in this slot
+/// of a port has ended, whose LIDs are `lid` to `lid` + 2^lmc - 1. No UserMadHeader is as short.
+struct FabricDeparture {
+  static constexpr std::uint32_t kMagic = 0x5642'4667;
+  std::uint32_t magic = kMagic;
+  std::uint32_t slot = 0;
+  std::uint16_t lid = 0;
+  std::uint16_t lmc = 0;
+};
+static_assert(sizeof(FabricDeparture) == 12);
 
 /// The answer to a FabricCall.
 struct FabricReply {

@@ -460,6 +460,13 @@ bool FabricServer::deliver(FabricClientId client, const UserMadHeader& header,
   return is_sent;
 }
 
+void FabricServer::tell(FabricClientId client, const FabricDeparture& departure) {
+  FabricConnection* connection = connection_of(client);
+  if (connection == nullptr || connection->phase != FabricConnection::Phase::kPort) return;
+  (void)connection->send(octets_of(departure), {});  // one that does not read loses it
+  watch(client, *connection);
+}
+
 void FabricServer::answer(FabricClientId client, std::string_view text, bool is_last) {
   FabricConnection* connection = connection_of(client);
   if (connection == nullptr || connection->phase != FabricConnection::Phase::kCommands) return;

@@ -117,6 +117,8 @@ class FabricServer {
   /// Sends a datagram to a program. False: the program does not read, and the datagram was dropped.
   bool deliver(FabricClientId client, const UserMadHeader& header,
                std::span<const std::byte> message);
+  /// Tells a program with a port that a process has ended.
+  void tell(FabricClientId client, const FabricDeparture& departure);
   /// A part of the answer to a command; the last part ends it.
   void answer(FabricClientId client, std::string_view text, bool is_last);
 

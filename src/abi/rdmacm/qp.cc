@@ -2,7 +2,6 @@
 // rdma_create_qp(3), rdma_create_srq(3), rdma_init_qp_attr(3), and the transitions of a queue pair
 // when it connects.
 #include <algorithm>
-#include <cstring>
 
 #include "abi/border.h"
 #include "abi/rdmacm/functions.h"
@@ -223,10 +222,9 @@ connect::Outcome status_of(int error) noexcept {
   return error == 0 ? connect::Outcome(Ok{}) : connect::Outcome(connect::error_of_system(error));
 }
 
-ibv_gid gid_of(const wire::Gid& gid) noexcept {
-  ibv_gid result;
-  std::memcpy(result.raw, gid.octets.data(), sizeof result.raw);
-  return result;
+/// The queue pair of an id that has one.
+device::QueuePair& pair_of(const IdHandle& id) noexcept {
+  return *handle_of<QpHandle>(id.id.qp).object;
 }
 
 }  // namespace
@@ -243,14 +241,15 @@ connect::Outcome PairOfId::make_ready(const Depths& depths) {
 
 connect::Outcome PairOfId::enter_error() { return status_of(modify_to_error(owner_)); }
 
+/// An adapter knows groups by their GIDs. The verbs would want to see the LID of the group as well.
 connect::Outcome PairOfId::attach(const wire::Gid& group) {
-  const ibv_gid gid = gid_of(group);
-  return status_of(ibv_attach_mcast(owner_.id.qp, &gid, 0));
+  device::QueuePair& pair = pair_of(owner_);
+  return pair.adapter().groups().attach(pair, group);
 }
 
 void PairOfId::detach(const wire::Gid& group) noexcept {
-  const ibv_gid gid = gid_of(group);
-  (void)ibv_detach_mcast(owner_.id.qp, &gid, 0);  // it was attached
+  device::QueuePair& pair = pair_of(owner_);
+  (void)pair.adapter().groups().detach(pair, group);  // it was attached
 }
 
 void PairOfId::await_data(wire::CommId communication) noexcept {

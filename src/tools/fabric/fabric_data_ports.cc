@@ -100,6 +100,13 @@ void FabricDataPorts::set_service(host::FabricClientId client, std::uint32_t ser
   seats_of(about.port).services.set(service, about.slot, listens);
 }
 
+std::optional<FabricDataPorts::Arrival> FabricDataPorts::seat_of(
+    host::FabricClientId client) const {
+  const auto found = by_client_.find(client);
+  if (found == by_client_.end()) return std::nullopt;
+  return members_[found->second]->about;
+}
+
 bool FabricDataPorts::detach(Instant now, host::FabricClientId client) {
   const auto found = by_client_.find(client);
   if (found == by_client_.end()) return false;

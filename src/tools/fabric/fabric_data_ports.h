@@ -83,6 +83,8 @@ class FabricDataPorts {
   void attach(const Arrival& arrival, const host::FabricNodeState& state, const std::string& name);
   /// A process with a data port listens for a service, or does so no more.
   void set_service(host::FabricClientId client, std::uint32_t service, bool listens);
+  /// Where a process is; nothing: it has no data port.
+  [[nodiscard]] std::optional<Arrival> seat_of(host::FabricClientId client) const;
   /// A process has ended. What it has posted leaves, if it can within kLingering. False: it has no
   /// data port.
   bool detach(Instant now, host::FabricClientId client);

@@ -173,8 +173,9 @@ void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent:
     case host::FabricCall::Kind::kFind:
       reply = find(called.request);
       break;
-    case host::FabricCall::Kind::kKeepMemberships:
+    case host::FabricCall::Kind::kServeConnections:
       groups_.keep(client, port->second);
+      connected_.push_back(client);
       reply.error = 0;
       break;
     case host::FabricCall::Kind::kMaySend: {
@@ -225,6 +226,13 @@ host::FabricReply FabricPrograms::find(const host::FabricCall& request) const {
   return reply;
 }
 
+void FabricPrograms::tell_departure(const FabricDataPorts::Arrival& seat) {
+  const fabric::PortStatus status = fabric_.port_status(seat.port);
+  const host::FabricDeparture departure{
+      .slot = seat.slot, .lid = static_cast<std::uint16_t>(status.lid), .lmc = status.lmc};
+  for (const ClientNumber client : connected_) server_.tell(client, departure);
+}
+
 host::FabricNodeState FabricPrograms::state_of(std::uint32_t node) const {
   host::FabricNodeState state = node_state(fabric_, node);
   state.address = addresses_.address_of(node);
@@ -251,10 +259,14 @@ void FabricPrograms::handle(Instant now, ClientNumber client, FabricEvent::Sent&
 }
 
 void FabricPrograms::handle(Instant now, ClientNumber client, const FabricEvent::Left&) {
-  if (data_.detach(now, client)) return;
+  if (const auto seat = data_.seat_of(client)) {
+    (void)data_.detach(now, client);
+    return tell_departure(*seat);
+  }
   const auto port = ports_.find(client);
   if (port == ports_.end()) return;
   groups_.close(now, client);
+  std::erase(connected_, client);
   fabric_.close_client(now, port->second, fabric::ClientId{client});
   ports_.erase(port);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/time.h"
 #include "fabric/fabric.h"
@@ -54,6 +55,8 @@ class FabricPrograms {
                                                  const host::FabricCall& request);
   [[nodiscard]] host::FabricReply find(const host::FabricCall& request) const;
   [[nodiscard]] host::FabricNodeState state_of(std::uint32_t node) const;
+  /// Tells all programs that use connections that the process has ended.
+  void tell_departure(const FabricDataPorts::Arrival& seat);
 
   fabric::Fabric& fabric_;
   const fabric::NodeNames& names_;
@@ -62,6 +65,7 @@ class FabricPrograms {
   FabricDataPorts& data_;
   std::unordered_map<ClientNumber, fabric::PortEnd> ports_;
   GroupKeeper groups_{fabric_};
+  std::vector<ClientNumber> connected_;  // that use rdma_cm
 };
 
 /// What programs see of a node.
