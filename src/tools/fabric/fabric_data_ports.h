@@ -48,8 +48,8 @@ namespace verbatim::tools {
 /// Thread: that of the fabric.
 class FabricDataPorts {
  public:
-  static constexpr Duration kPatience = std::chrono::milliseconds(10);
-  static constexpr Duration kPatienceMax = std::chrono::milliseconds(100);
+  static constexpr Duration kPatience = std::chrono::milliseconds(100);
+  static constexpr Duration kPatienceMax = std::chrono::milliseconds(500);
   // A process that has ended: what has not left its adapter by then is discarded.
   static constexpr Duration kLingering = std::chrono::seconds(5);
   static constexpr Duration kLooking = std::chrono::microseconds(20);
