@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/assert.h"
 #include "base/fence.h"
@@ -63,7 +62,10 @@ bool FabricDataPort::map(int area, int page) noexcept {
   return area_->magic == FabricDataArea::kMagic && area_->version == FabricDataArea::kVersion;
 }
 
+/// The fabric gives the seat away at once, although a child that was forked a moment ago may not
+/// have closed its descriptor yet.
 void FabricDataPort::close() noexcept {
+  if (is_open()) hang_up();
   if (page_ != nullptr) ::munmap(const_cast<FabricPage*>(page_), FabricPage::kOctets);
   page_ = nullptr;
   mapping_.unmap();
@@ -148,7 +150,8 @@ std::span<const std::span<const std::byte>> FabricDataPort::receive() noexcept {
 
 /// As if the fabric had ended: connection() becomes readable.
 void FabricDataPort::hang_up() noexcept {
-  if (std::exchange(has_ended_, true) || !connection_.is_still_own()) return;
+  has_ended_ = true;
+  if (!connection_.is_still_own()) return;
   const int before = errno;
   (void)::shutdown(connection_.number(), SHUT_RDWR);
   errno = before;

@@ -336,6 +336,19 @@ TEST(FabricDataPort, AForkedChildHasNoPartInIt) {
   EXPECT_EQ(fabric.left, 1) << "the child has no connection";
 }
 
+TEST(FabricDataPort, ASeatIsFreeAlthoughANewChildStillHasTheConnection) {
+  const FabricFolder folder;
+  DataFabric fabric(folder.place());
+  FabricDataPort port;
+  (void)fabric.attach(port);
+  const Descriptor of_child(::fcntl(port.connection(), F_DUPFD_CLOEXEC, 0));
+  port.close();
+  fabric.serve(1'000);
+  EXPECT_EQ(fabric.left, 1);
+  (void)fabric.attach(port);
+  EXPECT_FALSE(port.has_ended());
+}
+
 TEST(FabricDataPort, NoDescriptorIsLeftOver) {
   const FabricFolder folder;
   DataFabric fabric(folder.place());

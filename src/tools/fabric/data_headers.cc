@@ -44,14 +44,14 @@ std::optional<fabric::DataPacket> data_packet_of(std::span<const std::byte> star
   const auto bth = wire::BthView::parse(transport);
   if (!bth || bth->dest_qp() == wire::QpNumber::kSmi) return std::nullopt;
   const fabric::DataPacket packet{.source = lrh->source(),
-                            .destination = lrh->destination(),
-                            .level = lrh->level(),
-                            .pkey = bth->pkey(),
-                            .dest_qp = bth->dest_qp(),
-                            .opcode = bth->opcode(),
-                            .words = lrh->packet_words(),
-                            .is_global = is_global,
-                            .source_qp = source_of(transport, bth->opcode())};
+                                  .destination = lrh->destination(),
+                                  .level = lrh->level(),
+                                  .pkey = bth->pkey(),
+                                  .dest_qp = bth->dest_qp(),
+                                  .opcode = bth->opcode(),
+                                  .words = lrh->packet_words(),
+                                  .is_global = is_global,
+                                  .source_qp = source_of(transport, bth->opcode())};
   // A packet to a group names no queue pair but 0xffffff: only members of the group get it.
   const bool names_member =
       packet.header().is_multicast() && packet.dest_qp != wire::QpNumber::kMulticast;
