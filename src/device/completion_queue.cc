@@ -100,7 +100,7 @@ void CompletionQueue::give_way() noexcept {
 
 void CompletionQueue::yield() noexcept {
   // A thread that waits elsewhere may not look again for long.
-  const bool looks = adapter_->work().has_packet_users() && !is_away_between();
+  const bool looks = adapter_->work().has_packet_users() && !may_be_away_between();
   const Instant begin = now();
   if (looks) adapter_->note_yield(begin);
   vain_.give_way();
@@ -154,7 +154,7 @@ void CompletionQueue::rest_at_the_sockets(Instant begin) noexcept {
   sleeper_.store(kNone, std::memory_order_relaxed);
   if (was_woken && !has_completions) take_packets(at);
   rest.end(at);
-  if (is_away_between()) adapter_->end_rests();
+  if (may_be_away_between()) adapter_->end_rests();
   note_rest(begin, at, was_woken);
 }
 
@@ -180,9 +180,9 @@ bool CompletionQueue::has_completions() noexcept {
   return queue_.waiting_count() > 0;
 }
 
-bool CompletionQueue::is_away_between() noexcept {
+bool CompletionQueue::may_be_away_between() noexcept {
   const std::lock_guard lock(lock_);
-  return turns_.is_away_between();
+  return turns_.may_be_away_between();
 }
 
 /// The other thread may go, and not come back: then the engine takes the packets, after some

@@ -156,7 +156,7 @@ class CompletionQueue {
   void wake_sleeper() noexcept;
   void take_packets(Instant at) noexcept;
   [[nodiscard]] bool has_completions() noexcept;
-  [[nodiscard]] bool is_away_between() noexcept;
+  [[nodiscard]] bool may_be_away_between() noexcept;
   void note_places(std::int64_t change) noexcept VB_REQUIRES(adapter_role);
 
   std::shared_ptr<Adapter> adapter_;

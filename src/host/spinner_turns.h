@@ -34,11 +34,12 @@ class SpinnerTurns {
     had_found_ = has_found;
     if (has_found) found_at_ = at;
   }
-  /// Whether the thread waits for something outside of its polls.
-  [[nodiscard]] bool is_away_between() const noexcept { return away_ >= kAway; }
+  /// Whether the thread may wait for something outside of its polls, so that others must look for
+  /// its packets meanwhile.
+  [[nodiscard]] bool may_be_away_between() const noexcept { return wary_ > 0; }
   /// The thread has yielded, because a poll has found nothing.
   void note_rest() noexcept {
-    if (!is_away_between()) found_.store(0, std::memory_order_relaxed);
+    if (away_ < kAway) found_.store(0, std::memory_order_relaxed);
   }
   /// The thread has slept instead, in a poll. Now there may be something for its next poll.
   void note_sleep(Instant begin, Instant end, bool has_found) noexcept {
@@ -62,6 +63,9 @@ class SpinnerTurns {
   static constexpr Duration kQuick = std::chrono::microseconds(50);
   // A thread is away for long once if it loses its processor.
   static constexpr int kAway = 4;
+  // It is away for longer if it waits for packets that no thread looks for.
+  static constexpr Duration kLong = std::chrono::microseconds(300);
+  static constexpr int kWary = 32;
   static constexpr std::uint32_t kDueAlone = 16;
   static constexpr std::uint32_t kDueInTurns = 2;  // found_ begins at 1 after each question
   static constexpr std::uint32_t kYieldsMax = 4096;
@@ -70,12 +74,13 @@ class SpinnerTurns {
 
   void note_absence(Duration time) noexcept {
     away_ = time > kQuick ? std::min(away_ + 1, kAway) : 0;
+    wary_ = time > kLong ? kWary : std::max(wary_ - 1, 0);
   }
 
   bool had_found_ = false;
   Instant found_at_{};
-  int away_ =
-      0;  // so often in a row the thread was away for long after a poll that found something
+  int away_ = 0;                         // absences in a row after polls that have found something
+  int wary_ = 0;                         // so many shorter absences must follow the last long one
   std::atomic<std::uint32_t> found_{0};  // polls that have found something since the last question
   std::atomic<std::uint32_t> due_{kDueAlone};
   std::atomic<Instant> asked_{};                     // the last question

@@ -161,6 +161,24 @@ TEST(SpinnerTurns, AreTakenByAThreadThatIsAwayAfterSomeSleeps) {
   EXPECT_TRUE(spinner.turns().is_due());
 }
 
+TEST(SpinnerTurns, RememberALongAbsence) {
+  SpinnerTurns turns;
+  Instant at = kStart;
+  const auto be_away = [&](Duration time) {
+    turns.note_look(at, true);
+    at = at + time;
+    turns.note_look(at, false);
+  };
+  be_away(100us);
+  EXPECT_FALSE(turns.may_be_away_between());
+  be_away(1ms);
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_TRUE(turns.may_be_away_between());
+    be_away(1us);
+  }
+  EXPECT_FALSE(turns.may_be_away_between());
+}
+
 TEST(SpinnerTurns, AreNotTakenByAThreadThatSleepsAgainAtOnce) {
   Spinner spinner;
   spinner.become_slow();
