@@ -37,15 +37,6 @@ class End {
 
   [[nodiscard]] bool is_server() const { return child_ == 0; }
 
-  /// From now on this end, and threads that it starts, use both cores.
-  static void move_freely() {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(std::size_t{kServerCore}, &cores);
-    CPU_SET(std::size_t{kClientCore}, &cores);
-    if (::sched_setaffinity(0, sizeof cores, &cores) != 0) stop("sched_setaffinity failed");
-  }
-
   /// Sends octets to the other end, and returns the octets that the other end sends.
   std::vector<std::byte> exchange(std::span<const std::byte> mine) {
     const std::uint64_t octets = mine.size();

@@ -45,17 +45,16 @@ class Stage:
         """So that two stages on one network do not use the same ones."""
         self._port += count
 
-    def pair(self, server, client, port, urgency=None, protocol="tcp", pinned=True):
+    def pair(self, server, client, port, urgency=None, protocol="tcp"):
         """What the client prints. The server is ready when it holds the port."""
-        cores = (0, 1) if pinned else (None, None)
-        serving = Process(self._words(self.network.server, server, urgency, core=cores[0]))
+        serving = Process(self._words(self.network.server, server, urgency, core=0))
         try:
             deadline = time.monotonic() + LIMIT
             while not self._holds(protocol, port):
                 if serving.child.poll() is not None or time.monotonic() > deadline:
                     raise Failed(f"{' '.join(server)} never listened:\n{serving.output()[-1000:]}")
                 time.sleep(0.02)
-            return self._output(self._words(self.network.client, client, urgency, core=cores[1]), client)
+            return self._output(self._words(self.network.client, client, urgency, core=1), client)
         finally:
             end_server(serving)
 
@@ -78,12 +77,12 @@ class Stage:
         """The command line that runs a program on Verbatim."""
         return [self.installation.command, "run", "--devices", "e0", program, *map(str, arguments)]
 
-    def perftest(self, program, *options, urgency=None, path="auto", pinned=True):
+    def perftest(self, program, *options, urgency=None, path="auto"):
         """The output of a program of perftest on Verbatim."""
         port = self.next_port()
         words = ["env", f"VERBATIM_PATH={path}"] + self.verbs(
             program, "-d", "vb0", "-x", self.gid, "-p", port, "-F", *options)
-        return self.pair(words, words + [self.network.server.ipv4], port, urgency, pinned=pinned)
+        return self.pair(words, words + [self.network.server.ipv4], port, urgency)
 
     def gigabytes(self, program, *options, **where):
         """GB/s. What perftest calls MB is 2^20 octets."""

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/time.h"
-
 /// futex(2) for words that only threads of this process use.
 ///
 /// The word may lie on a page that is just moving (rehome/page_mover.h). The kernel cannot read it
@@ -16,8 +14,6 @@ namespace verbatim::futex {
 
 /// Sleeps while the word has that value. May return at any time. errno stays as it was.
 void wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
-/// Sleeps for this time at most.
-void wait(std::atomic<std::uint32_t>& word, std::uint32_t value, Duration limit) noexcept;
 /// Ends one such sleep, or all. Does not read the word.
 void wake_one(std::atomic<std::uint32_t>& word) noexcept;
 void wake_all(std::atomic<std::uint32_t>& word) noexcept;

@@ -97,13 +97,7 @@ class Adapter {
   [[nodiscard]] ManagementPort& management() noexcept { return *management_; }
   /// See Engine.
   void note_spinners(Instant at) noexcept { engine_.note_spinners(at); }
-  void note_yield(Instant at) noexcept { engine_.note_yield(at); }
-  void note_return(Instant at) noexcept { engine_.note_caller(at); }
-  void note_rest(Instant at) noexcept VB_REQUIRES(adapter_role) { engine_.note_rest(at); }
-  void end_rests() noexcept {
-    const host::AdapterGuard lock(mutex_);
-    engine_.end_rests();
-  }
+  void note_rest(Instant at) noexcept { engine_.note_rest(at); }
   [[nodiscard]] PollerRest& rest() noexcept { return rest_; }
   [[nodiscard]] AdapterProgress& work() noexcept { return progress_; }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/futex.h"
 #include "device/async_event.h"
 #include "device/clock.h"
 #include "host/yielding.h"
@@ -13,9 +12,6 @@ namespace {
 
 // How many lanes a new completion queue has room for.
 constexpr std::size_t kFirstPlaces = 16;
-// How long a thread rests at most. The engine calls a rest off earlier. A timer that expires before
-// the kernel's next tick would cost more than the rest.
-constexpr Duration kRestLimit = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -63,7 +59,7 @@ CompletionQueue::~CompletionQueue() {
 std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion> into) noexcept {
   const host::AdapterGuard progress(adapter_->mutex());
   const Instant at = now();
-  const bool has_arrived = adapter_->work().receive_for_caller(at);
+  (void)adapter_->work().receive_for_caller(at);
   std::size_t count = 0;
   {
     const std::lock_guard lock(lock_);
@@ -73,9 +69,6 @@ std::size_t CompletionQueue::poll_with_progress(std::span<transport::Completion>
     if (count > 0) {
       vain_.note_success();
       turns_.note_success();
-      host::VainRound::end();
-    } else if (has_arrived) {
-      vain_.note_success();  // the rest of a message may be there already
     } else {
       vain_.note_look();
     }
@@ -94,20 +87,7 @@ bool CompletionQueue::is_rest_better() noexcept {
 }
 
 void CompletionQueue::give_way() noexcept {
-  if (vain_.is_between_rests() && !host::VainRound::is_complete_at(this)) return;
-  if (!is_rest_better() || !rest()) yield();
-}
-
-void CompletionQueue::yield() noexcept {
-  // A thread that waits elsewhere may not look again for long.
-  const bool looks = adapter_->work().has_packet_users() && !may_be_away_between();
-  const Instant begin = now();
-  if (looks) adapter_->note_yield(begin);
-  vain_.give_way();
-  const Instant end = now();
-  if (looks) adapter_->note_return(end);
-  const std::lock_guard lock(lock_);
-  gauge_.note_yield(end - begin);
+  if (!is_rest_better() || !rest()) vain_.give_way();
   turns_.note_rest();
 }
 
@@ -117,106 +97,50 @@ void CompletionQueue::take_turn() noexcept {
   constexpr int kCalls = 4;
   const bool was_taken = host::yield_processor(kCalls);
   const Instant end = now();
-  {
-    const std::lock_guard lock(lock_);
-    turns_.note_yield(begin, end);
-  }
+  turns_.note_yield(begin, end);
   if (was_taken) adapter_->note_spinners(end);
 }
 
-/// One thread of the adapter waits for packets. Others sleep until that thread, or the engine, has
-/// taken a completion of theirs out of the packets. False when none of both can be.
+/// False when another thread rests, or none can. Completions are produced with the adapter's lock
+/// held: those of before that lock is released here are found, and for later ones announce() wakes
+/// the thread.
 bool CompletionQueue::rest() noexcept {
-  if (sleeper_.load(std::memory_order_relaxed) == kBesideAnother) return false;
-  const Instant begin = now();
-  if (!adapter_->rest().begin(begin)) return rest_beside_another(begin);
-  rest_at_the_sockets(begin);
-  return true;
-}
-
-/// Completions are produced with the adapter's lock held: those of before that lock is released
-/// here are found, and for later ones announce() wakes the thread.
-void CompletionQueue::rest_at_the_sockets(Instant begin) noexcept {
   PollerRest& rest = adapter_->rest();
+  const Instant begin = now();
+  if (!rest.begin(begin)) return false;
+  adapter_->note_rest(begin);
+  is_rested_for_.store(true, std::memory_order_relaxed);
   bool has_completions = false;
   bool has_packets = false;
   {
     const host::AdapterGuard progress(adapter_->mutex());
-    adapter_->work().serve_owed(begin);
-    adapter_->note_rest(begin);
-    sleeper_.store(kAtTheSockets, std::memory_order_relaxed);
     const std::lock_guard lock(lock_);
     has_completions = queue_.waiting_count() > 0;
     has_packets = !adapter_->link().prepare_to_wait();
   }
-  const bool was_woken = has_completions || has_packets || rest.wait(kRestLimit);
+  const bool was_woken = has_completions || has_packets || rest.wait(host::RestChoice::kLimit);
+  is_rested_for_.store(false, std::memory_order_relaxed);
   const Instant at = now();
-  sleeper_.store(kNone, std::memory_order_relaxed);
-  if (was_woken && !has_completions) take_packets(at);
-  rest.end(at);
-  if (may_be_away_between()) adapter_->end_rests();
-  note_rest(begin, at, was_woken);
-}
-
-/// Until this queue has completions, or all packets are taken.
-void CompletionQueue::take_packets(Instant at) noexcept {
-  using Look = AdapterProgress::Look;
-  const host::AdapterGuard progress(adapter_->mutex());
-  AdapterProgress& work = adapter_->work();
-  bool has_arrived = work.receive(Look::kAtTheLastAddress, at);
-  if (!has_arrived) has_arrived = work.receive(Look::kAtAllAddresses, at);
-  while (has_arrived && !has_completions()) has_arrived = work.receive(Look::kAtTheLastAddress, at);
-  // A descriptor that stays readable until its link is about to wait would wake the engine. After
-  // that it announces only packets that come later, so those that are there are taken.
-  if (!has_arrived && !adapter_->link().prepare_to_wait()) {
-    (void)work.receive(Look::kAtAllAddresses, at);
-  }
-  work.keep(at);
-  adapter_->note_return(at);
-}
-
-bool CompletionQueue::has_completions() noexcept {
-  const std::lock_guard lock(lock_);
-  return queue_.waiting_count() > 0;
-}
-
-bool CompletionQueue::may_be_away_between() noexcept {
-  const std::lock_guard lock(lock_);
-  return turns_.may_be_away_between();
-}
-
-/// The other thread may go, and not come back: then the engine takes the packets, after some
-/// milliseconds. Two threads that poll one queue do not both sleep, since one is woken.
-bool CompletionQueue::rest_beside_another(Instant begin) noexcept {
-  if (!adapter_->rest().is_resting()) return false;
-  bool has_completions = false;
-  {
+  if (was_woken && !has_completions) {
     const host::AdapterGuard progress(adapter_->mutex());
-    if (sleeper_.load(std::memory_order_relaxed) != kNone) return false;
-    adapter_->work().serve_owed(begin);
-    sleeper_.store(kBesideAnother, std::memory_order_relaxed);
-    const std::lock_guard lock(lock_);
-    has_completions = queue_.waiting_count() > 0;
+    take_what_has_woken(at);
+    adapter_->work().keep(at);
   }
-  if (!has_completions) futex::wait(sleeper_, kBesideAnother, kRestLimit);
-  std::uint32_t still = kBesideAnother;
-  const bool was_woken = !sleeper_.compare_exchange_strong(still, kNone) || has_completions;
-  note_rest(begin, now(), was_woken);
+  rest.end(at);
+  const std::lock_guard lock(lock_);
+  rests_.note_rest(was_woken);
+  vain_.note_rest();
   return true;
 }
 
-void CompletionQueue::note_rest(Instant begin, Instant end, bool was_woken) noexcept {
-  host::VainRound::end();
-  const std::lock_guard lock(lock_);
-  turns_.note_sleep(begin, end, queue_.waiting_count() > 0);
-  rests_.note_rest(was_woken);
-  vain_.note_rest(was_woken);
-}
-
-void CompletionQueue::wake_sleeper() noexcept {
-  if (sleeper_.load(std::memory_order_relaxed) == kAtTheSockets) return adapter_->rest().wake();
-  sleeper_.store(kNone, std::memory_order_relaxed);
-  futex::wake_all(sleeper_);
+/// The end of a rest wakes the engine if packets are left. A descriptor of a link that stays readable
+/// until the link is about to wait would wake it each time.
+void CompletionQueue::take_what_has_woken(Instant at) noexcept {
+  constexpr int kBursts = 4;  // what is left then is found by the next poll
+  for (int burst = 0; burst < kBursts; ++burst) {
+    (void)adapter_->work().receive(AdapterProgress::Look::kAtAllAddresses, at);
+    if (adapter_->link().prepare_to_wait()) return;
+  }
 }
 
 void CompletionQueue::arm(transport::Arming what) noexcept {
@@ -280,7 +204,7 @@ void CompletionQueue::stamp(std::span<transport::Completion> collected) noexcept
 }
 
 bool CompletionQueue::announce() noexcept {
-  if (sleeper_.load(std::memory_order_relaxed) != kNone) wake_sleeper();
+  if (is_rested_for_.load(std::memory_order_relaxed)) adapter_->rest().wake();
   if (keeps_timestamps_) {
     const std::lock_guard lock(lock_);
     queue_.stamp(now());

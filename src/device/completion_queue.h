@@ -16,7 +16,6 @@
 #include "host/rest_choice.h"
 #include "host/spinner_turns.h"
 #include "host/vain_polls.h"
-#include "host/vain_round.h"
 #include "transport/queues/completion_lanes.h"
 
 namespace verbatim::device {
@@ -56,7 +55,6 @@ class CompletionQueue {
       if (count > 0) {
         vain_.note_success();
         turns_.note_success();
-        host::VainRound::end();
         return count;
       }
       vain_.note_glance();
@@ -106,10 +104,7 @@ class CompletionQueue {
   void pin_capacity() noexcept VB_REQUIRES(adapter_role) { ++pinned_; }
   void unpin_capacity() noexcept VB_REQUIRES(adapter_role) { --pinned_; }
   /// In a forked child: the thread that may have held the lock does not exist there.
-  void free_in_child() noexcept {
-    lock_.reset();
-    sleeper_.store(kNone, std::memory_order_relaxed);
-  }
+  void free_in_child() noexcept { lock_.reset(); }
   /// Writes the events that are due to the channel, and reports an overrun once. True when the
   /// queue has overrun.
   bool announce() noexcept VB_REQUIRES(adapter_role);
@@ -121,7 +116,7 @@ class CompletionQueue {
   [[nodiscard]] bool has_event() const noexcept { return queue_.has_event(); }
   /// Whether announce() must be called soon after each completion.
   [[nodiscard]] bool is_waited_for() const noexcept {
-    return has_event() || keeps_timestamps_ || sleeper_.load(std::memory_order_relaxed) != kNone;
+    return has_event() || keeps_timestamps_ || is_rested_for_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool may_overrun() const noexcept { return lane_limit() != kNeverOverrun; }
   /// The most completions of one lane before the queue may have overrun.
@@ -141,22 +136,14 @@ class CompletionQueue {
     constexpr std::uint32_t kPollsPerLook = 64;
     if (adapter_->work().has_work()) return true;
     if (!adapter_->work().has_packet_users()) return false;
-    if (vain_.is_between_rests()) return false;  // the rest looks
     if (direct_users_.load(std::memory_order_relaxed) == 0) return true;
     return ++direct_polls_ % kPollsPerLook == 0;
   }
   void give_way() noexcept;
-  void yield() noexcept;
   void take_turn() noexcept;
   [[nodiscard]] bool is_rest_better() noexcept;
   [[nodiscard]] bool rest() noexcept;
-  void rest_at_the_sockets(Instant begin) noexcept;
-  [[nodiscard]] bool rest_beside_another(Instant begin) noexcept;
-  void note_rest(Instant begin, Instant end, bool was_woken) noexcept;
-  void wake_sleeper() noexcept;
-  void take_packets(Instant at) noexcept;
-  [[nodiscard]] bool has_completions() noexcept;
-  [[nodiscard]] bool may_be_away_between() noexcept;
+  void take_what_has_woken(Instant at) noexcept VB_REQUIRES(adapter_role);
   void note_places(std::int64_t change) noexcept VB_REQUIRES(adapter_role);
 
   std::shared_ptr<Adapter> adapter_;
@@ -176,18 +163,14 @@ class CompletionQueue {
   static constexpr std::uint32_t kNeverOverrun = 0xffff'ffff;
   std::atomic<std::uint32_t> overrun_beyond_{kNeverOverrun};  // capacity, if lanes can hold more
   std::atomic<std::uint32_t> direct_users_{0};                // of its lanes
-  std::uint32_t direct_polls_ = 0;  // that found nothing, if completions also come directly
-  host::VainPolls vain_;            // written with the queue's lock held
-  host::SpinnerTurns turns_;        // likewise
-  host::CrowdGauge gauge_;          // guarded by the queue's lock
-  host::RestChoice rests_;          // likewise
-  // A thread that rests until this queue has completions. Written with the adapter's lock held.
-  static constexpr std::uint32_t kNone = 0;
-  static constexpr std::uint32_t kAtTheSockets = 1;
-  static constexpr std::uint32_t kBesideAnother = 2;  // it sleeps until this word changes
-  std::atomic<std::uint32_t> sleeper_{kNone};
-  host::QueueLock lock_;           // guards the queue; taken after the adapter's
-  bool keeps_timestamps_ = false;  // set before the first queue pair attaches
+  std::uint32_t direct_polls_ = 0;          // that found nothing, if completions also come directly
+  host::VainPolls vain_;                    // written with the queue's lock held
+  host::SpinnerTurns turns_;                // likewise
+  host::CrowdGauge gauge_;                  // guarded by the queue's lock
+  host::RestChoice rests_;                  // likewise
+  std::atomic<bool> is_rested_for_{false};  // a thread rests until it has completions
+  host::QueueLock lock_;                    // guards the queue; taken after the adapter's
+  bool keeps_timestamps_ = false;           // set before the first queue pair attaches
 };
 
 }  // namespace verbatim::device

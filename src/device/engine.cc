@@ -37,20 +37,14 @@ constexpr Duration kInterruption = std::chrono::microseconds(8);
 // kReturnPatience for it.
 constexpr Duration kCallerReturns = std::chrono::microseconds(100);
 constexpr Duration kReturnPatience = std::chrono::microseconds(15);
-// A caller that yields has a processor again after a time slice or two.
-constexpr Duration kYieldTakes = std::chrono::milliseconds(4);
 // While a caller is there, the engine sleeps for longer and longer times, and looks each time
 // whether the caller has gone.
 constexpr Duration kShortNap = std::chrono::microseconds(10);
 constexpr Duration kLongNap = std::chrono::microseconds(160);
 // For this time after a caller has rested, or spinners were seen, the engine expects it again.
 constexpr Duration kSharingLasts = std::chrono::milliseconds(10);
-// How often it looks then whether answers were kept too long, and whether the caller has gone: then
-// it has begun no rest for kRestsReturn. Answers may be kept for longer where the program must wait
-// for a processor before it replies.
+// How often it looks then whether answers were kept too long.
 constexpr Duration kNapBesideRests = std::chrono::milliseconds(2);
-constexpr Duration kRestsReturn = std::chrono::milliseconds(2);
-constexpr Duration kPatienceInACrowd = std::chrono::milliseconds(2);
 // How often it wakes up beside spinners, and how long their time slices are.
 constexpr Duration kNapBesideSpinners = std::chrono::microseconds(350);
 constexpr Duration kSpinnersTimeSlice = std::chrono::microseconds(200);
@@ -173,16 +167,7 @@ void Engine::note_deadline(Instant deadline) noexcept {
 }
 
 void Engine::note_kept_answers(Instant deadline) noexcept {
-  const bool is_awake_soon =
-      deadline - parts_.rest.last() < kSharingLasts || is_beside_spinners(deadline);
-  if (!is_awake_soon) note_deadline(deadline);
-}
-
-void Engine::note_yield(Instant at) noexcept { note_caller(at + kYieldTakes); }
-
-/// How long it leaves the sockets to callers.
-Duration Engine::nap(Instant at) const noexcept {
-  return has_yielding_caller(at) ? kNapBesideRests : nap_;
+  if (deadline - parts_.rest.last() > kSharingLasts) note_deadline(deadline);
 }
 
 /// Without the adapter's lock: the engine may be woken too often, and at the beginning of a sleep
@@ -191,33 +176,7 @@ void Engine::wake_up_by(Instant at) noexcept {
   if (sleeps_until_.load(std::memory_order_relaxed) > at.since_start().count()) host::ring(bell_);
 }
 
-void Engine::note_rest(Instant at) noexcept {
-  note_caller(at);
-  parts_.sockets.leave_to_rests();
-  note_deadline(at + 2 * kNapBesideRests);
-}
-
-/// wake_engine() is for its own thread. Packets may wait until the end of its nap if it has left
-/// the sockets to callers.
-void Engine::end_rests() noexcept {
-  if (!parts_.rest.is_resting()) parts_.sockets.take_back();
-}
-
-bool Engine::is_beside_spinners(Instant at) const noexcept {
-  return at - spinners_seen_.load(std::memory_order_relaxed) < kSharingLasts;
-}
-
-bool Engine::is_left_to_rests(Instant at) const noexcept {
-  if (parts_.rest.is_resting()) return true;
-  return parts_.sockets.is_left_to_rests() && at - parts_.rest.last() < kRestsReturn;
-}
-
-/// How long answers wait for a request of the program.
-Duration Engine::patience(Instant at) const noexcept {
-  const bool is_in_a_crowd =
-      is_beside_spinners(at) || has_yielding_caller(at) || at - parts_.rest.last() < kSharingLasts;
-  return is_in_a_crowd ? kPatienceInACrowd : kReturnPatience;
-}
+void Engine::note_rest(Instant at) noexcept { wake_up_by(at + 2 * kNapBesideRests); }
 
 void Engine::note_spinners(Instant at) noexcept {
   static thread_local bool has_short_slices = false;
@@ -231,7 +190,9 @@ void Engine::note_spinners(Instant at) noexcept {
 Instant Engine::end_of_nap_in_a_crowd(Instant at) const noexcept {
   // Engines that wake up together would leave long times between.
   const auto offset = std::chrono::microseconds(37) * (parts_.slot.number() % 8);
-  if (is_beside_spinners(at)) return at + kNapBesideSpinners + offset;
+  if (at - spinners_seen_.load(std::memory_order_relaxed) < kSharingLasts) {
+    return at + kNapBesideSpinners + offset;
+  }
   const bool may_rest = parts_.rest.is_resting() || at - parts_.rest.last() < kSharingLasts;
   return may_rest ? at + kNapBesideRests : Instant::never();
 }
@@ -259,13 +220,11 @@ bool Engine::was_caller_here(Instant now, Duration within) const noexcept {
 bool Engine::serve_absent_caller() noexcept {
   const Instant at = now();
   const bool found = parts_.progress.receive(AdapterProgress::Look::kAtAllAddresses, at);
-  const bool returns = was_caller_here(at, is_beside_spinners(at) ? kSharingLasts : kCallerReturns);
-  if (found && returns) {
+  if (found && was_caller_here(at, kCallerReturns)) {
     parts_.progress.keep(at);
     return true;
   }
-  const Instant later = now();
-  parts_.progress.serve_kept(returns ? patience(later) : Duration{}, later);
+  parts_.progress.serve_owed(now());
   bool finds_more = found;
   for (int turn = 1; turn < 8 && finds_more; ++turn) {
     finds_more = parts_.progress.run(now());
@@ -286,8 +245,7 @@ void Engine::run() noexcept {
     if (only_tries && (is_superfluous() || !parts_.lock.try_lock())) {
       // A caller holds the lock and makes progress. To wait for the lock would slow it down.
       leave_to_callers();
-      const Instant at = now();
-      sleep_until(at + nap(at));
+      sleep_until(now() + nap_);
       continue;
     }
     tries = 0;
@@ -331,24 +289,20 @@ Instant Engine::take_turn() noexcept {
   sleeps_until_.store(0, std::memory_order_relaxed);
   const Instant at = now();
   const bool interrupts = was_caller_here(at, kInterruption);
-  if (parts_.rest.is_lost(at)) parts_.rest.end(at);
-  const bool is_left = is_left_to_rests(at);
   const bool was_watching = parts_.sockets.wakes_engine();
   const bool callers_are_here = was_watching ? interrupts : was_caller_here(at, kCallerPresence);
   Instant nap_ends = Instant::never();
   is_streaming_ = false;
-  if (!is_left) parts_.sockets.take_back();
-  if (is_left) {
-    if (parts_.rest.is_long(at)) parts_.rest.call_off();
+  if (parts_.rest.is_lost(at)) parts_.rest.end(at);
+  if (parts_.rest.is_resting()) {
     parts_.progress.run_timers(at);  // packets wake the resting thread
-    parts_.progress.serve_kept(patience(at), at);
+    parts_.progress.serve_owed(at);
     parts_.sockets.wake_engine(true);
   } else if (callers_are_here && vigilance_ == 0) {
     parts_.progress.run_timers(at);
-    const bool is_in_a_crowd = is_beside_spinners(at) || has_yielding_caller(at);
-    parts_.progress.serve_kept(is_in_a_crowd ? patience(at) : Duration{}, at);
+    parts_.progress.serve_owed(at);
     leave_to_callers();
-    nap_ends = at + nap(at);
+    nap_ends = at + nap_;
   } else {
     const bool had_left = !was_watching;  // packets may have waited: the caller has gone
     const std::uint64_t moved_before = packets_moved();
@@ -368,12 +322,9 @@ Instant Engine::take_turn() noexcept {
   const Instant later = now();
   parts_.progress.flush_due(later);  // no caller may make progress in time
   parts_.management.run_timer(later);
-  if (parts_.progress.owes_answers()) {
-    nap_ends = std::min(
-        nap_ends, std::max(parts_.progress.kept_until(patience(later)), later + kReturnPatience));
-  }
+  if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
-  const bool waits_for_packets = parts_.sockets.wakes_engine() && !is_left;
+  const bool waits_for_packets = parts_.sockets.wakes_engine();
   if (waits_for_packets && !parts_.link->prepare_to_wait()) return later;
   return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends,
                    end_of_nap_in_a_crowd(later)});

@@ -84,12 +84,8 @@ class Engine {
   /// Answers wait for the program's next call until then. If a caller has rested a moment ago, the
   /// engine is not woken for that, but looks by itself soon after.
   void note_kept_answers(Instant deadline) noexcept;
-  /// A caller begins to rest. From now on packets do not wake the engine: they wake the caller, or
-  /// wait for its next rest. The engine wakes up now and then, and takes them back when the caller
-  /// does not return.
-  void note_rest(Instant at) noexcept VB_REQUIRES(adapter_role);
-  /// The caller that has rested may not return soon: packets wake the engine from now on.
-  void end_rests() noexcept VB_REQUIRES(adapter_role);
+  /// A caller begins to rest. The engine wakes up now and then meanwhile, and for a while after.
+  void note_rest(Instant at) noexcept;
   /// This thread of the program and others spin and compete for processors. Its time slices become
   /// shorter, and for some time the engine wakes up often: the kernel ends a time slice that is
   /// over when a thread wakes up, and otherwise at its ticks, up to 10 ms apart.
@@ -97,8 +93,6 @@ class Engine {
   /// ManagementPort::deliver_news() is to be called, by the engine's thread when it holds no lock.
   /// With the adapter's lock held.
   void note_management_news() noexcept VB_REQUIRES(adapter_role);
-  /// A caller yields, and will look at the sockets again when it has its processor back.
-  void note_yield(Instant at) noexcept;
   /// An application thread has just looked at the sockets itself.
   void note_caller(Instant now) noexcept {
     caller_seen_.store(now.since_start().count(), std::memory_order_relaxed);
@@ -119,13 +113,6 @@ class Engine {
   void end_without_descriptors() noexcept;
   [[nodiscard]] std::uint64_t packets_moved() const noexcept;
   void wake_up_by(Instant at) noexcept;
-  [[nodiscard]] bool has_yielding_caller(Instant at) const noexcept {
-    return caller_seen_.load(std::memory_order_relaxed) > at.since_start().count();
-  }
-  [[nodiscard]] Duration nap(Instant at) const noexcept;
-  [[nodiscard]] bool is_beside_spinners(Instant at) const noexcept;
-  [[nodiscard]] bool is_left_to_rests(Instant at) const noexcept;
-  [[nodiscard]] Duration patience(Instant at) const noexcept;
   [[nodiscard]] Instant end_of_nap_in_a_crowd(Instant at) const noexcept;
   [[nodiscard]] bool was_caller_here(Instant now, Duration within) const noexcept;
 
@@ -147,7 +134,7 @@ class Engine {
   int vigilance_ = 0;                   // wake-ups for which it watches the sockets, callers or not
   std::atomic<std::uint32_t> stop_{0};  // 1: the thread is to end
   std::atomic<Instant> spinners_seen_{};
-  std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds; in the future: it yields
+  std::atomic<std::int64_t> caller_seen_{0};   // nanoseconds
   std::atomic<std::int64_t> sleeps_until_{0};  // nanoseconds; 0: it is awake
 };
 

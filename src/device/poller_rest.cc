@@ -1,76 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/poller_rest.h"
 
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdint>
-#include <span>
 
 #include "host/ring.h"
 
 namespace verbatim::device {
+namespace {
+
+#ifdef SYS_epoll_pwait2
+constexpr long kWaitCall = SYS_epoll_pwait2;
+#else
+constexpr long kWaitCall = 441;
+#endif
+
+pid_t own_thread() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
+
+bool add(const host::OwnDescriptor& epoll, int descriptor, std::uint32_t events) noexcept {
+  epoll_event wanted{.events = events, .data = {}};
+  return ::epoll_ctl(epoll.number(), EPOLL_CTL_ADD, descriptor, &wanted) == 0;
+}
+
+}  // namespace
 
 void PollerRest::open() noexcept {
+  epoll_ = host::OwnDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   bell_ = host::OwnDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  is_usable_.store(bell_.is_open());
+  if (!epoll_.is_open() || !bell_.is_open()) return close();
+  // Edge-triggered: each ring is reported once, and the counter is never read.
+  const bool is_ready =
+      add(epoll_, bell_.number(), EPOLLIN | EPOLLET) && add(epoll_, sockets_.descriptor(), EPOLLIN);
+  if (!is_ready) return close();
+  is_usable_.store(true);
 }
 
 void PollerRest::close() noexcept {
   forget_in_child();
+  epoll_.close();
   bell_.close();
 }
 
 void PollerRest::forget_in_child() noexcept {
   is_usable_.store(false);
-  has_rester_.store(false);
+  rester_.store(0);
 }
 
 bool PollerRest::begin(Instant at) noexcept {
   if (!is_usable_.load(std::memory_order_relaxed)) return false;
-  if (has_rester_.load(std::memory_order_relaxed) || has_rester_.exchange(true)) return false;
+  if (!epoll_.is_still_own()) {
+    is_usable_.store(false);
+    return false;
+  }
+  pid_t none = 0;
+  if (!rester_.compare_exchange_strong(none, own_thread())) return false;
   began_.store(at, std::memory_order_relaxed);
-  is_called_off_.store(false, std::memory_order_relaxed);
+  sockets_.begin_rest();
   return true;
 }
 
 bool PollerRest::wait(Duration limit) noexcept {
-  std::array<pollfd, kSockets + 1> polled;
-  const std::size_t sockets = sockets_.list(std::span(polled).first(kSockets));
-  pollfd& bell = polled[sockets];
-  bell = {.fd = bell_.number(), .events = POLLIN, .revents = 0};
+  epoll_event event;
   const auto nanoseconds = std::chrono::nanoseconds(limit).count();
-  timespec time{.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+  const timespec time{.tv_sec = nanoseconds / 1'000'000'000,
+                      .tv_nsec = nanoseconds % 1'000'000'000};
   const int before = errno;
-  // The system calls themselves: a thread can be cancelled in ppoll(3) and read(3).
-  const long count = ::syscall(SYS_ppoll, polled.data(), sockets + 1, &time, nullptr, 0L);
-  if (count > 0 && bell.revents != 0) {
-    std::uint64_t rung = 0;
-    if (bell_.is_still_own()) (void)::syscall(SYS_read, bell_.number(), &rung, sizeof rung);
-  }
-  if (count < 0 && errno != EINTR) is_usable_.store(false);  // some sandboxes may forbid it
+  const long count = ::syscall(kWaitCall, epoll_.number(), &event, 1, &time, nullptr, 0L);
+  // Kernels before 5.11 have no wait in nanoseconds, and some sandboxes forbid it.
+  if (count < 0 && errno != EINTR) is_usable_.store(false);
   errno = before;
-  if (count <= 0) return count < 0;
-  bool has_packets = false;
-  for (const pollfd& socket : std::span(polled).first(sockets)) {
-    if ((socket.revents & POLLNVAL) != 0) return false;  // it was closed
-    has_packets = has_packets || socket.revents != 0;
-  }
-  return has_packets || !is_called_off_.load();
+  return count != 0;
 }
 
 void PollerRest::end(Instant at) noexcept {
   last_.store(at, std::memory_order_relaxed);
-  has_rester_.store(false);
-}
-
-void PollerRest::call_off() noexcept {
-  is_called_off_.store(true);
-  wake();
+  sockets_.end_rest();
+  rester_.store(0);
 }
 
 void PollerRest::wake() const noexcept { host::ring(bell_); }

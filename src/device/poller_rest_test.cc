@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/poller_rest.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include "device/clock.h"
 
@@ -22,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLong = 60s;  // a test that waits so long has failed
 
-/// A thread that rests, and a socket that it waits for.
+/// A thread that rests, the epoll of an engine, and a socket that both may wait for.
 class PollerRestTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,6 +37,14 @@ class PollerRestTest : public ::testing::Test {
   }
 
   void send() { ASSERT_EQ(::send(ends_[1], "x", 1, 0), 1); }
+  void take() {
+    char octet = 0;
+    ASSERT_EQ(::recv(ends_[0], &octet, 1, 0), 1);
+  }
+  [[nodiscard]] bool engine_is_woken() {
+    epoll_event event;
+    return ::epoll_wait(engine_.number(), &event, 1, 0) == 1;
+  }
   /// Runs `waker` when another thread rests, and returns whether it has woken that thread.
   template <typename Waker>
   bool wakes(Waker&& waker) {
@@ -70,29 +76,6 @@ TEST_F(PollerRestTest, EndsAtACall) {
   }
 }
 
-TEST_F(PollerRestTest, EndsInVainWhenItIsCalledOff) {
-  EXPECT_FALSE(wakes([this] { rest_.call_off(); }));
-  EXPECT_TRUE(wakes([this] { rest_.wake(); })) << "the next one is not";
-}
-
-TEST_F(PollerRestTest, DoesNotEndInVainIfThereIsAPacketWhenItIsCalledOff) {
-  ASSERT_TRUE(rest_.begin(now()));
-  send();
-  rest_.call_off();
-  EXPECT_TRUE(rest_.wait(kLong));
-  rest_.end(now());
-}
-
-TEST_F(PollerRestTest, IsLongAfterAWhile) {
-  const Instant begin = now();
-  EXPECT_FALSE(rest_.is_long(begin + 1h)) << "no thread rests";
-  ASSERT_TRUE(rest_.begin(begin));
-  EXPECT_FALSE(rest_.is_long(begin));
-  EXPECT_TRUE(rest_.is_long(begin + 1s));
-  rest_.end(now());
-  EXPECT_FALSE(rest_.is_long(begin + 1s));
-}
-
 TEST_F(PollerRestTest, EndsWhenTheTimeHasPassed) {
   ASSERT_TRUE(rest_.begin(now()));
   EXPECT_FALSE(rest_.wait(1ms));
@@ -115,35 +98,33 @@ TEST_F(PollerRestTest, IsForOneThread) {
   rest_.end(now());
 }
 
-TEST_F(PollerRestTest, EndsWithAPacketAtOneOfManySockets) {
-  std::array<std::array<int, 2>, 20> pairs{};
-  std::vector<int> readers;
-  for (auto& pair : pairs) {
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair.data()), 0);
-    readers.push_back(pair[0]);
-  }
-  sockets_.use(readers);
-  EXPECT_TRUE(wakes([&] { ASSERT_EQ(::send(pairs.back()[1], "x", 1, 0), 1); }));
-  for (const auto& pair : pairs) {
-    for (const int end : pair) ::close(end);
-  }
+TEST_F(PollerRestTest, KeepsPacketsFromTheEngine) {
+  ASSERT_TRUE(rest_.begin(now()));
+  send();
+  EXPECT_FALSE(engine_is_woken());
+  take();
+  rest_.end(now());
+  EXPECT_FALSE(engine_is_woken());
+  send();
+  EXPECT_TRUE(engine_is_woken());
 }
 
-TEST_F(PollerRestTest, IsForNothingWhenASocketIsClosed) {
-  const int closed = ::dup(ends_[0]);
-  sockets_.use(std::span(&closed, 1));
-  ::close(closed);
+TEST_F(PollerRestTest, LeavesTheRestToTheEngine) {
   ASSERT_TRUE(rest_.begin(now()));
-  EXPECT_FALSE(rest_.wait(kLong));
+  send();
+  EXPECT_FALSE(engine_is_woken());
   rest_.end(now());
+  EXPECT_TRUE(engine_is_woken());
 }
 
-TEST_F(PollerRestTest, LeavesNoCallBehind) {
-  rest_.wake();
+TEST_F(PollerRestTest, DoesNotWakeAnEngineThatLeavesTheSocketsToCallers) {
+  sockets_.wake_engine(false);
   ASSERT_TRUE(rest_.begin(now()));
-  EXPECT_TRUE(rest_.wait(kLong)) << "a call from before the rest ends it";
-  EXPECT_FALSE(rest_.wait(1ms));
+  send();
   rest_.end(now());
+  EXPECT_FALSE(engine_is_woken());
+  sockets_.wake_engine(true);
+  EXPECT_TRUE(engine_is_woken());
 }
 
 TEST_F(PollerRestTest, IsNotedAsLostWhenItsThreadHasGone) {
@@ -162,29 +143,14 @@ TEST_F(PollerRestTest, IsOverInAForkedChild) {
   EXPECT_FALSE(rest_.begin(now()));
 }
 
-TEST_F(PollerRestTest, EndsWhenTheProgramHasClosedTheDescriptors) {
+TEST_F(PollerRestTest, IsRefusedWhenTheProgramHasClosedTheDescriptors) {
   EXPECT_EXIT(
       {
         ::close_range(3, ~0U, 0);
-        const bool was_woken = rest_.begin(now()) && rest_.wait(kLong);
-        ::_exit(was_woken ? 1 : 0);
+        const bool begins = rest_.begin(now());
+        ::_exit(begins ? 1 : 0);
       },
       ::testing::ExitedWithCode(0), "");
-}
-
-TEST_F(PollerRestTest, ReadsNothingFromAFileOfTheProgramThatHasItsNumbers) {
-  const auto replace_and_rest = [this] {
-    int pipe[2];
-    if (::pipe(pipe) != 0 || ::write(pipe[1], "program", 7) != 7) return false;
-    for (int number = 3; number < 4096; ++number) {
-      const bool is_pipe = number == pipe[0] || number == pipe[1];
-      if (!is_pipe && ::fcntl(number, F_GETFD) >= 0) ::dup2(pipe[0], number);
-    }
-    if (!rest_.begin(now()) || !rest_.wait(kLong)) return false;
-    char text[8];
-    return ::read(pipe[0], text, sizeof text) == 7;
-  };
-  EXPECT_EXIT(::_exit(replace_and_rest() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

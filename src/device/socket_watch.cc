@@ -41,36 +41,20 @@ void SocketWatch::wake_engine(bool wanted) noexcept {
   update();
 }
 
-void SocketWatch::leave_to_rests() noexcept {
-  if (is_left_to_rests_.load(std::memory_order_relaxed)) return;
+void SocketWatch::begin_rest() noexcept {
   const LockGuard lock(mutex_);
-  is_left_to_rests_.store(true, std::memory_order_relaxed);
+  is_left_to_rest_ = true;
   update();
 }
 
-void SocketWatch::take_back() noexcept {
-  if (!is_left_to_rests_.load(std::memory_order_relaxed)) return;
+void SocketWatch::end_rest() noexcept {
   const LockGuard lock(mutex_);
-  is_left_to_rests_.store(false, std::memory_order_relaxed);
+  is_left_to_rest_ = false;
   update();
-}
-
-std::size_t SocketWatch::list(std::span<pollfd> into) noexcept {
-  const LockGuard lock(mutex_);
-  if (sockets_.size() > into.size()) {
-    into[0] = {.fd = sockets_epoll_.number(), .events = POLLIN, .revents = 0};
-    return 1;
-  }
-  std::size_t count = 0;
-  for (const int socket : sockets_) {
-    into[count++] = {.fd = socket, .events = POLLIN, .revents = 0};
-  }
-  return count;
 }
 
 void SocketWatch::update() noexcept {
-  const bool is_on =
-      wanted_.load(std::memory_order_relaxed) && !is_left_to_rests_.load(std::memory_order_relaxed);
+  const bool is_on = wanted_.load(std::memory_order_relaxed) && !is_left_to_rest_;
   if (is_on == is_on_ || engine_ == nullptr) return;
   is_on_ = is_on;
   epoll_event readable{.events = is_on ? std::uint32_t{EPOLLIN} : 0U,

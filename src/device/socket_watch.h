@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
-
 #include <atomic>
-#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -18,9 +15,7 @@ namespace verbatim::device {
 /// none, while callers look at the sockets themselves.
 ///
 /// The sockets are in an epoll of their own, which is readable when one of them is. It is an
-/// element of the engine's epoll, so a change is one system call. A thread that rests waits for the
-/// sockets themselves. Between its rests the packets stay left to it, without a system call, until
-/// the engine takes them back.
+/// element of the engine's epoll and of that of the resting thread, so a change is one system call.
 class SocketWatch {
  public:
   SocketWatch() noexcept = default;
@@ -44,17 +39,10 @@ class SocketWatch {
   [[nodiscard]] bool wakes_engine() const noexcept {
     return wanted_.load(std::memory_order_relaxed);
   }
-  /// Until take_back() packets do not wake the engine, because a thread rests, or will do so again.
-  /// Both with the adapter's lock held.
-  void leave_to_rests() noexcept;
-  /// If packets are there, they wake the engine, unless it leaves them to callers.
-  void take_back() noexcept;
-  [[nodiscard]] bool is_left_to_rests() const noexcept {
-    return is_left_to_rests_.load(std::memory_order_relaxed);
-  }
-  /// Writes what a resting thread waits for, and returns how many elements that takes: the sockets,
-  /// or, if there is no room for them, the descriptor that is readable when one of them is.
-  [[nodiscard]] std::size_t list(std::span<pollfd> into) noexcept;
+  /// Until end_rest() packets do not wake the engine, because they wake a resting thread. If
+  /// packets are left then, they wake the engine, unless it leaves them to callers.
+  void begin_rest() noexcept;
+  void end_rest() noexcept;
 
  private:
   void update() noexcept VB_REQUIRES(mutex_);
@@ -64,7 +52,7 @@ class SocketWatch {
   Mutex mutex_;
   std::vector<int> sockets_ VB_GUARDED_BY(mutex_);
   std::atomic<bool> wanted_{false};  // by the engine
-  std::atomic<bool> is_left_to_rests_{false};
+  bool is_left_to_rest_ VB_GUARDED_BY(mutex_) = false;
   bool is_on_ VB_GUARDED_BY(mutex_) = false;  // packets wake the engine
 };
 

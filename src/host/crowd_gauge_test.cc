@@ -2,100 +2,56 @@
 #include "host/crowd_gauge.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
+#include <vector>
 
 namespace verbatim::host {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// A thread that polls for a while, then yields, again and again.
-class Poller {
- public:
-  /// Whether it finds a crowd while it does so for `time`.
-  bool finds_crowd(Duration time, Duration polls, Duration yields) {
-    const Instant end = at_ + time;
-    while (at_ < end) {
-      at_ = at_ + polls;
-      if (gauge_.is_crowded(at_)) return true;
-      at_ = at_ + yields;
-      gauge_.note_yield(yields);
+Instant now() { return Instant::at(std::chrono::steady_clock::now().time_since_epoch()); }
+
+/// From now on this thread, and threads that it starts, run on one processor.
+void stay_here() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+TEST(CrowdGauge, FindsACrowd) {
+  std::thread([] {
+    stay_here();
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> others;
+    for (int i = 0; i < 7; ++i) {
+      others.emplace_back([&] {
+        while (!is_over) {
+        }
+      });
     }
-    return false;
-  }
-  /// How long a crowd that was just found is believed in.
-  Duration believes() {
-    const Instant begin = at_;
-    while (gauge_.is_crowded(at_)) at_ = at_ + 1ms;
-    return at_ - begin;
-  }
-  void sleep(Duration time) { at_ = at_ + time; }
-
- private:
-  CrowdGauge gauge_{[]() noexcept { return std::optional<Duration>{}; }};
-  Instant at_ = Instant::at(1h);
-};
-
-TEST(CrowdGauge, FindsNoneWhereYieldsReturnAtOnce) {
-  EXPECT_FALSE(Poller().finds_crowd(1s, 20us, 300ns));
+    CrowdGauge gauge;
+    bool is_crowded = false;
+    const auto end = now() + 20s;
+    while (!is_crowded && now() < end) is_crowded = gauge.is_crowded(now());
+    is_over = true;
+    for (std::thread& other : others) other.join();
+    EXPECT_TRUE(is_crowded);
+  }).join();
 }
 
-TEST(CrowdGauge, FindsNoneBesideAnEngine) { EXPECT_FALSE(Poller().finds_crowd(1s, 20us, 5us)); }
-
-TEST(CrowdGauge, FindsOneWhereOthersHaveTheProcessorForAsLong) {
-  EXPECT_TRUE(Poller().finds_crowd(20ms, 5us, 5us));
-}
-
-TEST(CrowdGauge, FindsOneBesideAThreadThatComputes) {
-  EXPECT_TRUE(Poller().finds_crowd(50ms, 20us, 4ms));
-}
-
+/// The time without a processor is the thread's own choice.
 TEST(CrowdGauge, FindsNoneAroundAThreadThatSleeps) {
-  Poller poller;
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_FALSE(poller.finds_crowd(50us, 20us, 300ns));
-    poller.sleep(1ms);
+  CrowdGauge gauge;
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_FALSE(gauge.is_crowded(now()));
+    for (int sleep = 0; sleep < 10; ++sleep) std::this_thread::sleep_for(1us);
   }
-}
-
-Duration g_waited{};  // what the account of the system says
-
-/// Whether there is a crowd for a thread that waits for a processor for so much of each
-/// millisecond, though no yield of it takes long.
-bool is_crowd_of_one_that_waits(Duration in_each_millisecond) {
-  g_waited = 1h;
-  CrowdGauge gauge([]() noexcept { return std::optional(g_waited); });
-  Instant at = Instant::at(1h);
-  for (int i = 0; i < 100; ++i) {
-    if (gauge.is_crowded(at)) return true;
-    at = at + 1ms;
-    g_waited += in_each_millisecond;
-  }
-  return false;
-}
-
-TEST(CrowdGauge, BelievesTheAccountOfTheSystem) {
-  EXPECT_FALSE(is_crowd_of_one_that_waits(0us));
-  EXPECT_FALSE(is_crowd_of_one_that_waits(200us));
-  EXPECT_TRUE(is_crowd_of_one_that_waits(500us));
-  EXPECT_TRUE(is_crowd_of_one_that_waits(900us));
-}
-
-TEST(CrowdGauge, BelievesForLongerInACrowdThatGoesOn) {
-  Poller poller;
-  Duration before{};
-  for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(poller.finds_crowd(20ms, 5us, 50us));
-    const Duration now = poller.believes();
-    EXPECT_GE(now, before);
-    EXPECT_LE(now, 1s);
-    before = now;
-  }
-  EXPECT_GE(before, 500ms);
-  EXPECT_FALSE(poller.finds_crowd(20ms, 20us, 300ns));
-  ASSERT_TRUE(poller.finds_crowd(20ms, 5us, 50us));
-  EXPECT_LE(poller.believes(), 100ms);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+
+#include "base/time.h"
 
 namespace verbatim::host {
 
@@ -13,6 +16,9 @@ namespace verbatim::host {
 /// Thread: with the lock of the queue held.
 class RestChoice {
  public:
+  /// How long a thread sleeps that is not woken.
+  static constexpr Duration kLimit = std::chrono::microseconds(500);
+
   [[nodiscard]] bool is_rest(bool is_crowded) noexcept {
     if (!is_crowded) return false;
     if (yields_before_rest_ == 0) return true;

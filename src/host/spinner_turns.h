@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,7 +20,7 @@ namespace verbatim::host {
 /// is followed by as long a time without one: beside a program that computes, the thread keeps half
 /// of the processor.
 ///
-/// Thread: wants_yield() and is_due() without the lock of the queue, the others with it.
+/// Thread: note_success() and note_look() with the lock of the queue held, the others without.
 class SpinnerTurns {
  public:
   void note_success() noexcept {
@@ -30,22 +29,17 @@ class SpinnerTurns {
   /// A poll has looked for packets. A long time between one that found something and the next shows
   /// that the thread spins, or computes.
   void note_look(Instant at, bool has_found) noexcept {
-    if (had_found_ && !has_found) note_absence(at - found_at_);
+    if (had_found_ && !has_found) {
+      is_away_between_.store(at - found_at_ > kQuick, std::memory_order_relaxed);
+    }
     had_found_ = has_found;
     if (has_found) found_at_ = at;
   }
-  /// Whether the thread may wait for something outside of its polls, so that others must look for
-  /// its packets meanwhile.
-  [[nodiscard]] bool may_be_away_between() const noexcept { return wary_ > 0; }
-  /// The thread has yielded, because a poll has found nothing.
+  /// The thread has yielded or slept, because a poll has found nothing.
   void note_rest() noexcept {
-    if (away_ < kAway) found_.store(0, std::memory_order_relaxed);
-  }
-  /// The thread has slept instead, in a poll. Now there may be something for its next poll.
-  void note_sleep(Instant begin, Instant end, bool has_found) noexcept {
-    note_look(begin, false);
-    note_rest();
-    note_look(end, has_found);
+    if (!is_away_between_.load(std::memory_order_relaxed)) {
+      found_.store(0, std::memory_order_relaxed);
+    }
   }
   /// Whether wants_yield() must be asked, after a poll that has found something.
   [[nodiscard]] bool is_due() const noexcept {
@@ -54,33 +48,21 @@ class SpinnerTurns {
   [[nodiscard]] bool wants_yield(Instant at) noexcept;
   /// The thread has yielded from `begin` to `end`.
   void note_yield(Instant begin, Instant end) noexcept {
-    found_at_ = end;
     next_yield_.store(end + (end - begin), std::memory_order_relaxed);
   }
 
  private:
   // A completion takes longer if its peer must get a processor first.
   static constexpr Duration kQuick = std::chrono::microseconds(50);
-  // A thread is away for long once if it loses its processor.
-  static constexpr int kAway = 4;
-  // It is away for longer if it waits for packets that no thread looks for.
-  static constexpr Duration kLong = std::chrono::microseconds(300);
-  static constexpr int kWary = 32;
   static constexpr std::uint32_t kDueAlone = 16;
   static constexpr std::uint32_t kDueInTurns = 2;  // found_ begins at 1 after each question
   static constexpr std::uint32_t kYieldsMax = 4096;
 
   [[nodiscard]] bool wants_yield_in_turns(Duration since_last) noexcept;
 
-  void note_absence(Duration time) noexcept {
-    away_ = time > kQuick ? std::min(away_ + 1, kAway) : 0;
-    wary_ = time > kLong ? kWary : std::max(wary_ - 1, 0);
-  }
-
   bool had_found_ = false;
   Instant found_at_{};
-  int away_ = 0;                         // absences in a row after polls that have found something
-  int wary_ = 0;                         // so many shorter absences must follow the last long one
+  std::atomic<bool> is_away_between_{false};
   std::atomic<std::uint32_t> found_{0};  // polls that have found something since the last question
   std::atomic<std::uint32_t> due_{kDueAlone};
   std::atomic<Instant> asked_{};                     // the last question

@@ -29,16 +29,8 @@ class VainPolls {
   }
   /// Lets another thread have the processor, if one wants it.
   void give_way() noexcept;
-  /// The thread has slept instead. If what it waited for has woken it, the next wait will be no
-  /// shorter, and it should sleep at once.
-  void note_rest(bool was_woken) noexcept {
-    limit_.store(was_woken ? kWhileBetweenRests : kWhileInACrowd, std::memory_order_relaxed);
-    note_success();
-  }
-  /// Whether the thread is about to sleep, so that it need not look for packets itself.
-  [[nodiscard]] bool is_between_rests() const noexcept {
-    return limit_.load(std::memory_order_relaxed) == kWhileBetweenRests;
-  }
+  /// The thread has slept instead.
+  void note_rest() noexcept { note_success(); }
 
  private:
   // A look for packets makes a system call and takes fifty times as long as a glance.
@@ -48,7 +40,6 @@ class VainPolls {
   // between processes of one host and 5 to 15 us in packets.
   static constexpr std::uint32_t kWhileAlone = 20'000;
   static constexpr std::uint32_t kWhileInACrowd = 2'500;
-  static constexpr std::uint32_t kWhileBetweenRests = kGlance;
 
   void add(std::uint32_t weight) noexcept {
     polled_.store(polled_.load(std::memory_order_relaxed) + weight, std::memory_order_relaxed);

@@ -90,16 +90,6 @@ class Progress {
   void serve_owed(Instant at) noexcept VB_REQUIRES(adapter_role) {
     if (owes_answers()) serve(at);
   }
-  /// serve_owed() for the engine: answers that keep() has kept for less than that may still leave
-  /// with a request of the program.
-  void serve_kept(Duration patience, Instant at) noexcept VB_REQUIRES(adapter_role) {
-    if (owes_answers() && kept_until(patience) <= at) serve(at);
-  }
-  /// When serve_kept() is to be called.
-  [[nodiscard]] Instant kept_until(Duration patience) const noexcept VB_REQUIRES(adapter_role) {
-    if (!owes_answers()) return Instant::never();
-    return kept_since_ == Instant::never() ? Instant{} : kept_since_ + patience;
-  }
   /// For a call that gave completions to the program, which acts on them first. Answers, mostly
   /// acknowledgements, leave with the program's next request, with its next call that finds
   /// nothing, or through the engine.
