@@ -133,8 +133,8 @@ bool CompletionQueue::rest() noexcept {
   return true;
 }
 
-/// The end of a rest wakes the engine if packets are left. A descriptor of a link that stays readable
-/// until the link is about to wait would wake it each time.
+/// The end of a rest wakes the engine if packets are left. A descriptor of a link that stays
+/// readable until the link is about to wait would wake it each time.
 void CompletionQueue::take_what_has_woken(Instant at) noexcept {
   constexpr int kBursts = 4;  // what is left then is found by the next poll
   for (int burst = 0; burst < kBursts; ++burst) {

@@ -111,7 +111,7 @@ class Fabric {
   void post_data(Instant now, PortEnd from, const DataPacket& packet);
   [[nodiscard]] std::optional<DataOutcome> poll_data();
   /// With holds_arrivals: a packet with this outcome has left the receive buffer of its adapter.
-  /// Until then nobody else gets its room, and a lane whose buffer is full gets no packets.
+  /// Until then its room is taken, and a lane whose buffer is full gets no packets.
   void take_arrival(Instant now, const DataOutcome& arrival);
   /// Discards the packets with these handles, both inclusive, that wait in their adapter to leave
   /// it.

@@ -57,7 +57,7 @@ class FabricDataServerPort {
   /// After the process has got them.
   void close_file() noexcept { file_.close(); }
   [[nodiscard]] int fabric_bell() const noexcept { return fabric_bell_.number(); }
-  /// The process has gone: nobody is rung any more.
+  /// The process has gone: no bell is rung any more.
   void close_bells() noexcept {
     bell_.close();
     fabric_bell_.close();

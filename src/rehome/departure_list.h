@@ -47,7 +47,7 @@ class DepartureList {
   std::array<Departure, kMax> departures_{};
   std::atomic<std::uint64_t> put_{0};
   std::atomic<std::uint64_t> taken_{0};
-  std::atomic<bool> has_missed_{false};    // since the last take()
+  std::atomic<bool> has_missed_{false};   // since the last take()
   std::atomic<std::uint64_t> misses_{0};  // in all
 };
 

@@ -88,14 +88,9 @@ std::string numbered(const std::array<const char*, kCount>& names, std::uint8_t 
   return std::to_string(number) + ": " + name;
 }
 constexpr std::array kStates{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
-constexpr std::array kPhysicalStates{"<unknown>",
-                                     "Sleep",
-                                     "Polling",
-                                     "Disabled",
-                                     "PortConfigurationTraining",
-                                     "LinkUp",
-                                     "LinkErrorRecovery",
-                                     "Phy Test"};
+constexpr std::array kPhysicalStates{
+    "<unknown>",         "Sleep",   "Polling", "Disabled", "PortConfigurationTraining", "LinkUp",
+    "LinkErrorRecovery", "Phy Test"};
 
 /// "100 Gb/sec (4X EDR)"
 std::string rate_of(const device::PortInfo& port) {

@@ -48,7 +48,7 @@ Status export_fabric(const host::FabricPlace& place, const std::string& node,
 }
 
 void export_node_sysfs(const host::FabricPlace& place, const std::string& node,
-                  const host::NodeView& view) {
+                       const host::NodeView& view) {
   const auto library = library_folder() / kRedirectLibrary;
   const bool has_adapter = view.state.kind == host::FabricNodeState::Kind::kAdapter;
   if (!has_adapter || ::access(library.c_str(), R_OK) != 0) return;

@@ -20,7 +20,7 @@ namespace verbatim::tools {
 /// Lets programs that look under /sys/class/infiniband and /dev/infiniband find the adapter of the
 /// node, as it is now. Without an adapter, or a place for its files, they find none.
 void export_node_sysfs(const host::FabricPlace& place, const std::string& node,
-                  const host::NodeView& view);
+                       const host::NodeView& view);
 
 /// Why programs cannot load the libraries of this installation; empty: they can.
 [[nodiscard]] std::string objection_to_libraries();

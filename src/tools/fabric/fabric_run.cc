@@ -11,8 +11,8 @@
 
 #include "tools/fabric/child_process.h"
 #include "tools/fabric/fabric_environment.h"
-#include "tools/fabric/fabric_programs.h"
 #include "tools/fabric/fabric_options.h"
+#include "tools/fabric/fabric_programs.h"
 #include "tools/fabric/fabric_session.h"
 
 namespace verbatim::tools {
@@ -44,7 +44,7 @@ Expected<ChildProcess> start_command(const FabricRunOptions& options, FabricSess
   const std::string id = session.loop().fabric().topology().nodes[*node].id;
   if (!export_fabric(session.place(), id, *node, message)) return Errc::kNoSuchObject;
   export_node_sysfs(session.place(), id,
-               {.node = *node, .state = node_state(session.loop().fabric(), *node)});
+                    {.node = *node, .state = node_state(session.loop().fabric(), *node)});
   ChildProcess::Settings settings{.command = options.command};
   return ChildProcess::start(settings, message);
 }
