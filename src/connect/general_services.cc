@@ -17,6 +17,7 @@
 #include "device/process.h"
 #include "device/slot_of.h"
 #include "loop/dispatch.h"
+#include "wire/crc/icrc.h"
 
 namespace verbatim::connect {
 namespace {
