@@ -108,12 +108,12 @@ bool CompletionQueue::rest() noexcept {
   PollerRest& rest = adapter_->rest();
   const Instant begin = now();
   if (!rest.begin(begin)) return false;
-  adapter_->note_rest(begin);
   is_rested_for_.store(true, std::memory_order_relaxed);
   bool has_completions = false;
   bool has_packets = false;
   {
     const host::AdapterGuard progress(adapter_->mutex());
+    adapter_->note_rest(begin);  // with the lock: the engine computes with it when it wakes up
     const std::lock_guard lock(lock_);
     has_completions = queue_.waiting_count() > 0;
     has_packets = !adapter_->link().prepare_to_wait();

@@ -294,7 +294,8 @@ Instant Engine::take_turn() noexcept {
   Instant nap_ends = Instant::never();
   is_streaming_ = false;
   if (parts_.rest.is_lost(at)) parts_.rest.end(at);
-  if (parts_.rest.is_resting()) {
+  const bool is_rested_for = parts_.rest.is_resting();
+  if (is_rested_for) {
     parts_.progress.run_timers(at);  // packets wake the resting thread
     parts_.progress.serve_owed(at);
     parts_.sockets.wake_engine(true);
@@ -324,7 +325,8 @@ Instant Engine::take_turn() noexcept {
   parts_.management.run_timer(later);
   if (parts_.progress.owes_answers()) nap_ends = std::min(nap_ends, later + kReturnPatience);
   is_in_turn_ = false;
-  const bool waits_for_packets = parts_.sockets.wakes_engine();
+  // Not while a thread rests: that would lower the bell of a link which has just been rung for it.
+  const bool waits_for_packets = parts_.sockets.wakes_engine() && !is_rested_for;
   if (waits_for_packets && !parts_.link->prepare_to_wait()) return later;
   return std::min({parts_.progress.next_deadline(), parts_.management.next_deadline(), nap_ends,
                    end_of_nap_in_a_crowd(later)});
