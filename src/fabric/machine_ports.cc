@@ -61,9 +61,11 @@ void Fabric::Machine::refresh_digest(PortEnd end) noexcept {
 
 namespace {
 
-/// Subnet management is in no partition.
+/// Subnet management is in no partition. Limited members may send to full ones, and the ends decide
+/// between members, so for a switch the number of the partition counts: OpenSM writes the limited
+/// key of an adapter to the port of the switch, too.
 bool is_strange(const Port& port, const PacketHeader& packet) noexcept {
-  return !packet.is_subnet_management() && !port.is_in_partition(packet.pkey);
+  return !packet.is_subnet_management() && !port.names_partition(packet.pkey);
 }
 
 }  // namespace

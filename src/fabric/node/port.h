@@ -46,6 +46,8 @@ struct Port {
            static_cast<unsigned>(lid) >> info.lmc == static_cast<unsigned>(info.lid) >> info.lmc;
   }
   [[nodiscard]] bool is_in_partition(wire::PKey pkey) const noexcept;
+  /// Whether the table names the partition, as a full or a limited member: what a switch looks at.
+  [[nodiscard]] bool names_partition(wire::PKey pkey) const noexcept;
   [[nodiscard]] wire::Gid gid(std::size_t index) const noexcept;
 };
 
