@@ -40,7 +40,7 @@ check_layers() { python3 cmake/check_layers.py src; }
 # Most tests of `make test` are compiled in one of the steps only. What a program sees runs as programs will run it, and so
 # do simulations, of which optimised code runs more, and races, which it alone shows. The rest, which compares what the code does with what
 # it should do, runs with the sanitizers, and so do simulations and races.
-build_release() { build release {device,abi,sim,race}_tests programs; }
+build_release() { build release {device,abi,conformance,sim,race}_tests programs; }
 run_release() { run release -L 'layers|abi|device|conformance|sim|race'; }
 build_release-all() { build release; }
 run_release-all() { run release; }

@@ -186,7 +186,7 @@ class ASessionToCopy(Fabrics):
         for line in lines:
             printed = self.type(line)
             if lid := re.search(r"LIDs; (\d+) is that of (\w+)", line):
-                self.assertRegex(printed, rf"(?m)^{lid[2]} .* {lid[1]} +on ")
+                self.assertRegex(printed, rf"(?m)^{lid[2]} .* {lid[1]} +127\.[0-9.]+ +on ")
             if "ibping" in line:
                 self.assertRegex(printed, r"[1-5] received")
             if "show route" in line:

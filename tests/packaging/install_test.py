@@ -17,7 +17,7 @@ import unittest
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libverbatim-preload.so", "fabric/libibumad.so.3")
 COMMANDS = ("run", "devices", "doctor", "stat", "demo", "sim")
-FABRIC_COMMANDS = ("up", "run", "down", "list", "link", "node", "switch", "loss", "show")
+FABRIC_COMMANDS = ("up", "run", "down", "list", "link", "node", "switch", "loss", "capture", "show")
 BUILD, PREFIX = "", ""
 
 
@@ -41,7 +41,7 @@ def version():
 def options_of(*words):
     """The options of a command. Each begins a line of its help; the text behind it may name others."""
     help_text = run(os.path.join(PREFIX, "bin/verbatim"), *words, "--help").stdout
-    return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", help_text, re.M))
+    return set(re.findall(r"^ +(?:-\w,)?(--[a-z0-9-]+)", help_text, re.M))
 
 
 def temporary_folder(test):
@@ -167,7 +167,7 @@ class ManPages(unittest.TestCase):
 
     def described(self, command):
         page = self.page(f"verbatim-{command}")[1]
-        return set(re.findall(r"^\.TP\n\.\w+ (?:-\w \", \" )?(--[a-z-]+)", page, re.M))
+        return set(re.findall(r"^\.TP\n\.\w+ (?:-\w \", \" )?(--[a-z0-9-]+)", page, re.M))
 
     def test_every_command_of_a_fabric_and_every_option_of_it_is_in_its_page_and_no_other(self):
         listed = run(os.path.join(PREFIX, "bin/verbatim"), "fabric", "--help").stdout.split("Subcommands:")[1]
@@ -218,7 +218,7 @@ class Completion(unittest.TestCase):
         for command in COMMANDS:
             self.assertEqual(self.complete(command, "--"), options_of(command), command)
         self.assertEqual(self.complete("fabric", "d"), {"down"})
-        self.assertEqual(self.complete("fabric", "link", ""), {"up", "down", "loss", "error"})
+        self.assertEqual(self.complete("fabric", "link", ""), {"up", "down", "loss", "faults", "error"})
         for command in FABRIC_COMMANDS:
             self.assertEqual(self.complete("fabric", command, "--"), options_of("fabric", command), command)
 
