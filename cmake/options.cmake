@@ -3,7 +3,6 @@
 option(VB_TESTS "Build the tests" ON)
 option(VB_BENCH "Build the benchmarks (needs libbenchmark-dev and libisal-dev)" OFF)
 option(VB_PCH "Precompile common headers" ON)
-option(VB_UNITY "Compile up to eight sources of a target as one: half of the time without optimisation" OFF)
 option(VB_FUZZ "Link fuzz targets with libFuzzer (clang); otherwise they replay their corpus" OFF)
 set(VB_DEBUG_INFO 1 CACHE STRING "Debug information: 1 for functions and lines; 2 for variables as well, in a debugger")
 set(VB_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them: address,undefined or thread")
@@ -16,15 +15,6 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g${VB_DEBUG_INFO} -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g${VB_DEBUG_INFO}")
 # The simulator runs the pure layers millions of times.
 set(VB_PURE_OPTIONS "$<$<CONFIG:Debug>:-O1>")
-# Neighbours in the list of sources are compiled together, and share what templates become. Two of them that define the same
-# name in their unnamed namespaces, or mean different things by one, are told apart by a name, or by vb_alone().
-if(VB_UNITY)
-  set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
-endif()
-function(vb_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
 # Paths in objects are those below the source folder, so two clones of one commit have the same objects.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 find_program(VB_CCACHE ccache)

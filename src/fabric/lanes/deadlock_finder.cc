@@ -68,10 +68,10 @@ class Finder {
     for (std::uint32_t lane = 0; lane < edges_.size(); ++lane) {
       const auto& buffer = wait_of(lane).buffer;
       if (!buffer) continue;
-      for (const Source& source :
-           std::ranges::equal_range(sources, *buffer, is_before, &Source::buffer)) {
-        edges_[lane].push_back(source.lane);
-        reversed_[source.lane].push_back(lane);
+      auto source = std::ranges::lower_bound(sources, *buffer, is_before, &Source::buffer);
+      for (; source != sources.end() && !is_before(*buffer, source->buffer); ++source) {
+        edges_[lane].push_back(source->lane);
+        reversed_[source->lane].push_back(lane);
       }
     }
   }
