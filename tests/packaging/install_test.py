@@ -18,6 +18,8 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libverbatim-preload.so", "fabric/libibumad.so.3")
 COMMANDS = ("run", "devices", "doctor", "stat", "demo", "sim")
 FABRIC_COMMANDS = ("up", "run", "down", "list", "link", "node", "switch", "loss", "capture", "show")
+# What the process of the fabric reads itself, so that the console knows it, too.
+WORDS_OF_FABRIC_COMMANDS = {"capture": {"--for", "--count"}}
 BUILD, PREFIX = "", ""
 
 
@@ -220,7 +222,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("fabric", "d"), {"down"})
         self.assertEqual(self.complete("fabric", "link", ""), {"up", "down", "loss", "faults", "error"})
         for command in FABRIC_COMMANDS:
-            self.assertEqual(self.complete("fabric", command, "--"), options_of("fabric", command), command)
+            options = options_of("fabric", command) | WORDS_OF_FABRIC_COMMANDS.get(command, set())
+            self.assertEqual(self.complete("fabric", command, "--"), options, command)
 
     def test_the_program_and_what_comes_after_it(self):
         self.assertIn("printenv", self.complete("run", "--devices", "lo", "printen"))
