@@ -26,7 +26,7 @@ demo: configure ## Debian's perftest on Verbatim, TCP beside it
 	@cmake --build --preset release -j $(JOBS) --target programs
 	@scripts/demo.sh build/release
 
-test: setup ## the suite for every push, a quarter of an hour on two cores
+test: setup ## the suite for every push, about twenty minutes on two cores
 	@scripts/test.sh format layers release sanitizers tsan
 
 bench: ## how fast, compared with what; PART=core, host, wire, connections, crowd or fabric: only that

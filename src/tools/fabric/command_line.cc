@@ -130,9 +130,8 @@ void FabricCommandLine::add_commands() {
             "  capture stop PORT     end one that was started elsewhere"},
            {"show", "Show what there is",
             "  show                  how many there are of what\n"
-            "  show nodes|links|drops|topology\n"
-            "  show deadlock         lanes that wait for each other for ever\n"
             "  show nodes|links|drops|faults|captures|topology\n"
+            "  show deadlock         lanes that wait for each other for ever\n"
             "  show ports [NODE]\n"
             "  show route FROM TO    the way of a packet by its LID, as h0 h3"}}) {
     CLI::App* added = fabric_->add_subcommand(one.name, one.help);
