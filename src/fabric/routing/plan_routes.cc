@@ -19,7 +19,7 @@ constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 class Planner {
  public:
   Planner(const Topology& topology, Routing routing)
-      : topology_(topology), wiring_(topology), plan_(topology), load_(wiring_.port_count()) {
+      : wiring_(topology), plan_(topology), load_(wiring_.port_count()) {
     if (routing == Routing::kUpDown) rank();
   }
 
@@ -63,7 +63,6 @@ class Planner {
   [[nodiscard]] bool leads_on(std::uint32_t from, std::uint32_t to) const noexcept;
   void route(PortEnd last_hop, wire::Lid lid, bool counts);
 
-  const Topology& topology_;
   const Wiring wiring_;
   SubnetPlan plan_;
   std::vector<std::uint32_t> load_;       // by port: LIDs of adapters behind it
