@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "wire/headers/bth.h"
 #include "wire/headers/extension_headers.h"
@@ -23,7 +22,7 @@ constexpr std::size_t kPacketMax = wire::Lrh::kSize + wire::Grh::kSize + wire::B
 wire::Addressee addressee_of_packet(std::span<const std::byte> packet) noexcept {
   std::array<std::byte, kPacketMax> copy;
   if (packet.size() > copy.size()) return wire::NoAgent{};
-  std::memcpy(copy.data(), packet.data(), packet.size());
+  std::ranges::copy(packet, copy.begin());
   auto rest = std::span<const std::byte>(copy).first(packet.size());
   const auto lrh = wire::LrhView::parse(rest);
   if (!lrh) return wire::NoAgent{};
